@@ -1,12 +1,13 @@
 """Approximations merged without Spark: their sketches are those of Apache DataSketches, as Spark writes them.
 
 The library's binary form is the same in Java and in C++, so a sketch made here and one made by Spark can be
-merged on either side (`windowing/states.py` is Spark's). tests/store/test_sketches.py compares them byte by byte.
+merged on either side (`windowing/aggregates/sketched.py` has the states). tests/store/test_sketches.py compares them
+byte by byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -28,6 +29,10 @@ _BITS = 12
 """Of the registers' number: about 2 % of error."""
 _RANKS = 200
 """Values kept on each level of a percentile's sketch: about 1.5 % of error in rank."""
+_FEW = 7
+"""So many hashes are in a sketch that is a plain list of them."""
+_SEED = 9001
+_WORD = (1 << 64) - 1
 
 
 def sketch_of(aggregate: Aggregate, values: Iterable[Any], kind: str) -> bytes:
@@ -38,24 +43,58 @@ def sketch_of(aggregate: Aggregate, values: Iterable[Any], kind: str) -> bytes:
         for value in values:
             sketch.update(number(value))
         return _percentile_bytes(sketch)
-    counter = hll_sketch(_BITS, tgt_hll_type.HLL_8)
-    for value in values:
-        counter.update(_counted(value, kind))
-    return bytes(counter.serialize_updatable())
+    return bytes(_counter(counted(value, kind) for value in values).serialize_updatable())
 
 
 def estimate(aggregate: Aggregate, sketches: Iterable[bytes], kind: str) -> Any:
     """What several sketches come to; None for a percentile of nothing."""
     if aggregate.function == "approx_percentile":
-        whole = _empty_percentile(kind)
-        for each in sketches:
-            whole.merge(_read_percentile(each, kind))
-        share = float(aggregate.argument or 0)
-        return None if whole.is_empty() else whole.get_quantile(share, True)
+        return merged_percentile((), sketches, kind, float(aggregate.argument or 0))[1]
+    return merged_counter((), sketches)[1]
+
+
+def merged_counter(values: Iterable[int | str | bytes], sketches: Iterable[bytes]) -> tuple[bytes, int]:
+    """The sketch of values, as they are counted, and other sketches; and how many different values it stands for.
+
+    Always through a union: a sketch that was never merged estimates a little differently.
+    """
     union = hll_union(_BITS)
+    union.update(_counter(values))
     for each in sketches:
         union.update(hll_sketch.deserialize(each))
-    return round(union.get_result(tgt_hll_type.HLL_8).get_estimate())
+    found = union.get_result(tgt_hll_type.HLL_8)
+    return bytes(found.serialize_updatable()), round(found.get_estimate())
+
+
+def merged_percentile(
+    values: Iterable[Any], sketches: Iterable[bytes], kind: str, share: float
+) -> tuple[bytes, Any]:
+    """The sketch of numbers and other sketches, and the number at this share; None where there is none."""
+    whole = _empty_percentile(kind)
+    for value in values:
+        whole.update(value)
+    for each in sketches:
+        whole.merge(_read_percentile(each, kind))
+    return _percentile_bytes(whole), None if whole.is_empty() else whole.get_quantile(share, True)
+
+
+def _counter(values: Iterable[int | str | bytes]) -> Any:
+    """A sketch of values as they are counted. The library takes no bytes: these are hashed first, and come as sketches
+    of a few hashes each."""
+    found = hll_sketch(_BITS, tgt_hll_type.HLL_8)
+    hashed: dict[int, None] = {}  # in no order of theirs: by it the estimate would be off
+    for value in values:
+        if isinstance(value, bytes):
+            hashed |= {coupon(value): None} if value else {}
+        else:
+            found.update(value)
+    if not hashed:
+        return found
+    union, few = hll_union(_BITS), list(hashed)
+    union.update(found)
+    for begin in range(0, len(few), _FEW):
+        union.update(hll_sketch.deserialize(_few_coupons(few[begin : begin + _FEW])))
+    return union.get_result(tgt_hll_type.HLL_8)
 
 
 def _empty_percentile(kind: str) -> Any:
@@ -76,11 +115,14 @@ def _read_percentile(sketch: bytes, kind: str) -> Any:
 # Values as Spark counts them: whole numbers as they are, the others by their text
 
 
-def _counted(value: Any, kind: str) -> int | str:
+def counted(value: Any, kind: str) -> int | str | bytes:
+    """A value of a column of this type as Spark counts it."""
     if kind in types.INTEGERS:
         return int(value)
     if kind in types.FLOATS:
         return float_text(np.float32(value) if kind == "float" else np.float64(value))
+    if isinstance(value, bytes):
+        return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Decimal):
@@ -111,3 +153,52 @@ def float_text(value: np.floating[Any]) -> str:
         return np.format_float_positional(value, unique=True, trim="0")
     mantissa, _, exponent = np.format_float_scientific(value, unique=True, trim="0").partition("e")
     return f"{mantissa}E{int(exponent)}"
+
+
+# Bytes, hashed as the library does: MurmurHash3 of 128 bits
+
+
+def coupon(value: bytes) -> int:
+    """The hash of bytes as a counter keeps it: 26 bits of a place, and above them how rare it is."""
+    first, second = _murmur(value)
+    rarity = min(64 - second.bit_length(), 62) + 1
+    return rarity << 26 | first & ((1 << 26) - 1)
+
+
+def _few_coupons(coupons: Sequence[int]) -> bytes:
+    """A counter's binary form, where it is a plain list."""
+    preamble = bytes((2, 1, 7, _BITS, 3, 0, len(coupons), 8))
+    return preamble + np.array([*coupons, *[0] * (8 - len(coupons))], "<u4").tobytes()
+
+
+def _murmur(value: bytes) -> tuple[int, int]:
+    one, other = 0x87C37B91114253D5, 0x4CF5AD432745937F
+    h1 = h2 = _SEED
+    whole = len(value) // 16 * 16
+    for begin in range(0, whole, 16):
+        k1, k2 = (int.from_bytes(value[begin + at : begin + at + 8], "little") for at in (0, 8))
+        h1 ^= _rotated(k1 * one, 31) * other & _WORD
+        h1 = ((_rotated(h1, 27) + h2) * 5 + 0x52DCE729) & _WORD
+        h2 ^= _rotated(k2 * other, 33) * one & _WORD
+        h2 = ((_rotated(h2, 31) + h1) * 5 + 0x38495AB5) & _WORD
+    k1, k2 = (int.from_bytes(value[whole + at : whole + at + 8], "little") for at in (0, 8))
+    h2 ^= _rotated(k2 * other, 33) * one & _WORD
+    h1 ^= _rotated(k1 * one, 31) * other & _WORD
+    h1 ^= len(value)
+    h2 ^= len(value)
+    h1 = (h1 + h2) & _WORD
+    h2 = (h2 + h1) & _WORD
+    h1, h2 = _mixed(h1), _mixed(h2)
+    h1 = (h1 + h2) & _WORD
+    return h1, (h2 + h1) & _WORD
+
+
+def _rotated(word: int, by: int) -> int:
+    word &= _WORD
+    return (word << by | word >> (64 - by)) & _WORD
+
+
+def _mixed(word: int) -> int:
+    for by in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        word = (word ^ word >> 33) * by & _WORD
+    return word ^ word >> 33

@@ -1,0 +1,146 @@
+"""Aggregates as mergeable states: one class an operation.
+
+A state is a few columns beside the value they yield. Events and earlier states become rows of the same inputs, which
+are merged together. So a pane is the merge of whatever was known, in any order and in any number of steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from latecomer.model import types
+from latecomer.model.aggregates import Aggregate
+from latecomer.model.verdicts import Fate
+from latecomer.store.columns import (
+    EVENTS,
+    HELD,
+    NEW_ASSIGNMENTS,
+    NEW_BEHIND,
+    NEW_PARTLY,
+    SINCE,
+    UNSETTLED,
+    WAITING_EVENTS,
+    late_column,
+    measure_column,
+    new_column,
+)
+from latecomer.store.layout import PaneLayout
+from latecomer.windowing.aggregates.base import Columns, Events, Flags, Groups, State
+from latecomer.windowing.aggregates.counts import (
+    Count,
+    Having,
+    OfThisBatch,
+    WithFate,
+    behind,
+    every_row,
+    once,
+    partly,
+)
+from latecomer.windowing.aggregates.kept import Collect, CountDistinct, EndEvent, Median, TopK
+from latecomer.windowing.aggregates.moments import (
+    Average,
+    DecimalAverage,
+    ExactMoment,
+    FloatAverage,
+    FloatMoment,
+)
+from latecomer.windowing.aggregates.sketched import ApproxCountDistinct, ApproxPercentile
+from latecomer.windowing.aggregates.sums import (
+    Amount,
+    Column,
+    ExactSum,
+    Extreme,
+    FloatExtreme,
+    FloatSum,
+    LongSum,
+    NarrowSum,
+)
+from latecomer.windowing.judge import CODES
+
+__all__ = ["Columns", "Events", "Flags", "Groups", "State", "assignments_column", "state_of", "states_of"]
+
+SAFE_DIGITS = 28
+"""Ten billion decimals of so many digits add up within 38: such a sum is its own state."""
+_ON_TIME, _LATE = (WithFate(CODES[fate]) for fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED))
+
+
+def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[State]:
+    """The states of an output: what the ledger and the triggers count, then its aggregates."""
+    window = layout.output.window
+    found: list[State] = [Count(EVENTS, every_row), OfThisBatch(Count(new_column(EVENTS), once))]
+    for measure, kind in measures.items():
+        name = measure_column(measure)
+        found.append(_amounts(name, Amount(measure), kind, layout))
+        found.append(OfThisBatch(_amounts(new_column(name), Amount(measure, once), kind, layout)))
+    found.append(OfThisBatch(Count(NEW_BEHIND, behind)))
+    if window.overlaps:
+        found.append(OfThisBatch(Count(NEW_ASSIGNMENTS, every_row)))
+        found.append(OfThisBatch(Count(NEW_PARTLY, partly)))
+    if window.merges or layout.output.trigger.early is not None:
+        found += [Count(HELD, every_row), Count(SINCE, every_row)]
+    if window.merges:
+        found += [Count(UNSETTLED, _ON_TIME), Count(WAITING_EVENTS, _LATE)]
+        found.append(OfThisBatch(Count(late_column(EVENTS), _LATE)))
+        for measure, kind in measures.items():
+            name = late_column(measure_column(measure))
+            found.append(OfThisBatch(_amounts(name, Amount(measure, _LATE), kind, layout)))
+    for name, aggregate in layout.output.aggregates.items():
+        kind = layout.types.get(aggregate.column or "", "bigint")
+        found.append(state_of(name, aggregate, kind, layout.values[name]))
+    return found
+
+
+def assignments_column(layout: PaneLayout) -> str:
+    """Where a pane keeps how many (event, window) pairs its own batch added."""
+    return NEW_ASSIGNMENTS if layout.output.window.overlaps else new_column(EVENTS)
+
+
+def _amounts(name: str, amount: Amount, kind: str, layout: PaneLayout) -> State:
+    """The sum of a measure of the ledger."""
+    if kind not in types.INTEGERS:
+        return ExactSum(name, amount, kind, f"decimal(38,{types.scale_of(kind)})", zero=True)
+    sums = ExactSum if layout.events.wide_sums else NarrowSum
+    return sums(name, amount, kind, layout.whole_sum_type, zero=True)
+
+
+def state_of(name: str, aggregate: Aggregate, kind: str, value: str) -> State:
+    """The state of an aggregate over a column of the type `kind`, whose value is of the type `value`."""
+    column, function = aggregate.column, aggregate.function
+    if column is None:
+        return Count(name, every_row)
+    match function:
+        case "count":
+            return Count(name, Having(column))
+        case "sum":
+            return _sum(name, column, kind, value)
+        case "min" | "max":
+            return (FloatExtreme if kind in types.FLOATS else Extreme)(name, column, kind, function)
+        case "avg" if types.is_decimal(kind):
+            return DecimalAverage(name, column, kind, value)
+        case "avg":
+            return FloatAverage(name, column) if kind in types.FLOATS else Average(name, column, kind)
+        case "count_distinct":
+            return CountDistinct(name, column, kind)
+        case "median":
+            return Median(name, column, kind)
+        case "top_k":
+            return TopK(name, column, kind, int(aggregate.argument or 0))
+        case "first" | "last":
+            return EndEvent(name, column, kind, function)
+        case "collect":
+            return Collect(name, column, kind, int(aggregate.argument or 0))
+        case "approx_count_distinct":
+            return ApproxCountDistinct(name, column, kind)
+        case "approx_percentile":
+            return ApproxPercentile(name, column, kind, float(aggregate.argument or 0))
+    if types.is_exact(kind):
+        return ExactMoment(name, column, kind, function)
+    return FloatMoment(name, column, function)
+
+
+def _sum(name: str, column: str, kind: str, value: str) -> State:
+    if kind in types.FLOATS:
+        return FloatSum(name, column)
+    if types.is_decimal(kind) and types.whole_digits(kind) + types.scale_of(kind) > SAFE_DIGITS:
+        return LongSum(name, Column(column), kind, value)
+    return (NarrowSum if value == "bigint" else ExactSum)(name, Column(column), kind, value)

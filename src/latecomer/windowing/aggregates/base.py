@@ -1,0 +1,172 @@
+"""What every mergeable state has: the columns it is stored in, what events and stored states bring, how they merge, and
+the value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.checks import PRIVATE
+from latecomer.fast import flat
+
+Columns: TypeAlias = dict[str, pa.Array]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+
+class Events(Protocol):
+    """Judged events: a row for each event and window."""
+
+    @property
+    def columns(self) -> Mapping[str, pa.Array]:
+        """The source's columns; ORIGIN and POSITION too, where a state goes by the order of events."""
+
+    @property
+    def time(self) -> Integers: ...
+    @property
+    def arrival(self) -> Integers: ...
+    @property
+    def watermark(self) -> Integers: ...
+    @property
+    def start(self) -> Integers: ...
+    @property
+    def end(self) -> Integers: ...
+    @property
+    def fate(self) -> npt.NDArray[np.int8]: ...
+    @property
+    def leading(self) -> Flags: ...
+    @property
+    def partly(self) -> Flags: ...
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which rows of the inputs are merged into one."""
+
+    rows: Integers
+    """The numbers of the rows, group after group."""
+    offsets: Integers
+    """Where each group begins in `rows`, and the last one ends."""
+
+    @property
+    def count(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def of_row(self) -> Integers:
+        """The number of the group that each row is in."""
+        found = np.empty(len(self.rows), np.int64)
+        found[self.rows] = np.repeat(np.arange(self.count, dtype=np.int64), np.diff(self.offsets))
+        return found
+
+
+class State:
+    """One aggregate, or one number that the engine keeps for itself, as a state that can be merged.
+
+    Events and stored states become *inputs*, rows of the same columns. What Arrow can fold by itself is in `folds`;
+    `merge` does the rest.
+    """
+
+    name: str
+    """The column of its value, or of the number itself."""
+    columns: Mapping[str, str]
+    """The private columns in which it is stored and their types; none where the value is the state."""
+    folds: Mapping[str, str]
+    """Input → the aggregation of Arrow's that folds it."""
+    kinds: Mapping[str, pa.DataType]
+    """The types of all its inputs, of those that are folded and those that `merge` takes."""
+    counts: Iterable[str] = ()
+    """The inputs that are 0 where there is nothing; all others are null."""
+    needs_groups: ClassVar[bool] = False
+    """Whether `merge` has something to do."""
+    in_order: ClassVar[bool] = False
+    """Whether it takes ORIGIN and POSITION of events."""
+
+    def init(self, events: Events) -> Columns:
+        """The inputs that events bring."""
+        raise NotImplementedError
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        """The inputs that stored states bring; `fresh` ones still count as what this batch added."""
+        raise NotImplementedError
+
+    def nothing(self, rows: int) -> Columns:
+        """The inputs of windows without any event."""
+        zero = set(self.counts)
+        return {
+            name: zeros(rows, kind) if name in zero else pa.nulls(rows, kind)
+            for name, kind in self.kinds.items()
+        }
+
+    def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
+        """What the inputs of each group come to, of those that Arrow does not fold."""
+        raise NotImplementedError
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        """The state and the value, from the merged inputs."""
+        raise NotImplementedError
+
+
+def zeros(rows: int, kind: pa.DataType) -> pa.Array:
+    """So many zeros of a type."""
+    return pa.array(np.zeros(rows, np.int8)).cast(kind)
+
+
+def column_of(rows: pa.Table, name: str, kind: pa.DataType | None = None) -> pa.Array:
+    """A column as one array, of this type."""
+    found = flat(rows.column(name))
+    return found if kind is None or found.type == kind else found.cast(kind)
+
+
+def part(name: str, which: str) -> str:
+    """The name of an input that is never stored."""
+    return f"{name if name.startswith(PRIVATE) else PRIVATE + name}.{which}"
+
+
+def valid(column: pa.Array) -> Flags:
+    """Where a column is not null."""
+    return np.asarray(column.is_valid())
+
+
+def as_count(flags: Flags) -> pa.Array:
+    """1 where it is so, else 0."""
+    return pa.array(flags.astype(np.int64))
+
+
+def as_doubles(column: pa.Array) -> pa.Array:
+    """Numbers as doubles, the nearest where there is none that is equal."""
+    return column.cast(pa.float64(), safe=False)
+
+
+def only(column: pa.Array, where: Flags) -> pa.Array:
+    """A column, null where it is not so."""
+    return pc.if_else(pa.array(where), column, pa.scalar(None, column.type))
+
+
+_SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
+
+
+def float_ranks(numbers: npt.NDArray[np.float64]) -> Integers:
+    """Whole numbers in the order of floating point numbers: NaN, of which there is one, is the largest."""
+    bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)
+    return bits ^ ((bits >> 63) & _SIGN)
+
+
+def ranked_floats(ranks: Integers) -> npt.NDArray[np.float64]:
+    """The numbers of such ranks; the other way round."""
+    return (ranks ^ ((ranks >> 63) & _SIGN)).view(np.float64)
+
+
+def one_zero(column: pa.Array) -> pa.Array:
+    """Floating point numbers with one zero and one NaN, so that equal ones have equal bits."""
+    empty = ~valid(column)
+    numbers = np.asarray(column.fill_null(0)) + column.type.to_pandas_dtype()(0)
+    return pa.array(np.where(np.isnan(numbers), np.nan, numbers), column.type, mask=empty)

@@ -1,0 +1,91 @@
+"""Counts, and what of a number this batch added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.checks import PRIVATE
+from latecomer.windowing.aggregates.base import Columns, Events, Flags, State, as_count, column_of
+
+
+class Count(State):
+    """How many rows are so."""
+
+    def __init__(self, name: str, when: Callable[[Events], Flags]) -> None:
+        self.name, self.when = name, when
+        self.columns = {name: "bigint"} if name.startswith(PRIVATE) else {}
+        self.folds, self.kinds, self.counts = {name: "sum"}, {name: pa.int64()}, (name,)
+
+    def init(self, events: Events) -> Columns:
+        return {self.name: as_count(self.when(events))}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        return {self.name: column_of(panes, self.name)}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        return {self.name: merged[self.name]}
+
+
+class OfThisBatch(State):
+    """A number of the engine's to which only what is new adds: 0 where nothing is."""
+
+    def __init__(self, all_: State) -> None:
+        self.all, self.name = all_, all_.name
+        self.columns, self.folds, self.kinds = all_.columns, all_.folds, all_.kinds
+        self.counts = tuple(all_.kinds)
+
+    def init(self, events: Events) -> Columns:
+        return self.all.init(events)
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        if fresh:
+            return self.all.stored(panes, fresh)
+        return {name: pa.nulls(panes.num_rows, kind) for name, kind in self.kinds.items()}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        return self.all.value({name: pc.fill_null(merged[name], 0) for name in self.kinds})
+
+
+def every_row(events: Events) -> Flags:
+    """Each event, in each of its windows."""
+    return np.ones(len(events), bool)
+
+
+def once(events: Events) -> Flags:
+    """Each event once."""
+    return events.leading
+
+
+def behind(events: Events) -> Flags:
+    """Each event that came behind the watermark, once."""
+    return events.leading & (events.time < events.watermark)
+
+
+def partly(events: Events) -> Flags:
+    """Each event whose windows give it different fates."""
+    return events.partly
+
+
+class Having:
+    """Each event that has a value in a column."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    def __call__(self, events: Events) -> Flags:
+        return np.asarray(events.columns[self.column].is_valid())
+
+
+class WithFate:
+    """Each event with a fate."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def __call__(self, events: Events) -> Flags:
+        found: Flags = events.fate == self.code
+        return found

@@ -1,0 +1,281 @@
+"""States that keep values: tallies (each value, and how often it was there) and events in their order.
+
+A tally is sorted by value, so that the same events give the same state however they were cut into batches. It holds
+every value that differs, and grows with them; an ordered state holds as many events as are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.fast import flat
+from latecomer.model import types
+from latecomer.model.json_text import json_text
+from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.store.columns import state_column
+from latecomer.store.layout import arrow_type
+from latecomer.store.state_types import event_type, held_type, tally_type
+from latecomer.windowing.aggregates.base import (
+    Columns,
+    Events,
+    Groups,
+    Integers,
+    State,
+    column_of,
+    float_ranks,
+    one_zero,
+    part,
+    valid,
+)
+from latecomer.windowing.aggregates.exact import Wholes, add_limbs, limbs
+
+_GROUP, _VALUE, _COUNT = "group", "v", "n"
+
+
+def _as_held(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)
+
+
+def _offsets(group: Integers, count: int) -> Integers:
+    """Where each group begins among sorted numbers of groups, and the last one ends."""
+    return np.concatenate([[0], np.cumsum(np.bincount(group, minlength=count))]).astype(np.int64)
+
+
+def _first_of_each(group: Integers, most: int) -> Integers:
+    """The places of the first so many of each group among sorted numbers of groups."""
+    begins = np.append(True, group[1:] != group[:-1]) if len(group) else np.zeros(0, bool)
+    place = np.arange(len(group), dtype=np.int64)
+    return (place - np.maximum.accumulate(np.where(begins, place, 0)) < most).nonzero()[0]
+
+
+def _lists(kind: pa.DataType, group: Integers, count: int, values: pa.Array) -> pa.Array:
+    offsets = pa.array(_offsets(group, count).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, values, type=kind)
+
+
+def _texts(group: Integers, count: int, values: list[Any]) -> pa.Array:
+    """The values of each group as a list in JSON; null where there is none."""
+    offsets = _offsets(group, count).tolist()
+    made = [json_text(values[begin:end]) if end > begin else None for begin, end in pairwise(offsets)]
+    return pa.array(made, pa.string())
+
+
+# Tallies
+
+
+class Tally(State):
+    """How often each value was there. What it comes to is for each function to say."""
+
+    needs_groups = True
+
+    def __init__(self, name: str, column: str, kind: str) -> None:
+        self.name, self.column, self.kind = name, column, kind
+        self.tally, self.single = state_column(name, "tally"), part(name, "single")
+        self.held, self.list = arrow_type(held_type(kind)), arrow_type(tally_type(kind))
+        self.columns = {self.tally: tally_type(kind)}
+        self.folds = {}
+        self.kinds = {self.single: self.held, self.tally: self.list}
+
+    def init(self, events: Events) -> Columns:
+        values = _as_held(events.columns[self.column], self.held)
+        if pa.types.is_floating(self.held):
+            values = one_zero(values)
+        return {self.single: values, self.tally: pa.nulls(len(values), self.list)}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        none = pa.nulls(panes.num_rows, self.held)
+        return {self.single: none, self.tally: column_of(panes, self.tally, self.list)}
+
+    def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
+        single, tally = inputs[self.single], inputs[self.tally]
+        alone = valid(single)
+        lengths = np.asarray(pc.fill_null(pc.list_value_length(tally), 0))
+        inside = tally.flatten()
+        every = pa.table(
+            {
+                _GROUP: np.concatenate([groups.of_row[alone], np.repeat(groups.of_row, lengths)]),
+                _VALUE: pa.chunked_array(
+                    [single.filter(pa.array(alone)), pc.struct_field(inside, _VALUE)], self.held
+                ),
+                _COUNT: pa.chunked_array(
+                    [pa.array(np.ones(np.count_nonzero(alone), np.int64)), pc.struct_field(inside, _COUNT)],
+                    pa.int64(),
+                ),
+            }
+        )
+        counted = every.group_by([_GROUP, _VALUE], use_threads=False).aggregate([(_COUNT, "sum")])
+        counted = counted.rename_columns([_GROUP, _VALUE, _COUNT])
+        counted = counted.take(pc.sort_indices(counted, [(_GROUP, "ascending"), (_VALUE, "ascending")]))
+        group, value, count = (flat(column) for column in counted.columns)
+        pairs = pa.StructArray.from_arrays([value, count], fields=list(self.list.value_type))
+        return {self.tally: _lists(self.list, np.asarray(group), groups.count, pairs)}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        tally = merged[self.tally]
+        return {self.tally: tally, self.name: self.of_tally(tally)}
+
+    def of_tally(self, tally: pa.Array) -> pa.Array:
+        """What sorted tallies come to, of which none is null."""
+        raise NotImplementedError
+
+
+class CountDistinct(Tally):
+    """How many different values there were."""
+
+    def of_tally(self, tally: pa.Array) -> pa.Array:
+        return pc.list_value_length(tally).cast(pa.int64())
+
+
+class Median(Tally):
+    """The value in the middle; of an even number of values, the mean of the two in the middle."""
+
+    def of_tally(self, tally: pa.Array) -> pa.Array:
+        inside = tally.flatten()
+        value, counts = (pc.struct_field(inside, field) for field in (_VALUE, _COUNT))
+        offsets = np.asarray(tally.offsets) - tally.offsets[0].as_py()
+        upto = np.concatenate([[0], np.cumsum(np.asarray(counts))]).astype(np.int64)
+        before = upto[offsets[:-1]]
+        held = upto[offsets[1:]] - before
+        some = held > 0
+        low, high = (
+            value.take(pa.array(np.searchsorted(upto, before + rank, side="right") - 1, mask=~some))
+            for rank in ((held - 1) // 2, held // 2)
+        )
+        if pa.types.is_floating(self.held):
+            return pc.divide(pc.add(low, high), 2.0)
+        five_times = Wholes.of(add_limbs(limbs(low, 4), limbs(high, 4), 5))
+        return five_times.as_type(arrow_type(f"decimal(38,{types.scale_of(self.kind) + 1})"))
+
+
+class TopK(Tally):
+    """The most frequent values with their counts; of equally frequent ones the smaller first."""
+
+    def __init__(self, name: str, column: str, kind: str, most: int) -> None:
+        super().__init__(name, column, kind)
+        self.most = most
+
+    def of_tally(self, tally: pa.Array) -> pa.Array:
+        inside = tally.flatten()
+        value, counts = (pc.struct_field(inside, field) for field in (_VALUE, _COUNT))
+        lengths = np.asarray(pc.list_value_length(tally))
+        group = np.repeat(np.arange(len(tally), dtype=np.int64), lengths)
+        # The values of a tally are sorted: what is stable keeps their order where counts are equal.
+        order = np.lexsort((-np.asarray(counts), group))
+        order = order[_first_of_each(group[order], self.most)]
+        chosen = zip(value.take(pa.array(order)).to_pylist(), np.asarray(counts)[order].tolist(), strict=True)
+        return _texts(group[order], len(tally), [{"value": each, "count": count} for each, count in chosen])
+
+
+# Events in their order
+
+
+class Ordered(State):
+    """Events in order of event time, arrival time, origin and position; those without a value are left out."""
+
+    needs_groups = True
+    in_order = True
+
+    def __init__(self, name: str, column: str, kind: str) -> None:
+        self.name, self.column, self.kind = name, column, kind
+        self.event = state_column(name, "event")
+        self.struct = arrow_type(event_type(kind))
+        self.folds = {}
+
+    def of_events(self, events: Events) -> pa.Array:
+        values = _as_held(events.columns[self.column], self.struct.field("v").type)
+        place = [
+            pa.array(events.time),
+            pa.array(events.arrival),
+            events.columns[ORIGIN].cast(pa.string()),
+            events.columns[POSITION].cast(pa.int64()),
+        ]
+        return pa.StructArray.from_arrays([*place, values], fields=list(self.struct), mask=values.is_null())
+
+    def sorted(self, group: Integers, events: pa.Array) -> Integers:
+        """The places of events, in the order of their groups and their own."""
+        columns = {_GROUP: pa.array(group), **dict(zip("taopv", events.flatten(), strict=True))}
+        if pa.types.is_floating(columns["v"].type):  # Arrow has no place for NaN among numbers
+            columns["v"] = pa.array(float_ranks(np.asarray(columns["v"].fill_null(0.0))))
+        keys = [(name, "ascending") for name in columns]
+        return np.asarray(pc.sort_indices(pa.table(columns), keys, null_placement="at_start")).astype(
+            np.int64
+        )
+
+
+class EndEvent(Ordered):
+    """The first or the last event that has a value."""
+
+    def __init__(self, name: str, column: str, kind: str, function: str) -> None:
+        super().__init__(name, column, kind)
+        self.last, self.published = function == "last", arrow_type(kind)
+        self.columns, self.kinds = {self.event: event_type(kind)}, {self.event: self.struct}
+
+    def init(self, events: Events) -> Columns:
+        return {self.event: self.of_events(events)}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        return {self.event: column_of(panes, self.event, self.struct)}
+
+    def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
+        events = inputs[self.event]
+        rows = valid(events).nonzero()[0]
+        group = groups.of_row[rows]
+        time = np.asarray(events.field("t").take(pa.array(rows)).fill_null(0))
+        ends = np.full(groups.count, -(1 << 63) if self.last else (1 << 63) - 1, np.int64)
+        (np.maximum if self.last else np.minimum).at(ends, group, time)
+        rows = rows[time == ends[group]]  # few are left to be put in order
+        group = groups.of_row[rows]
+        order = self.sorted(group, events.take(pa.array(rows)))
+        in_order = group[order]
+        edge = in_order[1:] != in_order[:-1]
+        chosen = order[np.append(edge, True) if self.last else np.append(True, edge)] if len(order) else order
+        place, there = np.zeros(groups.count, np.int64), np.zeros(groups.count, bool)
+        place[group[chosen]], there[group[chosen]] = rows[chosen], True
+        return {self.event: events.take(pa.array(place, mask=~there))}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        event = merged[self.event]
+        return {self.event: event, self.name: pc.struct_field(event, "v").cast(self.published)}
+
+
+class Collect(Ordered):
+    """The first so many events that have a value."""
+
+    def __init__(self, name: str, column: str, kind: str, most: int) -> None:
+        super().__init__(name, column, kind)
+        self.most, self.events = most, state_column(name, "events")
+        stored = f"array<{event_type(kind)}>"
+        self.list = arrow_type(stored)
+        self.columns = {self.events: stored}
+        self.kinds = {self.event: self.struct, self.events: self.list}
+
+    def init(self, events: Events) -> Columns:
+        return {self.event: self.of_events(events), self.events: pa.nulls(len(events), self.list)}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        none = pa.nulls(panes.num_rows, self.struct)
+        return {self.event: none, self.events: column_of(panes, self.events, self.list)}
+
+    def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
+        event, events = inputs[self.event], inputs[self.events]
+        alone = valid(event)
+        lengths = np.asarray(pc.fill_null(pc.list_value_length(events), 0))
+        every = pa.concat_arrays([event.filter(pa.array(alone)), events.flatten()])
+        group = np.concatenate([groups.of_row[alone], np.repeat(groups.of_row, lengths)])
+        order = self.sorted(group, every)
+        order = order[_first_of_each(group[order], self.most)]
+        kept = every.take(pa.array(order))
+        return {self.events: _lists(self.list, group[order], groups.count, kept)}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        events = merged[self.events]
+        lengths = np.asarray(pc.list_value_length(events))
+        group = np.repeat(np.arange(len(events), dtype=np.int64), lengths)
+        values = pc.struct_field(events.flatten(), "v").to_pylist()
+        return {self.events: events, self.name: _texts(group, len(events), values)}

@@ -1,0 +1,284 @@
+"""Averages, variances and deviations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.model import types
+from latecomer.store.columns import state_column
+from latecomer.store.layout import arrow_type
+from latecomer.store.state_types import WHOLE
+from latecomer.windowing.aggregates.base import (
+    Columns,
+    Events,
+    Flags,
+    Groups,
+    State,
+    as_count,
+    as_doubles,
+    column_of,
+    only,
+    part,
+    valid,
+)
+from latecomer.windowing.aggregates.exact import (
+    TOO_LONG,
+    Doubles,
+    Wholes,
+    decimals,
+    limb_count,
+    limb_names,
+    limbs,
+    quotient,
+    squared_limbs,
+)
+
+
+class LosableSum:
+    """An exact sum that is null, and stays null, once it had more than 38 digits."""
+
+    def __init__(self, name: str, kind: str, limb_count: int) -> None:
+        self.name, self.held = name, arrow_type(kind)
+        self.limbs, self.lost = limb_names(name, limb_count), part(name, "lost")
+        self.folds = {**dict.fromkeys(self.limbs, "sum"), self.lost: "any"}
+        self.kinds = {**dict.fromkeys(self.limbs, pa.int64()), self.lost: pa.bool_()}
+
+    def of_numbers(self, column: pa.Array) -> Columns:
+        return self.of_limbs(limbs(column, len(self.limbs)), np.zeros(len(column), bool))
+
+    def of_limbs(self, cut: list[pa.Array], lost: Flags) -> Columns:
+        known = (pc.fill_null(each, 0) for each in cut)
+        return {**dict(zip(self.limbs, known, strict=True)), self.lost: pa.array(lost)}
+
+    def stored(self, panes: pa.Table, unless: Flags) -> Columns:
+        """From stored sums; that they are null is no loss where it is so."""
+        column = column_of(panes, self.name)
+        return self.of_limbs(limbs(column, len(self.limbs)), ~valid(column) & ~unless)
+
+    def of(self, merged: Mapping[str, pa.Array]) -> tuple[Wholes, Flags]:
+        """The sums, and where they are known."""
+        total = Wholes.of_merged(merged, self.limbs)
+        return total, total.valid & total.is_decimal & ~np.asarray(pc.fill_null(merged[self.lost], False))
+
+
+class Average(State):
+    """The average of whole numbers: their sum and count."""
+
+    def __init__(self, name: str, column: str, kind: str) -> None:
+        self.name, self.column = name, column
+        self.count = state_column(name, "count")
+        held = f"decimal(38,{types.scale_of(kind)})"
+        self.sum = LosableSum(state_column(name, "sum"), held, limb_count(kind))
+        self.columns = {self.sum.name: held, self.count: "bigint"}
+        self.folds = {**self.sum.folds, self.count: "sum"}
+        self.kinds = {**self.sum.kinds, self.count: pa.int64()}
+        self.counts = tuple(self.kinds)
+
+    def init(self, events: Events) -> Columns:
+        numbers = events.columns[self.column]
+        return {**self.sum.of_numbers(numbers), self.count: as_count(valid(numbers))}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        counted = column_of(panes, self.count)
+        none = np.asarray(pc.fill_null(pc.equal(counted, 0), False))
+        return {**self.sum.stored(panes, unless=none), self.count: counted}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        counted = merged[self.count]
+        some = np.asarray(pc.fill_null(pc.greater(counted, 0), False))
+        total, known = self.sum.of(merged)
+        there = known & some
+        held = total.as_type(self.sum.held, there)
+        return {self.sum.name: held, self.count: counted, self.name: self.ratio(total, counted, there)}
+
+    def ratio(self, total: Wholes, counted: pa.Array, where: Flags) -> pa.Array:
+        some = as_doubles(pc.if_else(pa.array(where), counted, 1))
+        return only(pc.divide(total.doubles(), some), where)
+
+
+class DecimalAverage(Average):
+    """The average of decimals, rounded as Spark does."""
+
+    def __init__(self, name: str, column: str, kind: str, value: str) -> None:
+        super().__init__(name, column, kind)
+        self.scale, self.published = types.scale_of(kind), arrow_type(value)
+
+    def ratio(self, total: Wholes, counted: pa.Array, where: Flags) -> pa.Array:
+        wanted = self.published.scale
+        rows = zip(total.numbers(), counted.to_pylist(), where.tolist(), strict=True)
+        found = [
+            quotient(number, count, self.scale, wanted) if known and number is not None else None
+            for number, count, known in rows
+        ]
+        return _of_wholes(found, self.published)
+
+
+def _of_wholes(numbers: list[int | None], kind: pa.DataType) -> pa.Array:
+    """Decimals of their digits without the point."""
+    word, half = (1 << 64) - 1, 1 << 63
+    given = [each or 0 for each in numbers]
+    low = np.array([((each & word) ^ half) - half for each in given], np.int64)
+    high = np.array([each >> 64 for each in given], np.int64)
+    return decimals(low, high, np.array([each is not None for each in numbers], bool), kind)
+
+
+class FloatAverage(State):
+    """The average of floating point numbers: their sum and count."""
+
+    def __init__(self, name: str, column: str) -> None:
+        self.name, self.column = name, column
+        self.sum, self.count = state_column(name, "sum"), state_column(name, "count")
+        self.columns = {self.sum: "double", self.count: "bigint"}
+        self.folds = {self.sum: "sum", self.count: "sum"}
+        self.kinds = {self.sum: pa.float64(), self.count: pa.int64()}
+        self.counts = (self.sum, self.count)
+
+    def init(self, events: Events) -> Columns:
+        numbers = events.columns[self.column]
+        return {self.sum: as_doubles(numbers), self.count: as_count(valid(numbers))}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        return {self.sum: column_of(panes, self.sum), self.count: column_of(panes, self.count)}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        counted = merged[self.count]
+        some = np.asarray(pc.fill_null(pc.greater(counted, 0), False))
+        total = only(merged[self.sum], some)
+        ratio = pc.divide(total, as_doubles(pc.if_else(pa.array(some), counted, 1)))
+        return {self.sum: total, self.count: counted, self.name: ratio}
+
+
+def _less(function: str) -> int:
+    """Of a sample, one value less is counted."""
+    return 1 if function in ("variance", "stddev") else 0
+
+
+def _finished(variances: Doubles, known: Flags, function: str) -> pa.Array:
+    found = np.sqrt(variances) if function.startswith("stddev") else variances
+    return pa.array(found, mask=~known)
+
+
+class ExactMoment(State):
+    """A variance or a deviation of whole numbers or decimals: count, sum and sum of squares as whole numbers, so that
+    no digit is lost; and the same as doubles, for where 38 digits are not enough."""
+
+    def __init__(self, name: str, column: str, kind: str, function: str) -> None:
+        self.name, self.column, self.function = name, column, function
+        self.scale = types.scale_of(kind)
+        parts = ("count", "sum", "squares", "rough_sum", "rough_squares")
+        self.count, total, squares, *rough = (state_column(name, part) for part in parts)
+        self.rough = rough
+        self.sum, self.squares = LosableSum(total, WHOLE, 4), LosableSum(squares, WHOLE, 4)
+        self.columns = {self.count: "bigint", total: WHOLE, squares: WHOLE, **dict.fromkeys(rough, "double")}
+        plain = dict.fromkeys((self.count, *rough), "sum")
+        self.folds = {**plain, **self.sum.folds, **self.squares.folds}
+        self.kinds = {
+            self.count: pa.int64(),
+            **dict.fromkeys(rough, pa.float64()),
+            **self.sum.kinds,
+            **self.squares.kinds,
+        }
+        self.counts = (self.count, *self.sum.kinds, *self.squares.kinds)
+
+    def init(self, events: Events) -> Columns:
+        numbers = events.columns[self.column]
+        rough = as_doubles(numbers)
+        return {
+            self.count: as_count(valid(numbers)),
+            **self.sum.of_numbers(numbers),
+            **self.squares.of_limbs(*squared_limbs(numbers)),
+            **dict(zip(self.rough, (rough, pc.multiply(rough, rough)), strict=True)),
+        }
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        never = np.zeros(panes.num_rows, bool)
+        return {
+            **{name: column_of(panes, name) for name in (self.count, *self.rough)},
+            **self.sum.stored(panes, unless=never),
+            **self.squares.stored(panes, unless=never),
+        }
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        (total, total_known), (squares, squares_known) = self.sum.of(merged), self.squares.of(merged)
+        counted = np.asarray(pc.fill_null(merged[self.count], 0))
+        rough_sum, rough_squares = (np.asarray(pc.fill_null(merged[name], 0.0)) for name in self.rough)
+        less = _less(self.function)
+        known = counted > less
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = counted.astype(np.float64) * rough_squares - rough_sum * rough_sum
+        exact = (known & total_known & squares_known).nonzero()[0]
+        sums, powers = total.numbers(), squares.numbers()
+        for row in exact.tolist():
+            left, right = int(counted[row]) * (powers[row] or 0), (sums[row] or 0) ** 2
+            if max(left, right) < TOO_LONG:
+                spread[row] = float(left - right) / 10.0 ** (2 * self.scale)
+        spread = np.where(spread < 0, 0.0, spread)
+        size = counted.astype(np.float64)
+        variance = spread / np.where(known, size * (size - less), 1.0)
+        return {
+            **{name: merged[name] for name in (self.count, *self.rough)},
+            self.sum.name: total.as_type(self.sum.held, total_known),
+            self.squares.name: squares.as_type(self.squares.held, squares_known),
+            self.name: _finished(variance, known, self.function),
+        }
+
+
+class FloatMoment(State):
+    """A variance or a deviation of floating point numbers: count, mean and summed squared distance from it."""
+
+    needs_groups = True
+
+    def __init__(self, name: str, column: str, function: str) -> None:
+        self.name, self.column, self.function = name, column, function
+        self.count, self.mean, self.spread = (
+            state_column(name, part) for part in ("count", "mean", "spread")
+        )
+        self.columns = {self.count: "bigint", self.mean: "double", self.spread: "double"}
+        self.folds = {self.count: "sum"}
+        self.kinds = {self.count: pa.int64(), self.mean: pa.float64(), self.spread: pa.float64()}
+        self.counts = (self.count,)
+
+    def init(self, events: Events) -> Columns:
+        numbers = as_doubles(events.columns[self.column])
+        nothing = only(pa.array(np.zeros(len(numbers))), valid(numbers))
+        return {self.count: as_count(valid(numbers)), self.mean: numbers, self.spread: nothing}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        return {name: column_of(panes, name) for name in self.columns}
+
+    def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
+        counted = np.asarray(pc.fill_null(inputs[self.count], 0)).astype(np.float64)
+        some = (counted > 0) & valid(inputs[self.mean])
+        group, counted = groups.of_row[some], counted[some]
+        mean, spread = (
+            np.asarray(pc.fill_null(inputs[name], 0.0))[some] for name in (self.mean, self.spread)
+        )
+        known = np.zeros(groups.count, bool)
+        known[group] = True
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = np.where(known, np.bincount(group, counted, groups.count), 1.0)
+            # Distances from a value of the group: so that large values that are near each other lose no digits.
+            near = np.zeros(groups.count)
+            near[group[::-1]] = mean[::-1]
+            away = np.bincount(group, (mean - near[group]) * counted, groups.count) / size
+            plain = np.bincount(group, mean * counted, groups.count) / size
+            middle = np.where(np.isfinite(away), near + away, plain)
+            distance = mean - middle[group]
+            around = np.bincount(group, spread + counted * distance * distance, groups.count)
+        return {self.mean: pa.array(middle, mask=~known), self.spread: pa.array(around, mask=~known)}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        counted = np.asarray(pc.fill_null(merged[self.count], 0))
+        less = _less(self.function)
+        known = counted > less
+        spread = np.asarray(pc.fill_null(merged[self.spread], math.nan))
+        variance = spread / np.where(known, counted - less, 1)
+        return {
+            **{name: merged[name] for name in self.columns},
+            self.name: _finished(variance, known, self.function),
+        }

@@ -1,0 +1,134 @@
+"""Approximations: states that are a sketch of Apache DataSketches, as Spark writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.fast import flat
+from latecomer.model import types
+from latecomer.store.columns import state_column
+from latecomer.windowing.aggregates.base import Columns, Events, Groups, State, column_of, part, valid
+
+_GROUP, _VALUE = "group", "v"
+
+
+class Sketched(State):
+    """Values and sketches of a group come to one sketch, and that to an estimate."""
+
+    needs_groups = True
+
+    def __init__(self, name: str, column: str, kind: str, held: pa.DataType) -> None:
+        self.name, self.column, self.kind, self.held = name, column, kind, held
+        self.sketch, self.single = state_column(name, "sketch"), part(name, "single")
+        self.columns = {self.sketch: "binary"}
+        self.folds = {}
+        self.kinds = {self.single: held, self.sketch: pa.binary()}
+
+    def init(self, events: Events) -> Columns:
+        values = self.as_counted(events.columns[self.column])
+        return {self.single: values, self.sketch: pa.nulls(len(values), pa.binary())}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        none = pa.nulls(panes.num_rows, self.held)
+        return {self.single: none, self.sketch: column_of(panes, self.sketch)}
+
+    def as_counted(self, column: pa.Array) -> pa.Array:
+        raise NotImplementedError
+
+    def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
+        sketches: list[list[bytes]] = [[] for _ in range(groups.count)]
+        stored = inputs[self.sketch]
+        rows = valid(stored).nonzero()[0]
+        for group, sketch in zip(groups.of_row[rows].tolist(), stored.drop_null().to_pylist(), strict=True):
+            sketches[group].append(sketch)
+        merged, values = [], [None] * groups.count
+        for group, single in enumerate(self._values(inputs[self.single], groups)):
+            sketch, values[group] = self.merged(single, sketches[group])
+            merged.append(sketch)
+        return {self.sketch: pa.array(merged, pa.binary()), self.name: pa.array(values, self.published)}
+
+    @property
+    def published(self) -> pa.DataType:
+        raise NotImplementedError
+
+    def _values(self, single: pa.Array, groups: Groups) -> list[pa.Array]:
+        """The values of each group."""
+        alone = valid(single)
+        every = pa.table({_GROUP: groups.of_row[alone], _VALUE: single.filter(pa.array(alone))})
+        every = self.needed(every)
+        every = every.take(pc.sort_indices(every, [(_GROUP, "ascending")]))
+        group, value = (flat(every.column(name)) for name in (_GROUP, _VALUE))
+        counts = np.bincount(np.asarray(group), minlength=groups.count)
+        ends = np.cumsum(counts)
+        return [
+            value.slice(end - count, count) for end, count in zip(ends.tolist(), counts.tolist(), strict=True)
+        ]
+
+    def needed(self, every: pa.Table) -> pa.Table:
+        return every
+
+    def merged(self, values: pa.Array, sketches: list[bytes]) -> tuple[bytes, Any]:
+        """The sketch of values and sketches, and what it comes to."""
+        raise NotImplementedError
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        return {name: merged[name] for name in (self.sketch, self.name)}
+
+
+class ApproxCountDistinct(Sketched):
+    """About how many different values there were."""
+
+    published = pa.int64()
+
+    def __init__(self, name: str, column: str, kind: str) -> None:
+        held = pa.int64() if kind in types.INTEGERS else pa.binary() if kind == "binary" else pa.string()
+        super().__init__(name, column, kind, held)
+
+    def as_counted(self, column: pa.Array) -> pa.Array:
+        from latecomer.store.sketches import counted  # its library is loaded only where it is needed
+
+        if column.type == self.held or self.kind in types.INTEGERS:
+            return column.cast(self.held)
+        if self.kind in types.FLOATS:  # each zero has a text of its own
+            bits = pa.int32() if self.kind == "float" else pa.int64()
+            encoded = column.view(bits).dictionary_encode()
+            distinct = encoded.dictionary.view(column.type)
+        else:
+            encoded = column.dictionary_encode()
+            distinct = encoded.dictionary
+        texts = pa.array([counted(value, self.kind) for value in distinct.to_pylist()], pa.string())
+        return texts.take(encoded.indices)
+
+    def needed(self, every: pa.Table) -> pa.Table:
+        return every.group_by([_GROUP, _VALUE], use_threads=False).aggregate([])
+
+    def merged(self, values: pa.Array, sketches: list[bytes]) -> tuple[bytes, Any]:
+        from latecomer.store.sketches import merged_counter
+
+        return merged_counter(values.to_pylist(), sketches)
+
+
+class ApproxPercentile(Sketched):
+    """About the value that a share of all values does not exceed."""
+
+    def __init__(self, name: str, column: str, kind: str, share: float) -> None:
+        held = pa.int64() if kind in types.INTEGERS else pa.float64()
+        super().__init__(name, column, kind, held)
+        self.share = share
+
+    @property
+    def published(self) -> pa.DataType:
+        return self.held
+
+    def as_counted(self, column: pa.Array) -> pa.Array:
+        return column.cast(self.held, safe=False)
+
+    def merged(self, values: pa.Array, sketches: list[bytes]) -> tuple[bytes, Any]:
+        from latecomer.store.sketches import merged_percentile
+
+        return merged_percentile(values, sketches, self.kind, self.share)

@@ -1,0 +1,217 @@
+"""Sums, smallest and largest values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.checks import PRIVATE
+from latecomer.model import types
+from latecomer.store.layout import arrow_type
+from latecomer.store.state_types import LOW_DIGITS, WHOLE, beyond_column, beyond_halves
+from latecomer.windowing.aggregates.base import (
+    Columns,
+    Events,
+    Flags,
+    State,
+    as_doubles,
+    column_of,
+    float_ranks,
+    part,
+    ranked_floats,
+    valid,
+)
+from latecomer.windowing.aggregates.exact import Wholes, limb_count, limb_names, limbs, limbs_of, unscaled
+
+Term = Callable[[Events], pa.Array]
+
+
+class Column:
+    """The values of a column."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, events: Events) -> pa.Array:
+        return events.columns[self.name]
+
+
+class Amount:
+    """What events add to a measure of the ledger: nothing where they have no value, or where it is not so."""
+
+    def __init__(self, name: str, when: Callable[[Events], Flags] | None = None) -> None:
+        self.name, self.when = name, when
+
+    def __call__(self, events: Events) -> pa.Array:
+        column = events.columns[self.name]
+        zero = pa.scalar(0, column.type) if pa.types.is_integer(column.type) else _zero(column.type)
+        found = pc.fill_null(column, zero)
+        return found if self.when is None else pc.if_else(pa.array(self.when(events)), found, zero)
+
+
+def _zero(kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(Decimal(0).scaleb(-kind.scale), kind)
+
+
+class ExactSum(State):
+    """A sum of whole numbers or decimals, in a column that holds it, whatever the events are."""
+
+    def __init__(self, name: str, term: Term, of: str, kind: str, zero: bool = False) -> None:
+        """The sum `of` numbers of a type in a column of the type `kind`. Unless it is `zero`, there is no sum of
+        nothing."""
+        self.name, self.term, self.kind, self.held = name, term, kind, arrow_type(kind)
+        self.columns = {name: kind} if name.startswith(PRIVATE) else {}
+        self.limbs = limb_names(name, limb_count(of))
+        self.folds = dict.fromkeys(self.limbs, "sum")
+        self.kinds = dict.fromkeys(self.limbs, pa.int64())
+        self.counts = self.limbs if zero else ()
+
+    def init(self, events: Events) -> Columns:
+        return self._cut(self.term(events))
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        return self._cut(column_of(panes, self.name))
+
+    def _cut(self, column: pa.Array) -> Columns:
+        return dict(zip(self.limbs, limbs(column, len(self.limbs)), strict=True))
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        total = Wholes.of_merged(merged, self.limbs)
+        if not np.all(total.is_decimal):
+            raise OverflowError(f"a sum has more than {types.MOST_DIGITS} digits")
+        return {self.name: total.as_type(self.held)}
+
+
+class NarrowSum(ExactSum):
+    """A sum of whole numbers in a column of 64 bits, as in stores that were made before there was room for more. One
+    that needs more is null there, and kept beside it."""
+
+    def __init__(self, name: str, term: Term, of: str, kind: str, zero: bool = False) -> None:
+        super().__init__(name, term, of, kind, zero)
+        self.beyond = beyond_column(name)
+        self.columns = {**self.columns, self.beyond: WHOLE}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        beyond = column_of(panes, self.beyond)
+        return self._cut(pc.coalesce(beyond, column_of(panes, self.name).cast(beyond.type)))
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        total = Wholes.of_merged(merged, self.limbs)
+        beyond = total.as_type(arrow_type(WHOLE), ~total.is_short)
+        return {self.name: total.as_type(self.held), self.beyond: beyond}
+
+
+class LongSum(ExactSum):
+    """A sum of decimals of nearly 38 digits. One that needs more is null, and kept beside it in two halves."""
+
+    def __init__(self, name: str, term: Term, of: str, kind: str) -> None:
+        super().__init__(name, term, of, kind)
+        self.high, self.low = beyond_halves(name)
+        self.columns = {self.high: WHOLE, self.low: kind}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        high, low = column_of(panes, self.high), column_of(panes, self.low)
+        found = super().stored(panes, fresh)
+        if high.null_count == len(high):
+            return found
+        both = zip(unscaled(high), unscaled(low), strict=True)
+        numbers = [None if top is None else top * 10**LOW_DIGITS + (rest or 0) for top, rest in both]
+        kept = limbs_of(numbers)
+        return {name: pc.coalesce(beyond, found[name]) for name, beyond in zip(self.limbs, kept, strict=True)}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        total = Wholes.of_merged(merged, self.limbs)
+        made = {
+            self.name: total.as_type(self.held),
+            self.high: pa.nulls(len(total.low), arrow_type(WHOLE)),
+            self.low: pa.nulls(len(total.low), self.held),
+        }
+        outgrown = total.valid & ~total.is_decimal
+        if outgrown.any():
+            halves = [
+                _halves(number) if gone and number is not None else (None, None)
+                for number, gone in zip(total.numbers(), outgrown.tolist(), strict=True)
+            ]
+            made[self.high] = _decimals([high for high, _ in halves], arrow_type(WHOLE))
+            made[self.low] = _decimals([low for _, low in halves], self.held)
+        return made
+
+
+def _halves(number: int) -> tuple[int, int]:
+    high, low = divmod(abs(number), 10**LOW_DIGITS)
+    return (high, low) if number >= 0 else (-high, -low)
+
+
+def _decimals(numbers: list[int | None], kind: pa.DataType) -> pa.Array:
+    with localcontext(prec=2 * types.MOST_DIGITS):
+        return pa.array(
+            [None if each is None else Decimal(each).scaleb(-kind.scale) for each in numbers], kind
+        )
+
+
+class FloatSum(State):
+    """A sum of floating point numbers."""
+
+    columns: Mapping[str, str] = {}
+
+    def __init__(self, name: str, column: str) -> None:
+        self.name, self.column = name, column
+        self.folds, self.kinds = {name: "sum"}, {name: pa.float64()}
+
+    def init(self, events: Events) -> Columns:
+        return {self.name: as_doubles(events.columns[self.column])}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        return {self.name: column_of(panes, self.name)}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        return {self.name: merged[self.name]}
+
+
+class Extreme(State):
+    """The smallest or the largest value."""
+
+    columns: Mapping[str, str] = {}
+
+    def __init__(self, name: str, column: str, kind: str, function: str) -> None:
+        self.name, self.column = name, column
+        self.folds, self.kinds = {name: function}, {name: arrow_type(kind)}
+
+    def init(self, events: Events) -> Columns:
+        return {self.name: events.columns[self.column]}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        return {self.name: column_of(panes, self.name)}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        return {self.name: merged[self.name]}
+
+
+class FloatExtreme(State):
+    """The smallest or the largest floating point number; NaN is larger than all others."""
+
+    columns: Mapping[str, str] = {}
+
+    def __init__(self, name: str, column: str, kind: str, function: str) -> None:
+        self.name, self.column, self.held = name, column, arrow_type(kind)
+        self.rank = part(name, "rank")
+        self.folds, self.kinds = {self.rank: function}, {self.rank: pa.int64()}
+
+    def init(self, events: Events) -> Columns:
+        return self._ranked(events.columns[self.column])
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        return self._ranked(column_of(panes, self.name))
+
+    def _ranked(self, column: pa.Array) -> Columns:
+        ranks = float_ranks(np.asarray(column.fill_null(0)).astype(np.float64))
+        return {self.rank: pa.array(ranks, mask=~valid(column))}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        ranks = merged[self.rank]
+        numbers = ranked_floats(np.asarray(ranks.fill_null(0)))
+        return {self.name: pa.array(numbers, mask=~valid(ranks)).cast(self.held)}

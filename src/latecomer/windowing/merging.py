@@ -1,0 +1,318 @@
+"""The one aggregation behind every pane: new events and earlier states, merged per window and key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.models import Output
+from latecomer.fast import flat
+from latecomer.model.aggregates import ADDITIVE
+from latecomer.model.panes import Timing
+from latecomer.model.verdicts import Fate
+from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.store.columns import (
+    EVENTS,
+    NEW_ASSIGNMENTS,
+    NEW_BEHIND,
+    NEW_PARTLY,
+    late_column,
+    measure_column,
+    new_column,
+)
+from latecomer.store.layout import PaneLayout, arrow_type
+from latecomer.store.state_types import beyond_column, beyond_halves
+from latecomer.windowing.aggregates import Columns, Events, Flags, Groups, State, states_of
+from latecomer.windowing.aggregates.base import column_of, one_zero
+from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
+from latecomer.windowing.judge import CODES
+
+FIRING = ("sequence", "timing", "op", "is_last", "batch", "fired_at", "watermark")
+_LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
+_ENTERS = CODES[Fate.LATE_ACCEPTED]
+"""Events of this fate and those below enter a window."""
+_MOMENTS = {START: "window_start", END: "window_end", LAST_ARRIVAL: "fired_at", LAST_WATERMARK: "watermark"}
+_ROW = "row"
+_MOST_HELD = 1_000_000
+"""So many merged rows of parts are held before they are merged again."""
+
+
+@dataclass(frozen=True)
+class Merger:
+    """How an output's events and states are merged, and the columns that come out."""
+
+    layout: PaneLayout
+    measures: Mapping[str, str]
+
+    @property
+    def output(self) -> Output:
+        return self.layout.output
+
+    @cached_property
+    def states(self) -> list[State]:
+        return states_of(self.layout, self.measures)
+
+    @cached_property
+    def state_columns(self) -> dict[str, str]:
+        """The private columns of a pane, and their types."""
+        return {column: kind for state in self.states for column, kind in state.columns.items()}
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """A pane as stored: what is published, then the state behind it."""
+        private = [(name, arrow_type(kind)) for name, kind in self.state_columns.items()]
+        return pa.schema([*self.layout.published, *private])
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns of events that are needed. Where a state goes by the order of events, ORIGIN and POSITION are
+        among them."""
+        used = (each.column for each in self.output.aggregates.values() if each.column is not None)
+        place = (ORIGIN, POSITION) if any(state.in_order for state in self.states) else ()
+        return list(dict.fromkeys([*self.layout.keys, *self.measures, *used, *place]))
+
+    @cached_property
+    def input_keys(self) -> list[str]:
+        """The columns in which inputs have the keys."""
+        return [KEY + key for key in self.layout.keys]
+
+    # What is merged
+
+    def of_events(self, events: Events) -> pa.Table:
+        """Events as inputs. Those that enter no window lose their group: only their count matters."""
+        out = events.fate > _ENTERS
+        keys = {KEY + key: events.columns[key] for key in self.layout.keys}
+        if out.any():
+            inside = pa.array(~out)
+            keys = {name: pc.if_else(inside, key, pa.scalar(None, key.type)) for name, key in keys.items()}
+        made: Columns = {}
+        for state in self.states:
+            made |= state.init(events)
+        return pa.table(
+            {
+                START: pa.array(events.start, mask=out),
+                END: pa.array(events.end, mask=out),
+                **keys,
+                FATE: pa.array(events.fate),
+                LAST_ARRIVAL: pa.array(events.arrival),
+                LAST_WATERMARK: pa.array(events.watermark),
+                LAST_SEQUENCE: pa.nulls(len(events), pa.int64()),
+                **made,
+            }
+        )
+
+    def of_states(self, panes: pa.Table, fate: Fate | None = None, fresh: bool = False) -> pa.Table:
+        """Stored states as inputs; `fresh` ones still count as what this batch added.
+
+        Without a `fate`, a state is that of late events where its timing says so, else of those on time.
+        """
+        if fate is None:
+            late = pc.fill_null(pc.equal(column_of(panes, "timing"), Timing.LATE.value), False)
+            codes = pc.if_else(late, CODES[Fate.LATE_ACCEPTED], CODES[Fate.ON_TIME]).cast(pa.int8())
+        else:
+            codes = _same(CODES[fate], panes.num_rows)
+        times = {name: column_of(panes, column).cast(pa.int64()) for name, column in _MOMENTS.items()}
+        return pa.table(
+            {
+                START: times[START],
+                END: times[END],
+                **{KEY + key: column_of(panes, key) for key in self.layout.keys},
+                FATE: codes,
+                LAST_ARRIVAL: times[LAST_ARRIVAL],
+                LAST_WATERMARK: times[LAST_WATERMARK],
+                LAST_SEQUENCE: column_of(panes, "sequence"),
+                **self._stored(panes, fresh),
+            }
+        )
+
+    def of_nothing(self, places: pa.Table) -> pa.Table:
+        """Windows and keys as inputs of no event at all; `places` has START, END and the keys."""
+        rows = places.num_rows
+        made: Columns = {}
+        for state in self.states:
+            made |= state.nothing(rows)
+        return pa.table(
+            {
+                START: column_of(places, START),
+                END: column_of(places, END),
+                **{KEY + key: column_of(places, key) for key in self.layout.keys},
+                FATE: _same(CODES[Fate.ON_TIME], rows),
+                **{name: pa.nulls(rows, pa.int64()) for name in _LASTS},
+                **made,
+            }
+        )
+
+    def of_sequences(self, panes: pa.Table) -> pa.Table:
+        """Stored panes as inputs that say no more than which sequence was the last."""
+        return self.of_states(self.emptied(panes), Fate.LATE_ACCEPTED)
+
+    def again(self, merged: pa.Table) -> pa.Table:
+        """Merged rows as inputs once more; what they count as new stays so."""
+        same = {name: column_of(merged, name) for name in (START, END, FATE, *_LASTS)}
+        keys = {KEY + key: column_of(merged, key) for key in self.layout.keys}
+        return pa.table({**same, **keys, **self._stored(merged, fresh=True)})
+
+    def _stored(self, rows: pa.Table, fresh: bool) -> Columns:
+        made: Columns = {}
+        for state in self.states:
+            made |= state.stored(rows, fresh)
+        return made
+
+    # Merged
+
+    def merge(
+        self,
+        inputs: Sequence[pa.Table],
+        within: str | None = None,
+        gather: str | None = None,
+    ) -> pa.Table:
+        """One row per window, key and fate: START, END, keys, FATE, the last ones, values and states.
+
+        Rows are of one window where START and END are the same; where `within` names a column of the inputs, they are
+        where that is, and the window spans them all. `gather` names a column of inputs of which all values that are not
+        null are kept, as a list; inputs may be without it.
+        """
+        together = self._together(inputs)
+        folds = dict.fromkeys(_LASTS, "max")
+        if within is not None:
+            folds |= {START: "min", END: "max"}
+        for state in self.states:
+            folds |= state.folds
+        asked = list(folds.items())
+        grouping = [state for state in self.states if state.needs_groups]
+        if grouping or gather is not None:
+            together = together.append_column(_ROW, pa.array(np.arange(together.num_rows)))
+            asked.append((_ROW, "list"))
+        place = [START, END] if within is None else [within]
+        found = together.group_by([*place, *self.input_keys, FATE], use_threads=False).aggregate(asked)
+        merged = {name: flat(found.column(f"{name}_{fold}")) for name, fold in folds.items()}
+        gathered: Columns = {}
+        if grouping or gather is not None:
+            groups = _groups(flat(found.column(f"{_ROW}_list")))
+            for state in grouping:
+                merged |= state.merge({name: column_of(together, name) for name in state.kinds}, groups)
+            if gather is not None:
+                gathered = {gather: _gathered(column_of(together, gather), groups)}
+        made: Columns = {}
+        for state in self.states:
+            made |= state.value(merged)
+        bounds = {name: found.column(name) for name in (START, END)} if within is None else {}
+        return pa.table(
+            {
+                START: bounds.get(START, merged.get(START)),
+                END: bounds.get(END, merged.get(END)),
+                **{key: found.column(KEY + key) for key in self.layout.keys},
+                FATE: found.column(FATE),
+                **{name: merged[name] for name in _LASTS},
+                **made,
+                **gathered,
+            }
+        )
+
+    def _together(self, inputs: Sequence[pa.Table]) -> pa.Table:
+        """All inputs; of keys that are floating point numbers there is one zero and one NaN."""
+        together = pa.concat_tables(inputs, promote_options="default")
+        for name in self.input_keys:
+            place = together.schema.get_field_index(name)
+            if pa.types.is_floating(together.schema.field(place).type):
+                together = together.set_column(place, name, one_zero(column_of(together, name)))
+        return together
+
+    def merge_parts(self, parts: Iterable[Events]) -> pa.Table | None:
+        """Events that come in parts, merged as if they came at once; None where there are none. So many rows are held
+        as there are windows, keys and fates, and those of a part."""
+        held: list[pa.Table] = []
+        for part in parts:
+            if len(part):
+                held.append(self.again(self.merge([self.of_events(part)])))
+            if len(held) > 1 and sum(rows.num_rows for rows in held) > _MOST_HELD:
+                held = [self.again(self.merge(held))]
+        return self.merge(held) if held else None
+
+    # As panes
+
+    def published(
+        self, merged: pa.Table, firing: Mapping[str, pa.Array], instead: Mapping[str, pa.Array] | None = None
+    ) -> pa.Table:
+        """Merged rows in the shape of panes, with these firing columns; `instead` has values or states that are not to
+        be taken as they are."""
+        given = {
+            "window_start": merged.column(START),
+            "window_end": merged.column(END),
+            **firing,
+            **(instead or {}),
+        }
+        columns = [
+            flat(given[each.name] if each.name in given else merged.column(each.name)).cast(each.type)
+            for each in self.schema
+        ]
+        return pa.table(columns, schema=self.schema)
+
+    def emptied(self, rows: pa.Table, where: Flags | None = None) -> pa.Table:
+        """Panes with values and states as they stand when a discarding pane has published them, of no events: all of
+        them, or `where` it is so."""
+        zero = {name for name, each in self.output.aggregates.items() if each.function == "count"}
+        zero |= {EVENTS, *map(measure_column, self.measures)}
+        names = (*self.layout.values, EVENTS, *map(measure_column, self.measures))
+        kept = [column for name in names for column in (beyond_column(name), *beyond_halves(name))]
+        for name in (*names, *(column for column in kept if column in self.state_columns)):
+            rows = replaced(rows, name, 0 if name in zero else None, where)
+        return rows
+
+    def emptied_inputs(self, inputs: pa.Table, where: Flags) -> pa.Table:
+        """The same of inputs, `where` it is so. Only what adds up is ever discarded."""
+        names = {EVENTS, *map(measure_column, self.measures)}
+        names |= {name for name, each in self.output.aggregates.items() if each.function in ADDITIVE}
+        gone = pa.array(where)
+        for state in self.states:
+            if state.name in names:
+                for name, nothing in state.nothing(inputs.num_rows).items():
+                    kept = pc.if_else(gone, nothing, column_of(inputs, name))
+                    inputs = inputs.set_column(inputs.schema.get_field_index(name), name, kept)
+        return inputs
+
+    # For the ledger
+
+    @cached_property
+    def new_columns(self) -> list[str]:
+        """The private columns that hold what a batch added, for the ledger."""
+        summed = (EVENTS, *map(measure_column, self.measures))
+        some = [NEW_BEHIND, NEW_ASSIGNMENTS, NEW_PARTLY, *map(late_column, summed)]
+        some += map(beyond_column, (*map(new_column, summed), *map(late_column, summed)))
+        return [*map(new_column, summed), *(column for column in some if column in self.state_columns)]
+
+    def exact_columns(self, column: str) -> list[str]:
+        """The columns that add up to a private sum: itself, and what it has where its type is too narrow."""
+        beyond = beyond_column(column)
+        return [column, beyond] if beyond in self.state_columns else [column]
+
+
+def _same(code: int, rows: int) -> pa.Array:
+    return pa.array(np.full(rows, code, np.int8))
+
+
+def _groups(lists: pa.Array) -> Groups:
+    offsets = np.asarray(lists.offsets).astype(np.int64)
+    return Groups(np.asarray(lists.flatten()), offsets - (offsets[0] if len(offsets) else 0))
+
+
+def _gathered(column: pa.Array, groups: Groups) -> pa.Array:
+    """The values of each group that are not null, as a list."""
+    there = np.asarray(column.is_valid())[groups.rows]
+    counts = np.concatenate([[0], np.cumsum(there)])[groups.offsets]
+    return pa.ListArray.from_arrays(pa.array(counts, pa.int32()), column.take(pa.array(groups.rows[there])))
+
+
+def replaced(rows: pa.Table, name: str, value: int | None, where: Flags | None = None) -> pa.Table:
+    """Rows with this value in a column, in all of them or `where` that is so."""
+    place, column = rows.schema.get_field_index(name), flat(rows.column(name))
+    made = pa.nulls(len(column), column.type)
+    if value is not None:
+        made = pa.array(np.full(len(column), value, np.int64)).cast(column.type)
+    kept = made if where is None else pc.if_else(pa.array(where), made, column)
+    return rows.set_column(place, rows.schema.field(place), kept)
