@@ -27,9 +27,8 @@ from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.timeline.keeper import Step, Stretch
 from latecomer.windowing.columns import KEY
 from latecomer.windowing.judge import FATES
-from latecomer.windowing.merge import Merger
+from latecomer.windowing.merging import Merger
 from latecomer.windowing.session_judge import Arrivals, prompt_fates
-from latecomer.windowing.session_merger import SessionMerger
 from scenarios import thorough, watermarks
 from spark_kit import PAYLOAD, pipeline_over
 from timeline_kit import Reader
@@ -56,7 +55,7 @@ class Kernels:
         self.reader = Reader(self.strategy)
         pipeline = pipeline_over(Path("/nowhere"), self.strategy, {"one": self.output}, PAYLOAD)
         layout = PaneLayout(self.output, EventLayout(pipeline, pipeline.source.columns or {}))
-        self.merger = SessionMerger(Merger(layout, {"paise": "bigint"}))
+        self.merger = Merger(layout, {"paise": "bigint"})
 
     def data(self, number: int, batch: Sequence[Arrival]) -> None:
         first = self.reader.position

@@ -28,7 +28,7 @@ from latecomer.store.columns import EVENTS, HELD, SINCE, UNSETTLED, WAITING_EVEN
 from latecomer.windowing.columns import END, FATE, START
 from latecomer.windowing.judge import CODES, Periods
 from latecomer.windowing.judge_in_process import Flags, Judged, Micros
-from latecomer.windowing.merge_in_process import ArrowMerger, replaced
+from latecomer.windowing.merging import Merger, replaced
 from latecomer.windowing.session_judge import (
     Arrivals,
     judged_suspects,
@@ -52,10 +52,10 @@ class Folded:
     witnesses: pa.Table | None = None
 
 
-def fold_events(arrivals: Arrivals, merger: ArrowMerger, last: int | None) -> Folded:
+def fold_events(arrivals: Arrivals, merger: Merger, last: int | None) -> Folded:
     """Fold the events of one split. `last` is the highest watermark that an event of the batch met; None where none
     of them came behind it."""
-    output = merger.merger.output
+    output = merger.output
     window, by = session_of(output), output.by
     suspects = arrivals.suspects(window) if last is not None else np.zeros(len(arrivals), bool)
     prompt, late = arrivals, None
@@ -65,9 +65,9 @@ def fold_events(arrivals: Arrivals, merger: ArrowMerger, last: int | None) -> Fo
     return Folded(_partials(prompt, merger) if len(prompt) else None, late, witnesses)
 
 
-def _partials(prompt: Arrivals, merger: ArrowMerger) -> pa.Table:
+def _partials(prompt: Arrivals, merger: Merger) -> pa.Table:
     """Prompt events, merged into the sessions that they make among themselves."""
-    output = merger.merger.output
+    output = merger.output
     window = session_of(output)
     places = prompt.places(output.by, window)
     (codes,) = key_codes([places])
@@ -117,13 +117,13 @@ class Sessions:
     """Which session each pane is of."""
 
 
-def merge_sessions(bucket: Bucket, judged: Judged | None, merger: ArrowMerger) -> Sessions | None:
+def merge_sessions(bucket: Bucket, judged: Judged | None, merger: Merger) -> Sessions | None:
     """Merge what there is of some keys; `judged` are its suspects. None where there is nothing."""
-    output = merger.merger.output
+    output = merger.output
     by, window = output.by, session_of(output)
     events = [each.partials for each in bucket.folded if each.partials is not None]
     events += [] if judged is None else [_entered(merger.of_events(judged))]
-    fresh = pa.concat_tables(events) if events else None
+    fresh = pa.concat_tables(events, promote_options="default") if events else None
     states = bucket.states
     if fresh is None and states is None:
         return None
@@ -159,8 +159,8 @@ def merge_sessions(bucket: Bucket, judged: Judged | None, merger: ArrowMerger) -
     return Sessions(merged, standing, ours[covering(sessions, Places.of_panes(standing, by))])
 
 
-def _discards(merger: ArrowMerger) -> bool:
-    return merger.merger.output.accumulation is Accumulation.DISCARDING
+def _discards(merger: Merger) -> bool:
+    return merger.output.accumulation is Accumulation.DISCARDING
 
 
 def _entered(inputs: pa.Table) -> pa.Table:
@@ -179,7 +179,7 @@ def _spanning(inputs: pa.Table, which: Flags, start: Micros, end: Micros) -> pa.
     return inputs
 
 
-def _of_closed(merger: ArrowMerger, closed: pa.Table, start: Micros, end: Micros) -> pa.Table:
+def _of_closed(merger: Merger, closed: pa.Table, start: Micros, end: Micros) -> pa.Table:
     """Closed sessions as inputs. One that discards does not publish again what it published for the same window."""
     if _discards(merger):
         place = closed.schema.get_field_index(HELD)
@@ -190,11 +190,11 @@ def _of_closed(merger: ArrowMerger, closed: pa.Table, start: Micros, end: Micros
 
 
 def _published_apart(
-    merger: ArrowMerger, published: pa.Table, states: pa.Table, start: Micros, end: Micros
+    merger: Merger, published: pa.Table, states: pa.Table, start: Micros, end: Micros
 ) -> pa.Table:
     """What an open session that discards has published and no longer holds: it holds it again once its window is
     another."""
-    by = merger.merger.output.by
+    by = merger.output.by
     of = covering(Places.of_panes(states, by), Places.of_panes(published, by))
     state = states.take(pa.array(of))
     places = (Places.of_panes(each, by) for each in (state, published))
@@ -208,19 +208,19 @@ def _published_apart(
     return _spanning(inputs, np.ones(rows.num_rows, bool), start[of], end[of])
 
 
-def _same(panes: pa.Table, merger: ArrowMerger, start: Micros, end: Micros) -> Flags:
+def _same(panes: pa.Table, merger: Merger, start: Micros, end: Micros) -> Flags:
     """Whether each pane is of the very window that its session has now."""
-    places = Places.of_panes(panes, merger.merger.output.by)
+    places = Places.of_panes(panes, merger.output.by)
     same: Flags = (places.start == start) & (places.end == end)
     return same
 
 
-def standing_panes(panes: pa.Table, bucket: Bucket, merger: ArrowMerger) -> pa.Table | None:
+def standing_panes(panes: pa.Table, bucket: Bucket, merger: Merger) -> pa.Table | None:
     """Of stored panes, those that stand for closed sessions of keys that have suspects; None where there are none.
 
     A session that is among the states as well, because it has more to publish, is left to them.
     """
-    output = merger.merger.output
+    output = merger.output
     by, suspects = output.by, bucket.suspects
     if suspects is None:
         return None

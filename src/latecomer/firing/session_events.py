@@ -16,6 +16,7 @@ from latecomer.config.models import Output
 from latecomer.fast import Declined, flat
 from latecomer.log.columns import WHOLE_EVENT
 from latecomer.log.logged import Logged
+from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import quoted
 from latecomer.windowing import judge
@@ -27,6 +28,8 @@ from latecomer.windowing.session_judge import ORDER, Arrivals
 from latecomer.windowing.tally_in_process import stored_columns
 
 _KEPT, _DERIVED = f"{PRIVATE}is_kept", f"{PRIVATE}made_"
+_PLACE = {name: ORDER[name] for name in (ORIGIN, POSITION)}
+"""Where events are in the log, for aggregates that go by their order."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,10 @@ class SessionEvents:
 
     def _arrivals(self, events: pa.Table, wanted: Sequence[str]) -> Arrivals:
         seen = as_seen(events, self.layout, self.output)
-        columns = {name: seen.column(name) for name in dict.fromkeys([*wanted, *self.output.by])}
+        columns = {
+            name: flat(events.column(_PLACE[name])) if name in _PLACE else seen.column(name)
+            for name in dict.fromkeys([*wanted, *self.output.by])
+        }
         return Arrivals.of(events, columns, self.timeline.over(events), self._kept(events))
 
     def _kept(self, events: pa.Table) -> Flags:
@@ -85,7 +91,7 @@ class SessionEvents:
             f"{self._kept_sql()} as {_KEPT}",
         ).toArrow()
         events = rows.select(list(names)).cast(pa.schema([self.layout.schema.field(name) for name in names]))
-        view = {**self.layout.view, **{name: _DERIVED + name for name in derived}}
+        view = {**self.layout.view, **_PLACE, **{name: _DERIVED + name for name in derived}}
         columns = {name: flat(rows.column(view[name])) for name in dict.fromkeys([*wanted, *self.output.by])}
         kept = np.asarray(flat(rows.column(_KEPT)).fill_null(False))
         return Arrivals.of(events, columns, self.timeline.over(events), kept)

@@ -29,7 +29,7 @@ from latecomer.store.columns import HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
 from latecomer.windowing.judge import CODES, FATES
 from latecomer.windowing.judge_in_process import Flags, Micros
-from latecomer.windowing.merge_in_process import ArrowMerger, replaced
+from latecomer.windowing.merging import Merger, replaced
 
 _FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
 
@@ -51,7 +51,7 @@ class Clocks:
     """Whether the arrival clock lets early panes, and waiting ones, fire."""
 
 
-def session_lanes(sessions: Sessions, clocks: Clocks, merger: ArrowMerger) -> dict[Lane, pa.Table]:
+def session_lanes(sessions: Sessions, clocks: Clocks, merger: Merger) -> dict[Lane, pa.Table]:
     """Merged sessions → panes, states and published panes, by lane."""
     return _Lanes(sessions, clocks, merger).tables()
 
@@ -60,11 +60,11 @@ def session_lanes(sessions: Sessions, clocks: Clocks, merger: ArrowMerger) -> di
 class _Lanes:
     sessions: Sessions
     clocks: Clocks
-    merger: ArrowMerger
+    merger: Merger
 
     @property
     def output(self) -> Output:
-        return self.merger.merger.output
+        return self.merger.output
 
     def tables(self) -> dict[Lane, pa.Table]:
         rows: dict[Lane, list[pa.Table]] = {}
@@ -213,7 +213,7 @@ class _Lanes:
 
     def _counted(self, rows: pa.Table, which: Flags) -> pa.Table:
         """Rows in which nothing is new any more where the pane that was fired beside them has counted it."""
-        for name in self.merger.merger.new_columns:
+        for name in self.merger.new_columns:
             rows = replaced(rows, name, 0, which)
         return rows
 

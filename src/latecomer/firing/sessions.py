@@ -56,8 +56,8 @@ from latecomer.windowing.columns import END, FATE, START
 from latecomer.windowing.judge import CODES, Periods
 from latecomer.windowing.judge_in_process import Judged, NothingLate
 from latecomer.windowing.merge import Counts
+from latecomer.windowing.merging import Merger
 from latecomer.windowing.session_judge import Arrivals, prompt_fates, session_of, witnesses_of
-from latecomer.windowing.session_merger import SessionMerger
 from latecomer.windowing.tally_in_process import counts_of
 
 _FILE = "part.parquet"
@@ -160,8 +160,8 @@ class SessionLogic(OutputLogic):
         return PreparedSessions(lanes, known.files, lanes.counts, bucket.suspects, judged)
 
     @cached_property
-    def _arrow(self) -> SessionMerger:
-        return SessionMerger(self.merger)
+    def _arrow(self) -> Merger:
+        return Merger(self.layout, self.merger.measures)
 
     def judged(
         self, batch: Batch, wanted: Sequence[str] = (), periods: Periods = ()
