@@ -27,7 +27,6 @@ from latecomer.config.sources import Files, Source
 from latecomer.decode.files import SourceFile
 from latecomer.firing.batch import Batch as EngineBatch
 from latecomer.firing.sessions import SessionLogic
-from latecomer.log.logged import Logged
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros
 from latecomer.model.interpreter import Interpretation, interpret
@@ -44,8 +43,10 @@ from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
 from latecomer.timeline.keeper import TimelineKeeper
-from latecomer.windowing.columns import BATCH, END, FATE, WATERMARK
-from latecomer.windowing.judge import FATES, as_seen, judged
+from latecomer.windowing.derived_in_process import stored_columns
+from latecomer.windowing.judge import FATES
+from latecomer.windowing.judge_in_process import judged
+from latecomer.windowing.spark_columns import event_tables
 
 COLUMNS = {"at": "bigint", "seen": "bigint", "part": "string", "id": "string"}
 PAYLOAD = {"key": "string", "paise": "bigint", "ok": "boolean"}
@@ -199,14 +200,14 @@ class Bench:
     def judgements(
         self, store: Store, output: str, engine: Engine | None = None
     ) -> dict[Place, tuple[Fate, int]]:
-        """Batch, position and window end → fate and watermark at arrival, as the Spark path judges them."""
+        """Batch, position and window end → fate and watermark at arrival, as the engine judges them."""
         engine = engine or Engine(self.session, store)
         keeper = TimelineKeeper(store.watermarks, self.strategy)
         stretch = keeper.stretch(0, engine.last)
-        events = engine.log.everything().frame
+        logged = engine.log.everything()
         (logic,) = [each for each in engine.outputs if each.name == output]
         if isinstance(logic, SessionLogic):
-            log = EngineBatch(engine.last, stretch, Logged.of(events), history=True)
+            log = EngineBatch(engine.last, stretch, logged, history=True)
             return {
                 self.judged_place(output, batch, nth, end, FATES[fate]): (FATES[fate], watermark)
                 for part, found in logic.judged(log)
@@ -219,15 +220,19 @@ class Bench:
                     strict=True,
                 )
             }
-        seen = as_seen(events, store.layout, self.outputs[output], "position as nth")
-        rows = judged(seen, stretch.frame(self.spark, with_batch=True), self.outputs[output])
-        return {
-            self.judged_place(output, row[BATCH], row["nth"], row[END], FATES[row[FATE]]): (
-                FATES[row[FATE]],
-                row[WATERMARK],
+        rules = self.outputs[output]
+        wanted = [*stored_columns(store.layout, [rules], ()), "position"]
+        told: dict[Place, tuple[Fate, int]] = {}
+        for events in event_tables(logged, wanted, [rules], store.layout):
+            found = judged(events, store.layout, rules, stretch.by_batch, [])
+            batch, nth = (events.column(name).take(found.nth).to_pylist() for name in ("batch", "position"))
+            verdicts = zip(
+                batch, nth, found.end.tolist(), found.fate.tolist(), found.watermark.tolist(), strict=True
             )
-            for row in rows.select(BATCH, "nth", END, FATE, WATERMARK).toArrow().to_pylist()
-        }
+            for number, position, end, code, watermark in verdicts:
+                place = self.judged_place(output, number, position, end, FATES[code])
+                told[place] = FATES[code], watermark
+        return told
 
     def judged_place(self, output: str, batch: int, nth: int, end: int | None, fate: Fate) -> Place:
         """An event that was filtered belongs to no window; what one adds to a session may grow later."""

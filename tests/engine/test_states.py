@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Output
@@ -16,7 +16,6 @@ from latecomer.model.strategies import Bounded
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import state_parts
 from latecomer.store.store import Store
-from latecomer.windowing.judge import as_seen, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.states import states_of
 from spark_kit import Bench, stored_panes
@@ -50,47 +49,6 @@ def test_who_merges_without_spark_knows_the_parts_of_a_state(
     (*_, logic) = states_of(merger.layout, {})
     known = state_parts(parse_aggregate(written(function, column)), KINDS[column])
     assert logic.columns == {f"_lc_x_{part}": kind for part, kind in known.items()}
-
-
-def plan_of(spark: SparkSession, folder: Path, **aggregates: str) -> str:
-    """How Spark would compute panes from an empty log."""
-    made = bench(spark, folder, **aggregates)
-    merger = merger_of(made)
-    log = spark.read.schema(_ddl(merger)).parquet(str(_empty(spark, folder, merger)))
-    timeline = spark.sql("select 0L as _lc_tick, 0L as _lc_watermark")
-    merged = merger.merge(
-        merger.of_events(judged(as_seen(log, merger.layout.events, merger.output), timeline, merger.output))
-    )
-    return _plan(merged)
-
-
-def _ddl(merger: Merger) -> str:
-    return ", ".join(f"`{name}` {kind}" for name, kind in merger.layout.events.stored.items())
-
-
-def _empty(spark: SparkSession, folder: Path, merger: Merger) -> Path:
-    nothing = ", ".join(
-        f"cast(null as {kind}) as `{name}`" for name, kind in merger.layout.events.stored.items()
-    )
-    spark.sql(f"select {nothing}").write.parquet(str(folder / "log"))
-    return folder / "log"
-
-
-def _plan(frame: DataFrame) -> str:
-    return str(frame._jdf.queryExecution().executedPlan().toString())
-
-
-def test_the_common_aggregates_are_hashed_and_read_nothing_that_orders_events(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    common = plan_of(spark, tmp_path / "a", s="sum(money)", n="count(*)", m="avg(real)", x="max(whole)")
-    assert "HashAggregate" in common
-    assert "SortAggregate" not in common
-    assert "ObjectHash" not in common
-    assert "origin" not in common
-    assert "position" not in common
-    keeping = plan_of(spark, tmp_path / "b", s="sum(money)", b="first(whole)", t="top_k(whole, 3)")
-    assert "position" in keeping
 
 
 def test_a_column_of_any_name_is_written_in_backticks(spark: SparkSession, tmp_path: Path) -> None:

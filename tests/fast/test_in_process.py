@@ -6,21 +6,17 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
 from latecomer.decode.arrow_json import json_lines, may_have_others
 from latecomer.decode.columns import KEPT
 from latecomer.fast import VARIABLE, Choice, Declined
 from latecomer.log.in_process import _id, _in_order, micros
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.ids import event_id
-from latecomer.model.verdicts import Fate, fate_of, judge
-from latecomer.model.windows import Calendar, Global, Sliding, Tumbling
 from latecomer.model.zones import to_local, to_utc
 from latecomer.source.columns import LANDED, ORIGIN, POSITION
 from latecomer.windowing.exact_arrow import (
@@ -33,24 +29,12 @@ from latecomer.windowing.exact_arrow import (
     unscaled,
     whole,
 )
-from latecomer.windowing.judge import FATES
-from latecomer.windowing.judge_in_process import _fates, _windows
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 TIMES = st.integers(-(10**15), 4 * 10**15)
 RECENT = st.integers(-(10**15), 2 * 10**15)
 """Up to 2033."""
 MINUTE = 60_000_000
-WINDOWS = [
-    Tumbling("1m"),
-    Tumbling("7s", offset="-3s"),
-    Tumbling("6h", zone="Europe/Berlin"),
-    Sliding("5m", every="1m"),
-    Sliding("90s", every="60s", offset="13s"),
-    Calendar("month", zone="Asia/Kolkata"),
-    Calendar("day"),
-    Global(),
-]
 
 
 @given(st.lists(st.none() | NUMBERS, max_size=20))
@@ -102,43 +86,6 @@ def test_decimals_are_their_digits(numbers: list[int | None], scale: int, cut: i
 def test_a_decimal_beyond_64_bits_declines() -> None:
     with pytest.raises(Declined):
         unscaled(pa.array([Decimal(1 << 63)], pa.decimal128(38, 0)))
-
-
-@given(st.sampled_from(WINDOWS), st.lists(TIMES, min_size=1, max_size=10))
-def test_windows_are_the_models(window: Tumbling | Sliding | Calendar | Global, times: list[int]) -> None:
-    nth, start, end, first_end = (each.tolist() for each in _windows(np.array(times, np.int64), window))
-    expected = [(at, each) for at, time in enumerate(times) for each in window.assign_all(time)]
-    assert list(zip(nth, start, end, strict=True)) == [(at, each.start, each.end) for at, each in expected]
-    assert first_end == [window.assign_all(times[at])[0].end for at in nth]
-
-
-def test_events_in_too_many_windows_decline() -> None:
-    with pytest.raises(Declined, match="one for each window"):
-        _windows(np.arange(101, dtype=np.int64), Sliding("10000s", every="1s"))
-
-
-@given(
-    st.sampled_from(["update", "drop", "side_output", "retract"]),
-    st.sampled_from(["drop", "side_output"]),
-    st.lists(st.tuples(st.integers(0, 9), st.integers(-2, 14), st.booleans()), min_size=1, max_size=20),
-)
-def test_fates_are_the_models(late: str, too_late: str, events: list[tuple[int, int, bool]]) -> None:
-    output = Output(
-        window={"tumbling": "1m"},
-        aggregates={"n": "count(*)"},
-        late=late,
-        too_late=too_late,
-        allowed_lateness="3m",
-    )
-    ends, marks, kept = zip(*events, strict=True)
-    found = _fates(output, np.array(kept), np.array(ends) * MINUTE, np.array(marks) * MINUTE)
-    expected = [
-        fate_of(judge(end * MINUTE, mark * MINUTE, 3 * MINUTE), output.late, output.too_late)
-        if keep
-        else Fate.FILTERED
-        for end, mark, keep in events
-    ]
-    assert [FATES[int(code)] for code in found] == expected
 
 
 @given(st.lists(TIMES, min_size=1, max_size=10), st.booleans())

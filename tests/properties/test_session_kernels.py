@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.models import Output
+from latecomer.firing.clocks import Clocks
 from latecomer.firing.columns import Lane
 from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions, standing_panes
 from latecomer.firing.session_lanes import session_lanes
-from latecomer.firing.sessions import clocks_of
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.interpreter import interpret
 from latecomer.model.strategies import Strategy
@@ -137,7 +137,7 @@ class Kernels:
         found = merge_sessions(ours, judged, self.merger)
         if found is None:
             return [], []
-        lanes = session_lanes(found, clocks_of(number, stretch, self.output), self.merger)
+        lanes = session_lanes(found, Clocks.of(number, stretch, self.output), self.merger)
         return [] if judged is None else [(ours.suspects, judged)], list(lanes.items())
 
     def _folded_in(self, bucket: int, folded: Folded) -> Folded:

@@ -210,12 +210,12 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
 def fast_path(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
     """Which steps of a batch need no Spark, as far as that can be seen before there is one, and why not the others."""
     from latecomer.fast import MOST_JUDGED, Declined, is_on
-    from latecomer.firing.in_process import ArrowOutput
     from latecomer.log.in_process import require_common
     from latecomer.source.choose import sources_of
     from latecomer.store.layout import PaneLayout
     from latecomer.store.store import Store
     from latecomer.windowing.merge import Merger
+    from latecomer.windowing.merge_in_process import ArrowMerger
 
     here = "small batches are computed without Spark"
 
@@ -246,7 +246,7 @@ def fast_path(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
     checked = f"{here}, and so are checks of up to {MOST_JUDGED:,} events"
     for name, output in pipeline.outputs.items():
         merger = Merger(PaneLayout(output, made.layout), made.measures())
-        yield Finding(f"fast path of {name}", found(partial(ArrowOutput.of, merger, made.layout), checked))
+        yield Finding(f"fast path of {name}", found(partial(ArrowMerger, merger), checked))
 
 
 def _outside(pipeline: Pipeline, file: Path) -> Iterator[Finding]:

@@ -5,29 +5,28 @@ They hold what stands. Where the pane that stands is marked as the last already,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
-from latecomer.firing.columns import CLOCK, NOW
-from latecomer.log.columns import THIS_BATCH, WATERMARK_BEFORE
+from latecomer.fast import flat
+from latecomer.firing.clocks import Clocks
+from latecomer.firing.merging import Firing, constant, last_of, places_of, said, taken_back
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
-from latecomer.store.columns import NTH
-from latecomer.store.files import Location, read_table, url
-from latecomer.store.sql import double_quoted, moment_literal, quoted
-from latecomer.store.standing import STANDS, newest_first, standing
+from latecomer.store.files import Location, read_table
+from latecomer.store.sql import double_quoted, moment_literal
+from latecomer.store.standing import standing
 from latecomer.store.table import DataFile, Table
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.merge import Merger
+from latecomer.windowing.merging import replaced
 
 CLOSING = "closing"
-_BOTH = f"{PRIVATE}both"
 
 
 def may_close(files: Iterable[DataFile], output: Output, stretch: Stretch) -> list[DataFile]:
@@ -64,57 +63,47 @@ def places_in(files: Iterable[Location], output: Output) -> set[tuple[Any, ...]]
     return {tuple(map(repr, row.values())) for table in tables for row in table.to_pylist()}
 
 
-def write_closing_panes(
-    spark: SparkSession,
-    merger: Merger,
-    panes: Sequence[str],
-    published: Sequence[str],
-    params: DataFrame,
-    folder: Location,
-) -> None:
-    """One CLOSING pane for each window and key for which nothing more can come since this batch.
+def closing_panes(firing: Firing, panes: pa.Table, published: pa.Table | None, clocks: Clocks) -> pa.Table:
+    """One CLOSING pane for each window and key for which nothing more can come since this batch, of `panes` up to now.
 
     `published` are the panes of sessions that have more to publish: those will be taken back instead.
     """
-    output, schema = merger.output, merger.ddl()
-    place = [quoted(name) for name in ("window_start", "window_end", *merger.layout.keys)]
-    final = f"least(unix_micros(window_end) + {output.settles_after}L, {END_OF_TIME}L)"
-    known = spark.read.schema(schema).parquet(*panes).crossJoin(F.broadcast(params))
-    stands = (
-        known.where(f"{final} > {WATERMARK_BEFORE} and {final} <= {NOW}")
-        .withColumn(NTH, F.expr(newest_first(", ".join(place))))
-        .where(f"{STANDS} and not is_last")
-        .drop(NTH)
-    )
-    if published:
-        names = {name: f"{PRIVATE}told_{nth}" for nth, name in enumerate(place)}
-        others = spark.read.schema(schema).parquet(*published)
-        others = others.select(*(F.col(name).alias(other) for name, other in names.items()))
-        same = [F.col(name).eqNullSafe(F.col(other)) for name, other in names.items()]
-        stands = stands.join(others, same, "left_anti")
-    closing = _closing(merger)
-    insert = F.struct(*(closing.get(name, F.col(quoted(name))).alias(name) for name in merger.schema.names))
-    rows = [insert]
-    if output.accumulation is Accumulation.RETRACTING:
-        taken_back = {name: closing[name] for name in ("timing", "batch", "fired_at", "watermark")}
-        taken_back |= {"op": F.lit(Op.RETRACT.value), "is_last": F.lit(False)}
-        columns = (taken_back.get(name, F.col(quoted(name))).alias(name) for name in merger.schema.names)
-        rows.insert(0, F.struct(*columns))
-    both = stands.select(F.explode(F.array(*rows)).alias(_BOTH)).select(f"{_BOTH}.*")
-    both.coalesce(1).write.parquet(url(folder))
+    ends = np.asarray(flat(panes.column("window_end")).cast(pa.int64()))
+    final = np.minimum(ends + firing.output.settles_after, END_OF_TIME)
+    known = panes.filter(pa.array((final > clocks.before) & (final <= clocks.now)))
+    place = ["window_start", "window_end", *firing.merger.layout.keys]
+    others = known.slice(0, 0) if published is None else published
+    codes = places_of([known.select(place), others.select(place)])
+    here, elsewhere = codes[: known.num_rows], codes[known.num_rows :]
+    is_retract = np.asarray(pc.equal(known.column("op"), Op.RETRACT.value)).astype(np.int64)
+    newest = last_of(here, 2 * np.asarray(flat(known.column("sequence"))) + is_retract)
+    is_last = np.asarray(flat(known.column("is_last")))
+    stands = newest[(is_retract[newest] == 0) & ~is_last[newest] & ~np.isin(here[newest], elsewhere)]
+    held = known.take(pa.array(np.sort(stands)))
+    closing = _closing(firing, held, clocks)
+    if firing.output.accumulation is not Accumulation.RETRACTING:
+        return closing
+    order = np.concatenate([2 * np.arange(held.num_rows), 2 * np.arange(held.num_rows) + 1])
+    return pa.concat_tables([taken_back(held, closing), closing]).take(pa.array(np.argsort(order)))
 
 
-def _closing(merger: Merger) -> dict[str, Column]:
-    """What a closing pane says otherwise than the pane that stands; one that discards has nothing new."""
-    nothing = merger.emptied if merger.output.accumulation is Accumulation.DISCARDING else {}
-    counted = {name: f"cast(0 as {merger.state_columns[name]})" for name in merger.new_columns}
-    firing = {
-        "sequence": "sequence + 1",
-        "timing": f"'{Timing.CLOSING}'",
-        "op": f"'{Op.INSERT}'",
-        "is_last": "true",
-        "batch": THIS_BATCH,
-        "fired_at": f"timestamp_micros(nullif({CLOCK}, {BEGIN_OF_TIME}L))",
-        "watermark": f"timestamp_micros({NOW})",
+def _closing(firing: Firing, held: pa.Table, clocks: Clocks) -> pa.Table:
+    """What stands, published for the last time; an output that discards has nothing new to say."""
+    count, rows = held.num_rows, held
+    if firing.output.accumulation is Accumulation.DISCARDING:
+        rows = firing.merger.emptied(rows)
+    for name in firing.merger.new_columns:
+        rows = replaced(rows, name, 0)
+    changed = {
+        "sequence": pc.add(flat(held.column("sequence")), 1),
+        **said(Timing.CLOSING, Op.INSERT, count),
+        "is_last": pa.repeat(pa.scalar(True), count),
+        "batch": constant(clocks.batch, count),
+        "fired_at": constant(None if clocks.arrival == BEGIN_OF_TIME else clocks.arrival, count),
+        "watermark": constant(clocks.now, count),
     }
-    return {name: F.expr(sql) for name, sql in {**nothing, **counted, **firing}.items()}
+    columns = [
+        changed[field.name].cast(field.type) if field.name in changed else rows.column(field.name)
+        for field in held.schema
+    ]
+    return pa.table(columns, schema=held.schema)

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
 from latecomer.errors import PipelineError, Problem
-from latecomer.firing.ends import MOST_ENDS
-from latecomer.firing.lanes import is_last
-from latecomer.log.columns import THIS_BATCH
+from latecomer.fast import flat
+from latecomer.firing.clocks import Clocks
+from latecomer.firing.merging import Firing, constant, numbers, places_of, said
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.panes import Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.model.windows import FixedWindow
+from latecomer.model.windows import FixedWindow, Sliding, Window
 from latecomer.store.columns import EVENTS
-from latecomer.store.files import Location, read_table, url
+from latecomer.store.files import Location, read_table
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.sql import double_quoted, quoted
+from latecomer.store.sql import double_quoted
 from latecomer.store.table import Table
-from latecomer.timeline.columns import FIRED_AT, FIRED_WATERMARK
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.columns import END, START
-from latecomer.windowing.merge import Merger
+from latecomer.windowing.merging import Merger, replaced
 
+MOST_ENDS = 1_000_000
+"""So many windows that closed in one batch are counted through."""
 MOST_EMPTY = 50_000_000
 """So many empty panes in one batch are a mistake: a corrupt event time, or far too short a window."""
 _FIRST = f"{PRIVATE}first"
-_CLOSED = f"{PRIVATE}closed_end"
 _PUBLISHED = {"timing": pa.string(), "sequence": pa.int64(), EVENTS: pa.int64()}
 
 
@@ -89,9 +89,9 @@ def _whole(first: pa.Table) -> pa.Table:
     return first.rename_columns([_FIRST]).filter(pc.field(_FIRST).is_valid())
 
 
-def ends_closed(name: str, window: FixedWindow, known: KnownKeys, stretch: Stretch) -> list[int]:
-    """Every window end of an output that the watermark passed in a stretch. A drain passes all of time, and
-    publishes no window after the last one with events."""
+def windows_closed(name: str, window: FixedWindow, known: KnownKeys, stretch: Stretch) -> list[Window]:
+    """Every window of an output whose end the watermark passed in a batch. A drain passes all of time, and publishes
+    no window after the last one with events."""
     first, newest = known.first, known.newest
     if first is None or newest is None:
         return []
@@ -102,7 +102,9 @@ def ends_closed(name: str, window: FixedWindow, known: KnownKeys, stretch: Stret
     count = (until - after) // window.step
     if count > MOST_ENDS or count * known.table.num_rows > MOST_EMPTY:
         raise _too_many(name, count, known.table.num_rows, after)
-    return list(window.ends(after, until))
+    ends = np.array(list(window.ends(after, until)), np.int64)
+    starts = ends - window.size if isinstance(window, Sliding) else window.assign_many(ends - 1).start
+    return list(map(Window, starts.tolist(), ends.tolist()))
 
 
 def _too_many(name: str, windows: int, keys: int, after: int) -> PipelineError:
@@ -115,44 +117,47 @@ def _too_many(name: str, windows: int, keys: int, after: int) -> PipelineError:
     return PipelineError([Problem(f"outputs.{name}.emit_empty", message, True, fix)])
 
 
-def write_empty_panes(
-    spark: SparkSession,
-    known: KnownKeys,
-    window: FixedWindow,
-    firings: DataFrame,
-    ends: Sequence[int],
-    fired: Sequence[Location],
-    params: DataFrame,
-    folder: Location,
-) -> None:
-    """One ON_TIME pane of no events for each key and window that closed without it."""
-    merger = known.merger
-    starts = [next(each.start for each in window.assign_all(end - 1) if each.end == end) for end in ends]
-    closed = pa.table({START: pa.array(starts, pa.int64()), END: pa.array(ends, pa.int64())})
-    keys = spark.createDataFrame(known.table)
-    places = keys.join(F.broadcast(spark.createDataFrame(closed)), F.expr(f"unix_micros({_FIRST}) < {END}"))
-    if fired:
-        there = (
-            spark.read.schema(merger.ddl()).parquet(*map(url, fired)).where(f"timing = '{Timing.ON_TIME}'")
-        )
-        names = {f"{PRIVATE}there_{key}": key for key in known.keys}
-        there = there.selectExpr(
-            f"unix_micros(window_end) as {_CLOSED}",
-            *(f"{quoted(key)} as {quoted(name)}" for name, key in names.items()),
-        )
-        same = [F.col(quoted(key)).eqNullSafe(F.col(quoted(name))) for name, key in names.items()]
-        places = places.join(there, [F.col(END) == F.col(_CLOSED), *same], "left_anti")
-    merged = merger.merge(merger.of_nothing(places))
-    placed = merged.join(F.broadcast(firings), END, "left").crossJoin(F.broadcast(params))
-    firing = {
-        "sequence": "0L",
-        "timing": f"'{Timing.ON_TIME}'",
-        "op": f"'{Op.INSERT}'",
-        "is_last": is_last(merger.output, Timing.ON_TIME),
-        "batch": THIS_BATCH,
-        "fired_at": f"timestamp_micros({FIRED_AT})",
-        "watermark": f"timestamp_micros({FIRED_WATERMARK})",
-    }
-    sums = {name for name, each in merger.output.aggregates.items() if each.function == "sum"}
-    zeros = {name: f"cast(0 as {merger.layout.values[name]})" for name in sums}
-    merger.published(placed, firing, zeros).coalesce(1).write.parquet(url(folder))
+def empty_panes(
+    firing: Firing, known: pa.Table, windows: Sequence[Window], fired: pa.Table, clocks: Clocks
+) -> pa.Table:
+    """One ON_TIME pane of no events for each key and window that closed without it. `known` are the keys, as
+    `KnownKeys` has them; `fired` are panes that fired in this batch."""
+    keys = list(firing.merger.layout.keys)
+    first = np.asarray(flat(known.column(_FIRST)).cast(pa.int64()))
+    starts, ends = (np.array([each[side] for each in windows], np.int64) for side in (0, 1))
+    nth, at = np.nonzero(first[:, None] < ends[None, :])
+    columns = {START: pa.array(starts[at]), END: pa.array(ends[at])}
+    columns |= {key: flat(known.column(key)).take(pa.array(nth)) for key in keys}
+    places = pa.table(columns)
+    there = fired.filter(pc.equal(fired.column("timing"), Timing.ON_TIME.value))
+    closed = {END: flat(there.column("window_end")).cast(pa.int64())}
+    held = pa.table(
+        {**closed, **{key: there.column(key).cast(places.schema.field(key).type) for key in keys}}
+    )
+    codes = places_of([places.select([END, *keys]), held])
+    missing = places.filter(pa.array(~np.isin(codes[: places.num_rows], codes[places.num_rows :])))
+    if not missing.num_rows:
+        return firing.merger.schema.empty_table()
+    merged = firing.merger.merge([firing.merger.of_nothing(missing)])
+    count, merged_ends = merged.num_rows, numbers(merged, END)
+    when, mark = clocks.closings(merged_ends, clocks.closed(merged_ends))
+    panes = firing.merger.published(
+        merged,
+        {
+            "sequence": constant(0, count),
+            **said(Timing.ON_TIME, Op.INSERT, count),
+            "is_last": pa.array(firing.is_last(merged, np.asarray(mark.fill_null(0)))),
+            "batch": constant(clocks.batch, count),
+            "fired_at": when,
+            "watermark": mark,
+        },
+    )
+    return zero_sums(panes, firing.output)
+
+
+def zero_sums(rows: pa.Table, output: Output) -> pa.Table:
+    """Rows of no events: the sum of nothing is published as 0."""
+    for name, each in output.aggregates.items():
+        if each.function == "sum":
+            rows = replaced(rows, name, 0)
+    return rows

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, reduce
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
-from latecomer.firing.columns import BEGAN, CLOCK, EARLY_DUE, LATE_DUE, NOW, Lane
-from latecomer.log.columns import THIS_BATCH, WATERMARK_BEFORE
+from latecomer.firing.columns import BEGAN, NOW, Lane
+from latecomer.log.columns import WATERMARK_BEFORE
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
-from latecomer.model.panes import Accumulation, Op, Timing
-from latecomer.model.triggers import Count, Every
+from latecomer.model.panes import Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.store.columns import EVENTS, LANE, NEW_BEHIND, NEW_PARTLY, SINCE, measure_column, new_column
-from latecomer.store.files import Location, parquet_files, read_table, url
-from latecomer.store.sql import quoted
-from latecomer.timeline.columns import FIRED_AT, FIRED_WATERMARK
-from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
-from latecomer.windowing.judge import CODES
+from latecomer.store.columns import EVENTS, LANE, NEW_BEHIND, NEW_PARTLY, measure_column, new_column
+from latecomer.store.files import Location, parquet_files, read_table
+from latecomer.timeline.columns import FIRED_WATERMARK
+from latecomer.windowing.columns import END, START
 from latecomer.windowing.merge import Counts, Merger
 from latecomer.windowing.states import assignments_column
-
-KNOWN = f"nullif({NOW}, {BEGIN_OF_TIME}L)"
-"""The watermark, null where nothing is known yet."""
-_EARLY = f"{PRIVATE}early"
 
 
 @dataclass(frozen=True)
@@ -84,76 +73,7 @@ class Lanes:
 NOTED = {"late_at_source": NEW_BEHIND, "partly_late": NEW_PARTLY}
 
 
-def write_lanes(
-    merger: Merger, inputs: Sequence[DataFrame], firings: DataFrame, params: DataFrame, folder: Location
-) -> Lanes:
-    """Merge events and open states in one pass, and write every lane."""
-    merged = merger.merge(reduce(lambda left, right: left.unionByName(right), inputs))
-    placed = merged.join(F.broadcast(firings), END, "left").crossJoin(F.broadcast(params))
-    on_time, late = CODES[Fate.ON_TIME], CODES[Fate.LATE_ACCEPTED]
-    closes = f"{FATE} = {on_time} and {FIRED_AT} is not null"
-    published = f"'{Lane.FIRED}'"
-    if merger.output.closes_silently:
-        published = f"if({SINCE} > 0, {published}, '{Lane.REST}')"
-    late_lane = f"if({late_due(merger.output)}, '{Lane.LATE}', '{Lane.WAITING}')"
-    lane = (
-        f"case when {closes} then {published} when {FATE} = {on_time} then '{Lane.OPEN}' "
-        f"when {FATE} = {late} then {late_lane} else '{Lane.REST}' end"
-    )
-    early = early_due(merger)
-    if early is None:
-        laned = placed.selectExpr("*", f"{lane} as {LANE}", f"false as {_EARLY}")
-    else:
-        placed = placed.selectExpr("*", f"{FATE} = {on_time} and {FIRED_AT} is null and {early} as {_EARLY}")
-        both = f"explode(if({_EARLY}, array('{Lane.FIRED}', '{Lane.OPEN}'), array({lane}))) as {LANE}"
-        laned = placed.selectExpr("*", both)
-    after = None if early is None else _after_publishing(merger)
-    panes = merger.published(laned, {**_firing(merger.output), LANE: LANE}, after)
-    panes.write.partitionBy(LANE).parquet(url(folder))
-    return Lanes(folder, merger)
-
-
-def _firing(output: Output) -> dict[str, str]:
-    """The firing columns of each lane."""
-    fired, late = f"{LANE} = '{Lane.FIRED}'", f"{LANE} in ('{Lane.LATE}', '{Lane.WAITING}')"
-    rest = " ".join(f"when {code} then '{fate}'" for fate, code in CODES.items())
-    following = f"coalesce({LAST_SEQUENCE} + 1, 0L)"
-    return {
-        "sequence": f"case when {fired} or {_EARLY} then {following} "
-        f"when {LANE} = '{Lane.OPEN}' then {LAST_SEQUENCE} end",
-        "timing": f"case when {fired} then if({_EARLY}, '{Timing.EARLY}', '{Timing.ON_TIME}') "
-        f"when {late} then '{Timing.LATE}' else case {FATE} {rest} end end",
-        "op": f"'{Op.INSERT}'",
-        "is_last": f"{fired} and not {_EARLY} and {is_last(output, Timing.ON_TIME)}",
-        "batch": THIS_BATCH,
-        "fired_at": f"timestamp_micros(case when {fired} then coalesce({FIRED_AT}, {CLOCK}) "
-        f"when {late} then {LAST_ARRIVAL} end)",
-        "watermark": f"timestamp_micros(case when {fired} then coalesce({FIRED_WATERMARK}, {KNOWN}) "
-        f"when {late} then {LAST_WATERMARK} end)",
-    }
-
-
-def _after_publishing(merger: Merger) -> dict[str, str]:
-    """What an early pane changes in the state that stays open: the pane has been counted, and published."""
-    published = f"{_EARLY} and {LANE} = '{Lane.OPEN}'"
-    stays = {column: f"if({published}, 0, {quoted(column)})" for column in merger.new_columns}
-    stays[SINCE] = f"if({published}, 0L, {SINCE})"
-    if merger.output.accumulation is Accumulation.DISCARDING:
-        stays |= {name: f"if({published}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}
-    return stays
-
-
-def early_due(merger: Merger) -> str | None:
-    """Whether an open window fires early, in SQL."""
-    match merger.output.trigger.early:
-        case None:
-            return None
-        case Count(count=count):
-            return f"{SINCE} >= {count}"
-        case Every(clock="arrival"):
-            return f"{EARLY_DUE} = 1 and {SINCE} > 0"
-        case Every(every=every):
-            return f"{SINCE} > 0 and {interval_passed(merger.output, every)}"
+# For sessions, as long as those are in SQL
 
 
 def interval_passed(output: Output, every: int) -> str:
@@ -166,18 +86,6 @@ def interval_passed(output: Output, every: int) -> str:
         return f"{NOW} > {BEGIN_OF_TIME}L and {now} > {began}"
     reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, WATERMARK_BEFORE))
     return f"{NOW} > {START} and {reached} > {earlier}"
-
-
-def late_due(output: Output) -> str:
-    """Whether what late events add fires now, in SQL."""
-    over = is_last(output, Timing.LATE)
-    match output.trigger.late:
-        case "batch":
-            return "true"
-        case Count(count=count):
-            return f"({EVENTS} >= {count} or {over})"
-        case Every():
-            return f"({LATE_DUE} = 1 or {over})"
 
 
 def is_last(output: Output, timing: Timing) -> str:

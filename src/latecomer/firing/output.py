@@ -8,49 +8,53 @@ Sessions do the same with other steps: `firing/sessions.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from latecomer.fast import Choice, Declined
+from latecomer.fast import Choice
 from latecomer.firing.batch import Batch, by_arrival
-from latecomer.firing.closing import CLOSING, may_close, places_to_close, write_closing_panes
+from latecomer.firing.clocks import Clocks
+from latecomer.firing.closing import CLOSING, closing_panes, may_close, places_to_close
 from latecomer.firing.columns import Lane
-from latecomer.firing.empty import KnownKeys, ends_closed, write_empty_panes
-from latecomer.firing.ends import ends_found, ends_to_close
-from latecomer.firing.in_process import ArrowOutput, timeline
-from latecomer.firing.lanes import Lanes, write_lanes
-from latecomer.firing.late import touching, write_late_panes, write_retracts
+from latecomer.firing.empty import KnownKeys, empty_panes, windows_closed
+from latecomer.firing.folding import event_columns, fold
+from latecomer.firing.lanes import Lanes
+from latecomer.firing.late import touching
+from latecomer.firing.merging import Firing
 from latecomer.firing.overflow import Outgrown
-from latecomer.firing.side_output import side_output
 from latecomer.firing.silence import has_news, silence_publishes
-from latecomer.log.logged import Logged
-from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation
-from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import FixedWindow
+from latecomer.store.columns import LANE
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import Location, footer, move, parquet_files, read_table, url, write_table
-from latecomer.store.layout import PaneLayout
+from latecomer.store.files import Location, dataset, footer, move, read_table, write_table
+from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.columns import BATCH
-from latecomer.windowing.judge import Periods, as_seen, judged
+from latecomer.windowing.derived_in_process import stored_columns
+from latecomer.windowing.judge import Periods
+from latecomer.windowing.judge_in_process import Watermarks
 from latecomer.windowing.merge import Counts, Merger
-from latecomer.windowing.tally import counts_by_batch
-from latecomer.windowing.tally_in_process import counts_by_batch as counted_here
+from latecomer.windowing.merging import Merger as Kernel
+from latecomer.windowing.spark_columns import event_tables
+from latecomer.windowing.tally_in_process import counts_by_batch
 
+_Result = TypeVar("_Result")
 FOLD_AT = 24
 """So many files of open states, or of late panes, are merged into one."""
 SMALL = 8 << 20
+MOST_PARTIALS = 1_000_000
+"""So many rows of partial states are held before they are merged."""
+_FILE = "part.parquet"
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ class Prepared:
     lanes: Lanes | None = None
     consumed: Sequence[DataFile] = ()
     counts: Counts = field(default_factory=Counts)
+    late: Sequence[Location] = field(default=(), kw_only=True)
+    """The side output."""
 
 
 class OutputLogic:
@@ -80,7 +86,7 @@ class OutputLogic:
         self.open_states: list[DataFile] = []
         self.recent_panes: list[DataFile] = []
         self.remember()
-        self.known_keys = KnownKeys(self.merger, self.tables.panes) if self.output.emit_empty else None
+        self.known_keys = KnownKeys(self.kernel, self.tables.panes) if self.output.emit_empty else None
         self.outgrown = Outgrown(name, self.merger)
         self.choice = Choice()
         """Which way the steps of this output went."""
@@ -107,37 +113,46 @@ class OutputLogic:
         consumed = [] if batch.history else self._states_to_read(batch.stretch)
         if batch.logged is None and not consumed:
             return Prepared()
-        counted = ends_to_close(self._window, batch, consumed)
-        ends = None if counted is None else list(counted)
-        lanes = self.choice.take(
-            "windowing",
-            lambda: self._lanes_here(batch, consumed, ends),
-            lambda: self._lanes_on_spark(batch, consumed, ends),
-        )
-        return Prepared(lanes, consumed, lanes.counts)
+        return self.with_merger("windowing", partial(self._prepared, batch, consumed))
 
-    def _lanes_here(self, batch: Batch, consumed: Sequence[DataFile], ends: Sequence[int] | None) -> Lanes:
-        if ends is None:
-            raise Declined("windows that end too often to be counted through")
+    def _prepared(self, batch: Batch, consumed: Sequence[DataFile], merger: Kernel) -> Prepared:
+        late = self.tables.late.new_folder(batch.number)
+        partials, aside = self._folded(batch, merger, late)
         states = [self.tables.partials.location(file) for file in consumed]
-        closed = dict(batch.stretch.closed(ends))
-        return self._here.lanes(batch, states, closed, self.tables.panes.new_folder(batch.number))
-
-    def _lanes_on_spark(
-        self, batch: Batch, consumed: Sequence[DataFile], ends: Sequence[int] | None
-    ) -> Lanes:
-        events = None if batch.events is None else self._judged(batch, batch.events)
-        states = self._read(consumed) if consumed else None
-        inputs = [] if events is None else [self.merger.of_events(events)]
-        inputs += [] if states is None else [self.merger.of_states(states)]
-        firings = batch.stretch.firings(self.spark, ends_found(events, states) if ends is None else ends)
+        known = self._read_panes(states) if states else None
         folder = self.tables.panes.new_folder(batch.number)
-        return write_lanes(self.merger, inputs, firings, self._params(batch), folder)
+        clocks = Clocks.of(batch.number, batch.stretch, self.output)
+        for lane, rows in Firing(merger).lanes(partials, known, clocks).items():
+            if rows.num_rows:
+                write_table(rows, folder / f"{LANE}={lane}" / _FILE)
+        lanes = Lanes(folder, self.merger)
+        return Prepared(lanes, consumed, lanes.counts, late=aside)
+
+    def _folded(self, batch: Batch, merger: Kernel, late: Location) -> tuple[list[pa.Table], list[Location]]:
+        """The partial states of a batch's events, and the files of its side output."""
+        partials: list[pa.Table] = []
+        aside: list[Location] = []
+        if batch.logged is None:
+            return partials, aside
+        wanted, done = event_columns(self.layout, merger), self.tables.late.holds(batch.number)
+        for events in event_tables(batch.logged, wanted, [self.output], self.store.layout):
+            for folded in fold(events, self.layout, timeline(batch), merger):
+                partials.append(folded.states)
+                if folded.late.num_rows and not done:
+                    aside.append(write_table(folded.late, late / f"part-{len(aside)}.parquet"))
+            if sum(rows.num_rows for rows in partials) > MOST_PARTIALS:
+                partials = [merger.merge([merger.again(rows) for rows in partials])]
+        return partials, aside
+
+    def with_merger(self, step: str, compute: Callable[[Kernel], _Result]) -> _Result:
+        """What is computed with the merger; the step is counted among those without Spark."""
+        self.choice.fast[step] = self.choice.fast.get(step, 0) + 1
+        return compute(self.kernel)
 
     @cached_property
-    def _here(self) -> ArrowOutput:
-        """What computes the output in this process."""
-        return ArrowOutput.of(self.merger, self.store.layout)
+    def kernel(self) -> Kernel:
+        """What merges events and states."""
+        return Kernel(self.layout, self.store.measures())
 
     @property
     def _window(self) -> FixedWindow:
@@ -151,10 +166,13 @@ class OutputLogic:
             return list(self.open_states)
         return [file for file in self.open_states if file.window_ends[0] <= stretch.fires_at]
 
-    def _judged(self, batch: Batch, events: DataFrame) -> DataFrame:
-        return judged(
-            as_seen(events, self.store.layout, self.output), batch.timeline(self.spark), self.output
-        )
+    def _read_panes(self, files: Sequence[Location], where: pc.Expression | None = None) -> pa.Table:
+        """Stored panes or states; those alone of which that is so."""
+        if not files:
+            return self.merger.schema.empty_table()
+        return dataset(files, self.merger.schema).to_table(filter=where)
+
+    # For sessions, as long as those are in SQL
 
     def _read(self, files: Sequence[DataFile]) -> DataFrame:
         return self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.partials.paths(files))
@@ -183,12 +201,9 @@ class OutputLogic:
             failpoint(f"{self.name}.panes.committed", number)
         if lanes is None:
             return published
-        aside = prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT, Decimal(0))
-        if aside and batch.logged is not None and not self.tables.late.holds(number):
-            folder = self.tables.late.new_folder(number)
-            self._write_side_output(batch, prepared, folder)
+        if not self.tables.late.holds(number) and (late := self._side_output(batch, prepared)):
             failpoint(f"{self.name}.late.written", number)
-            self.tables.late.commit(number, parquet_files(folder))
+            self.tables.late.commit(number, late)
             failpoint(f"{self.name}.late.committed", number)
         if not self.tables.partials.holds(number):
             added = self.tables.partials.commit(number, self._states(number, lanes), prepared.consumed)
@@ -202,25 +217,13 @@ class OutputLogic:
         files = list(lanes.files[Lane.FIRED]) if lanes else []
         folded: list[DataFile] = []
         if self.known_keys is not None:
-            files += self._empty_panes(self.known_keys, batch, files, self._params(batch))
+            files += self._empty_panes(self.known_keys, batch, files)
         if lanes and files and self._takes_back_early and self.recent_panes:
-            folder = panes.new_folder(batch.number)
-            self.choice.take(
-                "retracts",
-                partial(self._retracts_here, lanes.files[Lane.FIRED], folder),
-                partial(self._retracts_on_spark, batch, lanes.files[Lane.FIRED], folder),
-            )
-            files += parquet_files(folder)
+            files += self._retracts(batch, lanes.files[Lane.FIRED])
         if lanes and lanes.files[Lane.LATE]:
             fired = [file for file in map(panes.describe, files) if file.rows]
             held = touching([*self.recent_panes, *fired], lanes.touched)
-            folder = panes.new_folder(batch.number, Lane.LATE)
-            self.choice.take(
-                "late panes",
-                partial(self._late_panes_here, batch, lanes, held, folder),
-                partial(self._late_panes_on_spark, batch, lanes, held, folder),
-            )
-            late, folded = self._fold_late(parquet_files(folder), batch)
+            late, folded = self._fold_late(self._late_panes(batch, lanes, held), batch)
             files += late
         if self.closes:
             files += self._closing_panes(batch, files)
@@ -230,18 +233,53 @@ class OutputLogic:
     def _takes_back_early(self) -> bool:
         return self.output.trigger.early is not None and self.output.accumulation is Accumulation.RETRACTING
 
-    def _empty_panes(
-        self, known: KnownKeys, batch: Batch, fired: Sequence[Location], params: DataFrame
-    ) -> list[Location]:
+    def _empty_panes(self, known: KnownKeys, batch: Batch, fired: Sequence[Location]) -> list[Location]:
         """The panes of keys that windows before had, for windows that closed without them."""
         known.learn(fired)
-        ends = ends_closed(self.name, self._window, known, batch.stretch)
-        if not ends:
+        windows = windows_closed(self.name, self._window, known, batch.stretch)
+        if not windows:
             return []
         folder = self.tables.panes.new_folder(batch.number)
-        firings = batch.stretch.firings(self.spark, ends)
-        write_empty_panes(self.spark, known, self._window, firings, ends, fired, params, folder)
-        return parquet_files(folder)
+        clocks, there = Clocks.of(batch.number, batch.stretch, self.output), self._read_panes(fired)
+        at_once = max(MOST_PARTIALS // known.table.num_rows, 1)
+        files = []
+        for first in range(0, len(windows), at_once):
+            some = windows[first : first + at_once]
+            rows = self.with_merger(
+                "empty panes",
+                partial(self._empty_of, known=known.table, windows=some, fired=there, clocks=clocks),
+            )
+            if rows.num_rows:
+                files.append(write_table(rows, folder / f"part-{first}.parquet"))
+        return files
+
+    def _empty_of(self, merger: Kernel, **of: Any) -> pa.Table:
+        return empty_panes(Firing(merger), **of)
+
+    def _retracts(self, batch: Batch, fired: Sequence[Location]) -> list[Location]:
+        """What panes that just fired replace, taken back."""
+        new = self._read_panes(fired).filter(pc.field("sequence") > 0)
+        earlier = self._standing(self.recent_panes, new)
+        rows = self.with_merger("retracts", lambda merger: Firing(merger).retracts(new, earlier))
+        if not rows.num_rows:
+            return []
+        return [write_table(rows, self.tables.panes.new_folder(batch.number) / _FILE)]
+
+    def _late_panes(self, batch: Batch, lanes: Lanes, earlier: Sequence[DataFile]) -> list[Location]:
+        """One LATE pane for each window and key that late events touched."""
+        added, clocks = (
+            self._read_panes(lanes.files[Lane.LATE]),
+            Clocks.of(batch.number, batch.stretch, self.output),
+        )
+        held = self._standing(earlier, added)
+        rows = self.with_merger("late panes", lambda merger: Firing(merger).late_panes(added, held, clocks))
+        return [write_table(rows, self.tables.panes.new_folder(batch.number, Lane.LATE) / _FILE)]
+
+    def _standing(self, files: Sequence[DataFile], wanted: pa.Table) -> pa.Table:
+        """The panes of earlier batches that are of windows which start as the wanted ones do."""
+        starts = pc.unique(wanted.column("window_start")).cast(TIMESTAMP)
+        places = [self.tables.panes.location(file) for file in files]
+        return self._read_panes(places, pc.field("window_start").isin(starts))
 
     def _fold_late(self, new: list[Location], batch: Batch) -> tuple[list[Location], list[DataFile]]:
         """Late panes come in many small files; now and then they become one.
@@ -261,57 +299,31 @@ class OutputLogic:
         return [write_table(pa.concat_tables(parts), new[0].with_name("folded.parquet"))], small
 
     def _closing_panes(
-        self, batch: Batch, new: Sequence[Location], published: Sequence[str] = ()
+        self, batch: Batch, new: Sequence[Location], published: Sequence[Location] = ()
     ) -> list[Location]:
-        """The last panes of windows for which nothing more can come, also of those that just fired."""
-        panes = self.tables.panes
+        """The last panes of windows for which nothing more can come, also of those that just fired. `published` has the
+        panes of sessions that will be taken back."""
+        panes, now = self.tables.panes, batch.stretch.fires_at
         # What an interrupted attempt at this batch published is no past.
         earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
-        known = panes.paths(may_close(earlier, self.output, batch.stretch))
-        known += [url(file) for file in new if footer(file).num_rows]
-        if not known or batch.stretch.fires_at == BEGIN_OF_TIME:
+        known = [panes.location(file) for file in may_close(earlier, self.output, batch.stretch)]
+        known += [file for file in new if footer(file).num_rows]
+        if not known or now == BEGIN_OF_TIME:
             return []
-        folder = panes.new_folder(batch.number, CLOSING)
-        write_closing_panes(self.spark, self.merger, known, published, self._params(batch), folder)
-        return parquet_files(folder)
-
-    def _retracts_here(self, fired: Sequence[Location], folder: Location) -> None:
-        earlier = [self.tables.panes.location(file) for file in self.recent_panes]
-        self._here.retracts(fired, earlier, folder)
-
-    def _retracts_on_spark(self, batch: Batch, fired: Sequence[Location], folder: Location) -> None:
-        earlier = self.tables.panes.paths(self.recent_panes)
-        write_retracts(self.spark, self.merger, fired, earlier, self._params(batch), folder)
-
-    def _late_panes_here(
-        self, batch: Batch, lanes: Lanes, earlier: Sequence[DataFile], folder: Location
-    ) -> None:
-        places = [self.tables.panes.location(file) for file in earlier]
-        self._here.late_panes(lanes.files[Lane.LATE], places, lanes.touched, batch, folder)
-
-    def _late_panes_on_spark(
-        self, batch: Batch, lanes: Lanes, earlier: Sequence[DataFile], folder: Location
-    ) -> None:
-        paths = self.tables.panes.paths(earlier)
-        write_late_panes(self.spark, self.merger, lanes.files[Lane.LATE], paths, self._params(batch), folder)
-
-    def _write_side_output(self, batch: Batch, prepared: Prepared, folder: Location) -> None:
-        self.choice.take(
-            "side output",
-            partial(self._write_late_here, batch, folder),
-            partial(self._write_late_on_spark, batch, prepared, folder),
+        rows = self._read_panes(known, pc.field("window_end") <= pa.scalar(now, pa.int64()).cast(TIMESTAMP))
+        others = self._read_panes(published) if published else None
+        clocks = Clocks.of(batch.number, batch.stretch, self.output)
+        closing = self.with_merger(
+            "closing panes",
+            lambda merger: closing_panes(Firing(merger), rows, others, clocks),
         )
+        if not closing.num_rows:
+            return []
+        return [write_table(closing, panes.new_folder(batch.number, CLOSING) / _FILE)]
 
-    def _write_late_here(self, batch: Batch, folder: Location) -> None:
-        self._here.side_output(batch, folder)
-
-    def _write_late_on_spark(self, batch: Batch, prepared: Prepared, folder: Location) -> None:
-        assert batch.events is not None  # noqa: S101
-        self._late(batch, batch.events, prepared).coalesce(1).write.parquet(url(folder))
-
-    def _late(self, batch: Batch, events: DataFrame, _prepared: Prepared) -> DataFrame:
-        """The side output of a batch."""
-        return side_output(events, batch.timeline(self.spark), self.output, self.store.layout)
+    def _side_output(self, _batch: Batch, prepared: Prepared) -> Sequence[Location]:
+        """The files of a batch's side output."""
+        return prepared.late
 
     def _states(self, number: int, lanes: Lanes) -> list[Location]:
         """The open states. One pass of Spark writes one folder; what of it belongs to another table goes there."""
@@ -344,7 +356,7 @@ class OutputLogic:
         panes, partials, known = self.tables.panes, self.tables.partials, self.known_keys
         return (
             silence_publishes(self.output, partials, self.open_states, stretch, self.has_news)
-            or (known is not None and bool(ends_closed(self.name, self._window, known, stretch)))
+            or (known is not None and bool(windows_closed(self.name, self._window, known, stretch)))
             or (self.closes and bool(places_to_close(panes, self.output, stretch) - self._to_retract()))
         )
 
@@ -357,20 +369,13 @@ class OutputLogic:
         the policies that it has had."""
         if batch.logged is None:
             return {}
-        return self.choice.take(
-            "fates",
-            partial(self._fates_here, batch, batch.logged, periods),
-            partial(self._fates_on_spark, batch, batch.logged, periods),
-        )
+        rules = list(periods) or [(0, self.output)]
+        outputs, measures = [under for _, under in rules], list(self.merger.measures)
+        wanted = stored_columns(self.store.layout, outputs, measures)
+        events = event_tables(batch.logged, wanted, outputs, self.store.layout)
+        return counts_by_batch(events, self.store.layout, measures, rules, timeline(batch), batch.number)
 
-    def _fates_here(self, batch: Batch, logged: Logged, periods: Periods) -> dict[int, Counts]:
-        return counted_here(self.merger, logged, timeline(batch), batch.number, periods)
 
-    def _fates_on_spark(self, batch: Batch, logged: Logged, periods: Periods) -> dict[int, Counts]:
-        seen = as_seen(logged.frame, self.store.layout, self.output)
-        ticks = batch.stretch.frame(self.spark, with_batch=True)
-        found: dict[int, Counts] = {}
-        for since, under in periods or [(0, self.output)]:  # a later policy has the last word
-            events = seen.where(F.col(BATCH) >= since)
-            found |= counts_by_batch(self.merger, judged(events, ticks, under))
-        return found
+def timeline(batch: Batch) -> Watermarks:
+    """The watermark of each tick of a batch; of the whole log, of each batch and tick."""
+    return batch.stretch.by_batch if batch.history else batch.stretch.by_tick

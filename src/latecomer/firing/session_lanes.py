@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.models import Output
 from latecomer.fast import flat
+from latecomer.firing.clocks import Clocks
 from latecomer.firing.columns import Lane
 from latecomer.firing.session_bucket import Sessions
 from latecomer.model.panes import Accumulation, Op, Timing
@@ -32,23 +33,6 @@ from latecomer.windowing.judge_in_process import Flags, Micros
 from latecomer.windowing.merging import Merger, replaced
 
 _FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
-
-
-@dataclass(frozen=True)
-class Clocks:
-    """Where the clocks stand at the end of a batch."""
-
-    batch: int
-    before: int
-    """The watermark before the batch."""
-    now: int
-    """The watermark after it."""
-    marks: Micros
-    at: Micros
-    """The steps of the watermark, ascending, and when it made each."""
-    early_due: bool
-    late_due: bool
-    """Whether the arrival clock lets early panes, and waiting ones, fire."""
 
 
 def session_lanes(sessions: Sessions, clocks: Clocks, merger: Merger) -> dict[Lane, pa.Table]:
@@ -255,16 +239,8 @@ class _Lanes:
 
     @cached_property
     def _closing(self) -> tuple[pa.Array, pa.Array]:
-        """When each session closed, and by which watermark: the first step that reached its end; null if none did."""
-        end, marks = self._numbers(END), self.clocks.marks
-        step = np.searchsorted(marks, end)
-        never = step >= len(marks)
-        step = np.where(never, 0, step)
-        at, mark = (
-            pa.array(each[step] if len(marks) else np.zeros(len(end), np.int64), mask=never)
-            for each in (self.clocks.at, marks)
-        )
-        return at, mark
+        """When each session closed, and by which watermark; null where it has not."""
+        return self.clocks.closings(self._numbers(END), self._ours & ~self._open)
 
     def _moments(self, rows: Micros) -> dict[str, pa.Array]:
         """The batch, and when and by which watermark sessions fired: where one closed, else what its newest event

@@ -9,7 +9,7 @@ came behind the watermark, for only such an event can touch a session that has c
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -20,23 +20,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Output
 from latecomer.fast import flat
-from latecomer.firing.batch import Batch, by_arrival
+from latecomer.firing import folding
+from latecomer.firing.batch import Batch
+from latecomer.firing.clocks import Clocks
 from latecomer.firing.closing import places_in
 from latecomer.firing.columns import Lane
-from latecomer.firing.in_process import ArrowOutput, timeline
 from latecomer.firing.lanes import Lanes, _sum
-from latecomer.firing.output import OutputLogic, Prepared
+from latecomer.firing.output import OutputLogic, Prepared, timeline
 from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions, standing_panes
-from latecomer.firing.session_events import SessionEvents
-from latecomer.firing.session_lanes import Clocks, session_lanes
+from latecomer.firing.session_lanes import session_lanes
 from latecomer.log.logged import Logged
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.triggers import Count, Every
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.verdicts import END_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.store.columns import (
     EVENTS,
@@ -48,16 +47,23 @@ from latecomer.store.columns import (
     measure_column,
     new_column,
 )
-from latecomer.store.files import Location, dataset, parquet_files, read_table, url, write_table
+from latecomer.store.files import Location, dataset, parquet_files, read_table, write_table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.columns import END, FATE, START
 from latecomer.windowing.judge import CODES, Periods
-from latecomer.windowing.judge_in_process import Judged, NothingLate
+from latecomer.windowing.judge_in_process import Judged, NothingLate, Timeline
 from latecomer.windowing.merge import Counts
-from latecomer.windowing.merging import Merger
-from latecomer.windowing.session_judge import Arrivals, prompt_fates, session_of, witnesses_of
+from latecomer.windowing.session_judge import (
+    Arrivals,
+    arrivals_of,
+    event_columns,
+    prompt_fates,
+    session_of,
+    witnesses_of,
+)
+from latecomer.windowing.spark_columns import event_tables
 from latecomer.windowing.tally_in_process import counts_of
 
 _FILE = "part.parquet"
@@ -73,14 +79,6 @@ class Known:
     @property
     def files(self) -> list[DataFile]:
         return [*self.states, *self.published]
-
-
-@dataclass(frozen=True)
-class PreparedSessions(Prepared):
-    """With the suspects of the batch, judged."""
-
-    suspects: Arrivals | None = None
-    judged: Judged | None = None
 
 
 @dataclass(frozen=True)
@@ -141,27 +139,33 @@ class SessionLogic(OutputLogic):
     def window(self) -> Session:
         return session_of(self.output)
 
-    def prepare(self, batch: Batch) -> PreparedSessions:
+    def prepare(self, batch: Batch) -> Prepared:
         """Fold the events, judge the suspects among them, and merge all with the sessions that they meet."""
         known = self._known(batch)
-        bucket = Bucket(self._folded(batch), self._read_all(known.states), self._read_all(known.published))
+        bucket = Bucket(self._fold(batch), self._read_all(known.states), self._read_all(known.published))
         if not batch.history:
             bucket = replace(bucket, closed=self._closed(batch, bucket))
         judged = bucket.judged([(0, self.output)])
-        sessions = merge_sessions(bucket, judged, self._arrow)
+        sessions = merge_sessions(bucket, judged, self.kernel)
         if sessions is None:
-            return PreparedSessions()
+            return Prepared()
         folder = self.tables.panes.new_folder(batch.number)
         for lane, rows in session_lanes(
-            sessions, clocks_of(batch.number, batch.stretch, self.output), self._arrow
+            sessions, Clocks.of(batch.number, batch.stretch, self.output), self.kernel
         ).items():
             write_table(rows, folder / f"{LANE}={lane}" / _FILE)
         lanes = SessionLanes(folder, self.merger)
-        return PreparedSessions(lanes, known.files, lanes.counts, bucket.suspects, judged)
+        late = (
+            [] if bucket.suspects is None or judged is None else self._aside(batch, bucket.suspects, judged)
+        )
+        return Prepared(lanes, known.files, lanes.counts, late=late)
 
-    @cached_property
-    def _arrow(self) -> Merger:
-        return Merger(self.layout, self.merger.measures)
+    def _aside(self, batch: Batch, suspects: Arrivals, judged: Judged) -> list[Location]:
+        """The side output of a batch: it comes of suspects alone."""
+        rows = folding.set_aside(suspects.rows(), judged, self.layout)
+        if not rows.num_rows or self.tables.late.holds(batch.number):
+            return []
+        return [write_table(rows, self.tables.late.new_folder(batch.number) / _FILE)]
 
     def judged(
         self, batch: Batch, wanted: Sequence[str] = (), periods: Periods = ()
@@ -171,7 +175,8 @@ class SessionLogic(OutputLogic):
         under = list(periods) or [(0, self.output)]
         folded = []
         last = batch.stretch.fires_at
-        for part in self._events(batch, under).parts(wanted):
+        logged = batch.logged
+        for part in () if logged is None else self._arrivals(logged, under, timeline(batch), wanted):
             suspects = part.suspects(self.window)
             prompt = part.only(~suspects) if suspects.any() else part
             places = prompt.places(self.output.by, self.window)
@@ -188,10 +193,9 @@ class SessionLogic(OutputLogic):
         names = [*self.layout.keys, *self.layout.values, *self.merger.state_columns]
         kinds = {START: pa.int64(), END: pa.int64()}
         kinds |= {name: self.merger.schema.field(name).type for name in names}
-        events = SessionEvents(logged, self.store.layout, [(0, self.output)], NothingLate())
-        parts = events.parts(self._arrow.columns)
-        folded = [fold_events(part, self._arrow, None) for part in parts if len(part)]
-        found = merge_sessions(Bucket(folded), None, self._arrow)
+        parts = self._arrivals(logged, [(0, self.output)], NothingLate(), self.kernel.columns)
+        folded = [fold_events(part, self.kernel, None) for part in parts]
+        found = merge_sessions(Bucket(folded), None, self.kernel)
         if found is None:
             return pa.schema(list(kinds.items())).empty_table()
         entered = found.merged.filter(pc.field(FATE) == CODES[Fate.ON_TIME])
@@ -205,7 +209,7 @@ class SessionLogic(OutputLogic):
             (judged, flat(part.rows(["batch"]).column(0)))
             for part, judged in self.judged(batch, measures, periods)
         )
-        return counts_of(self.merger, found)
+        return counts_of(found, measures)
 
     # What a batch meets
 
@@ -223,20 +227,35 @@ class SessionLogic(OutputLogic):
             return None
         return dataset(map(self.tables.partials.location, files), self.merger.schema).to_table()
 
-    def _events(self, batch: Batch, periods: Periods) -> SessionEvents:
-        assert batch.logged is not None  # noqa: S101
-        return SessionEvents(batch.logged, self.store.layout, periods, timeline(batch))
+    def _arrivals(
+        self,
+        logged: Logged,
+        periods: Periods,
+        timeline: Timeline,
+        wanted: Sequence[str],
+        more: Sequence[str] = (),
+    ) -> Iterator[Arrivals]:
+        """Events with the columns that are wanted, a part at a time; `more` are columns of the log, for their rows."""
+        layout, outputs = self.store.layout, [under for _, under in periods]
+        columns = list(dict.fromkeys([*event_columns(layout, periods, wanted), *more]))
+        for part in event_tables(logged, columns, outputs, layout):
+            if part.num_rows:
+                yield arrivals_of(part, layout, periods, timeline, wanted)
 
-    def _folded(self, batch: Batch) -> list[Folded]:
+    def _fold(self, batch: Batch) -> list[Folded]:
         """The events of a batch, folded a part at a time."""
         if batch.logged is None:
             return []
-        wanted = [*self._arrow.columns, *self.output.counted]
-        found = self._events(batch, [(0, self.output)]).parts(wanted, whole=True)
-        parts = [part for part in found if len(part)]
-        behind = any(part.suspects(self.window).any() for part in parts)
-        last = batch.stretch.fires_at if behind else None
-        return [fold_events(part, self._arrow, last) for part in parts]
+        wanted = [*self.kernel.columns, *self.output.counted]
+        rows = folding.event_columns(self.layout, self.kernel)
+        parts: Iterable[Arrivals] = self._arrivals(
+            batch.logged, [(0, self.output)], timeline(batch), wanted, rows
+        )
+        last: int | None = batch.stretch.fires_at
+        if not batch.history:
+            parts = list(parts)
+            last = last if any(part.suspects(self.window).any() for part in parts) else None
+        return [fold_events(part, self.kernel, last) for part in parts]
 
     def _closed(self, batch: Batch, bucket: Bucket) -> pa.Table | None:
         """The panes that stand for closed sessions which a suspect may touch, by file and by key."""
@@ -256,7 +275,7 @@ class SessionLogic(OutputLogic):
             if not pa.types.is_floating(values.type):  # equal ones may have different bits
                 wanted &= pc.field(key).isin(values)
         panes = dataset(map(self.tables.panes.location, files), self.merger.schema).to_table(filter=wanted)
-        return standing_panes(panes, bucket, self._arrow)
+        return standing_panes(panes, bucket, self.kernel)
 
     def _to_retract(self) -> set[tuple[Any, ...]]:
         return places_in(map(self.tables.partials.location, self.published), self.output)
@@ -281,16 +300,12 @@ class SessionLogic(OutputLogic):
         if self.closes:
             partials = self.tables.partials
             published = (
-                list(map(url, lanes.files[Lane.TO_RETRACT])) if lanes else partials.paths(self.published)
+                lanes.files[Lane.TO_RETRACT]
+                if lanes
+                else [partials.location(file) for file in self.published]
             )
             files += self._closing_panes(batch, files, published)
         return files, []
-
-    def _write_side_output(self, _batch: Batch, prepared: Prepared, folder: Location) -> None:
-        assert isinstance(prepared, PreparedSessions)  # noqa: S101
-        if prepared.suspects is not None and prepared.judged is not None:
-            aside = ArrowOutput(self.merger, self.store.layout, self._arrow)
-            write_table(aside.missed(prepared.suspects.rows(), prepared.judged), folder / _FILE)
 
     def _remember_panes(self, _batch: Batch, added: Sequence[DataFile], _folded: Sequence[DataFile]) -> None:
         self.recent_panes += _bounded(added)
@@ -328,20 +343,6 @@ def _touching(files: Sequence[DataFile], cells: Sequence[int], gap: int) -> list
         if place < len(cells) and (high is None or cells[place] * gap <= high):
             found.append(file)
     return found
-
-
-def clocks_of(batch: int, stretch: Stretch, output: Output) -> Clocks:
-    """Where the clocks stand at the end of a batch."""
-    steps, trigger = [step for step in stretch.steps if step.watermark > BEGIN_OF_TIME], output.trigger
-    return Clocks(
-        batch,
-        stretch.watermark_before,
-        stretch.fires_at,
-        np.array([step.watermark for step in steps], np.int64),
-        np.array([step.at for step in steps], np.int64),
-        by_arrival(trigger.early) and stretch.passed(trigger.early.every),
-        by_arrival(trigger.late) and stretch.passed(trigger.late.every),
-    )
 
 
 def _moment(micros: int) -> pa.Scalar:

@@ -11,13 +11,7 @@ from latecomer.model.verdicts import Fate, Verdict
 from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.store.sql import quoted
 from latecomer.windowing.columns import END, FATE, START, WATERMARK
-from latecomer.windowing.judge import CODES, as_seen, judged, whole_event
-
-
-def side_output(events: DataFrame, timeline: DataFrame, output: Output, layout: EventLayout) -> DataFrame:
-    """Events with the fate side output, each with the window it missed and the watermark it met."""
-    seen = as_seen(events, layout, output, whole_event(layout))
-    return missed(judged(seen, timeline, output), output, layout)
+from latecomer.windowing.judge import CODES
 
 
 def missed(judged: DataFrame, output: Output, layout: EventLayout) -> DataFrame:

@@ -13,12 +13,11 @@ from pyspark.sql import functions as F
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore
-from latecomer.fast import Declined
 from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
 from latecomer.ledger.book import amounts_by_batch
-from latecomer.ledger.in_process import amounts_here
+from latecomer.ledger.in_process import amounts_in
 from latecomer.log.events import EventLog
 from latecomer.log.measures import measures_in_raw
 from latecomer.log.repeats import Repeats, repeats_in
@@ -53,6 +52,7 @@ from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
+from latecomer.windowing.spark_columns import event_tables
 
 LOGGER = logging.getLogger(__name__)
 
@@ -160,13 +160,9 @@ class _Check:
         """What the dead letters come to: the measures are in the raw text, and Spark finds them there."""
         table, after = self.store.dead_letters, removed_until(self.store, DEAD_LETTERS)
         raw = measures_in_raw(self.store.pipeline, self.store.measures())
-
-        def here() -> dict[tuple[int, str], Decimal]:
-            if raw and table.files():
-                raise Declined("measures in dead letters")
-            return amounts_here(table, {}, {}, after, self.last)
-
-        return self.choice.take("dead letters", here, lambda: self._sums(self._table(table), raw, after))
+        if not raw or not table.files():
+            return amounts_in(table, {}, after, self.last)
+        return self._sums(self.spark.read.parquet(*table.paths(table.files())), raw, after)
 
     def _repeats(self, output: OutputLogic) -> Repeats:
         """What had been delivered again when the output joined: duplicates for it."""
@@ -223,8 +219,11 @@ class _Check:
         if window.max is None:
             return behind
         beyond = -(-since // window.max) * window.max
-        found = self.log.everything().frame.groupBy("batch").agg(F.min("event_time").alias("earliest"))
-        earliest = {row["batch"]: to_micros(row["earliest"]) for row in found.toArrow().to_pylist()}
+        earliest: dict[int, int] = {}
+        for part in event_tables(self.log.everything(), ["batch", "event_time"], [], self.store.layout):
+            for row in part.group_by("batch").aggregate([("event_time", "min")]).to_pylist():
+                first = to_micros(row["event_time_min"])
+                earliest[row["batch"]] = min(first, earliest.get(row["batch"], first))
         return {batch for batch in behind if earliest[batch] < beyond}
 
     def _judged_again(self, output: OutputLogic, repeats: Repeats) -> Tally:
@@ -359,17 +358,12 @@ class _Check:
         self, table: Table, columns: Mapping[str, str], after: int = -1
     ) -> dict[tuple[int, str], Decimal]:
         """Batch and unit → amount, of the batches that are still there; `columns` has the column of each measure."""
-        sql = {measure: quoted(column) for measure, column in columns.items()}
-        return self.choice.take(
-            "amounts",
-            lambda: amounts_here(table, columns, self.store.measures(), after, self.last),
-            lambda: self._sums(self._table(table), sql, after),
-        )
+        return amounts_in(table, columns, after, self.last)
 
     def _sums(
         self, rows: DataFrame, columns: Mapping[str, str], after: int
     ) -> dict[tuple[int, str], Decimal]:
-        """The same of rows that Spark has; `columns` has the SQL of each measure."""
+        """The same of rows that Spark reads; `columns` has the SQL of each measure."""
         sums = [
             F.coalesce(F.sum(F.expr(sql).cast("decimal(38,6)")), F.lit(Decimal(0)))
             for sql in columns.values()
@@ -379,15 +373,6 @@ class _Check:
         left = rows.where((F.col("batch") <= self.last) & (F.col("batch") > after))
         found = left.groupBy("batch").agg(count, *named).toArrow().to_pylist()
         return {(row["batch"], unit): row[unit] for row in found for unit in self.units}
-
-    def _table(self, table: Table) -> DataFrame:
-        """A table of the store through Spark."""
-        paths = table.paths(table.files())
-        if paths and table is self.store.events:
-            return self.log.everything().frame
-        if paths:
-            return self.spark.read.parquet(*paths)
-        return self.spark.createDataFrame(table.schema.empty_table())
 
 
 def _with_assignments(tally: Tally) -> Tally:

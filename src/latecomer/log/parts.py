@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.fast import MOST_AT_ONCE, MOST_JUDGED, Declined
+from latecomer.fast import MOST_AT_ONCE
 from latecomer.store.table import DataFile, Table
 
 
@@ -21,9 +21,7 @@ def parts_of(
     last: int,
     where: pc.Expression | None = None,
 ) -> Iterator[pa.Table]:
-    """Some columns of the batches in (after, last], so many rows at a time; `Declined` where they are too many."""
-    if sum(file.rows for file in files) > MOST_JUDGED:
-        raise Declined(f"more than {MOST_JUDGED:,} rows")
+    """Some columns of the batches in (after, last], so many rows at a time."""
     if not files:
         return
     wanted = (pc.field("batch") > after) & (pc.field("batch") <= last)

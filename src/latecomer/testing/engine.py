@@ -24,6 +24,7 @@ from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, judge
 from latecomer.model.windows import Window
 from latecomer.pipeline import Engine
+from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.store import Store
 from latecomer.testing.differences import Pair
@@ -32,8 +33,10 @@ from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, StepOutcome
 from latecomer.testing.scenario import Batch, Restart, Step, read_rows, settles
 from latecomer.testing.shapes import Shape
-from latecomer.windowing.columns import BATCH, END, FATE, START, WATERMARK
-from latecomer.windowing.judge import FATES, as_seen, judged
+from latecomer.windowing.derived_in_process import stored_columns
+from latecomer.windowing.judge import FATES
+from latecomer.windowing.judge_in_process import judged
+from latecomer.windowing.spark_columns import event_tables
 
 Spot = tuple[str, int]
 """The batch that a row came in, and its place in it."""
@@ -220,18 +223,25 @@ class _Played:
         """Row → what the engine says of each of its windows, when asked again about the whole log."""
         if not self.store.events.exists:
             return {}
-        timeline = self.engine.keeper.stretch(0, self.engine.last).frame(self.spark, with_batch=True)
-        seen = as_seen(self.engine.log.everything().frame, self.store.layout, output, "position", "origin")
-        asked = judged(seen, timeline, output).select(
-            BATCH, "origin", "position", FATE, WATERMARK, START, END
-        )
+        timeline = self.engine.keeper.stretch(0, self.engine.last).by_batch
+        logged, layout = self.engine.log.everything(), self.store.layout
+        wanted = [*stored_columns(layout, [output], ()), "origin", "position"]
         found: dict[int, list[Assigned]] = {}
-        for row in sorted(asked.toArrow().to_pylist(), key=lambda row: row[START]):
-            fate, window = FATES[row[FATE]], Window(row[START], row[END])
-            verdict = judge(window.end, row[WATERMARK], output.allowed_lateness)
-            filtered = fate is Fate.FILTERED
-            assigned = Assigned(fate) if filtered else Assigned(fate, window, verdict)
-            found.setdefault(self._index(row), []).append(assigned)
+        for events in event_tables(logged, wanted, [output], layout):
+            asked = judged(events, layout, output, timeline, [ORIGIN, POSITION])
+            places = zip(asked.columns[ORIGIN].to_pylist(), asked.columns[POSITION].to_pylist(), strict=True)
+            verdicts = zip(
+                asked.start.tolist(),
+                asked.end.tolist(),
+                asked.fate.tolist(),
+                asked.watermark.tolist(),
+                strict=True,
+            )
+            for (origin, position), (start, end, code, watermark) in zip(places, verdicts, strict=True):
+                fate, verdict = FATES[code], judge(end, watermark, output.allowed_lateness)
+                filtered = fate is Fate.FILTERED
+                assigned = Assigned(fate) if filtered else Assigned(fate, Window(start, end), verdict)
+                found.setdefault(self.spots.index((origin, position)), []).append(assigned)
         return {index: tuple(assigned) for index, assigned in found.items()}
 
     def _alone(self, name: str, steps: Sequence[StepOutcome]) -> dict[int, tuple[Assigned, ...]]:

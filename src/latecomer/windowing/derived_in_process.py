@@ -1,23 +1,35 @@
-"""Derived columns without Spark: row by row, with the values of `model/expressions`, or `Declined` (ADR 0056)."""
+"""Events as an output sees them: under the source's own names, with its derived columns and what its `where` keeps.
+
+What `model/expressions` knows is computed here. All else is Spark's: `spark_expressions` names it, and it is a column
+of the events before they get here (`spark_columns.py`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
-from latecomer.fast import Declined, flat
-from latecomer.model import types
-from latecomer.model.expressions import Expression, expression
+from latecomer.fast import flat
+from latecomer.model.expressions import Expression, condition_of, expression
+from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout, arrow_type
-from latecomer.windowing.exact_arrow import finite
+from latecomer.windowing.vectors import over
 
-MOST_BY_ROW = 250_000
-"""So many rows have their derived columns computed one by one."""
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+_BY_SPARK = f"{PRIVATE}by_spark_"
+"""Before the mark of an expression: the column in which Spark has computed it."""
 _DERIVED = f"{PRIVATE}derived_"
+_PLACES = {ORIGIN: "origin", POSITION: "position"}
+"""What an event is told by, for aggregates that go by the order of events."""
 
 
 @dataclass(frozen=True)
@@ -32,44 +44,87 @@ class Seen:
     def column(self, name: str) -> pa.Array:
         return flat(self.events.column(self.view[name]))
 
-    def named_in(self, sql: str) -> dict[str, list[object]]:
-        """The values of the columns that an expression may name, as numbers of which both paths think alike."""
-        named = [name for name in self.view if name in sql]
-        for name in named:
-            if self.types[name] in types.FLOATS:
-                finite(self.column(name))
-        return {name: self.column(name).to_pylist() for name in named}
+    def values(self, made: Expression, sql: str) -> pa.Array:
+        """An expression for each event; it names no columns but those in its text."""
+        named = {name: self.column(name) for name in self.types if name in sql}
+        return over(made, named, self.events.num_rows, arrow_type(made.kind))
 
 
 def expressions_of(output: Output, seen: Mapping[str, str]) -> dict[str, Expression]:
-    """The derived columns of an output; `Declined` where Spark alone can compute one."""
-    found = {name: expression(made.sql, seen) for name, made in output.columns.items()}
-    for name, each in found.items():
-        if each.value is None:
-            raise Declined(f"the derived column {name}, which only Spark computes")
+    """The derived columns of an output."""
+    return {name: expression(made.sql, seen) for name, made in output.columns.items()}
+
+
+def spark_expressions(output: Output, layout: EventLayout) -> dict[str, str]:
+    """What of an output only Spark computes: the private column for it → the SQL. That of its `where` may name the
+    derived columns of the output."""
+    made = expressions_of(output, layout.types)
+    found = {
+        _spark_column(output.columns[name].sql): output.columns[name].sql
+        for name, each in made.items()
+        if each.value is None
+    }
+    if output.where is not None and _condition(output, _types(layout, made)) is None:
+        found[_kept_column(output)] = output.where
     return found
 
 
+def spark_column(output: Output, name: str) -> str:
+    """The private column in which Spark has computed a derived column."""
+    return _spark_column(output.columns[name].sql)
+
+
+def _spark_column(*texts: str) -> str:
+    # By its text: an output may have had other derived columns under the same name.
+    return _BY_SPARK + sha256("\0".join(texts).encode()).hexdigest()[:24]
+
+
+def _kept_column(output: Output) -> str:
+    derived = (text for name, made in output.columns.items() for text in (name, made.sql))
+    return _spark_column("where", output.where or "", *derived)
+
+
 def as_seen(events: pa.Table, layout: EventLayout, output: Output) -> Seen:
-    """Events with the derived columns of an output, as `judge.as_seen` has them in SQL."""
+    """Events of the log with the derived columns of an output."""
     seen = Seen(events, layout.view, layout.types)
-    made = expressions_of(output, layout.types)
-    if made and events.num_rows > MOST_BY_ROW:
-        raise Declined(f"derived columns of more than {MOST_BY_ROW:,} rows")
+    made, view = expressions_of(output, layout.types), {**layout.view, **_PLACES}
     for name, each in made.items():
-        values = _values(each, seen.named_in(output.columns[name].sql), events.num_rows)
-        events = events.append_column(_DERIVED + name, pa.array(values, arrow_type(each.kind)))
-    return Seen(
-        events,
-        {**layout.view, **{name: _DERIVED + name for name in made}},
-        {**layout.types, **{name: each.kind for name, each in made.items()}},
+        if each.value is None:
+            view[name] = spark_column(output, name)
+            continue
+        view[name] = _DERIVED + name
+        events = events.append_column(view[name], seen.values(each, output.columns[name].sql))
+    return Seen(events, view, _types(layout, made))
+
+
+def kept(seen: Seen, output: Output) -> Flags:
+    """Whether an output's `where` keeps each event: not where it is null, and not where it cannot be computed."""
+    if output.where is None:
+        return np.ones(seen.events.num_rows, bool)
+    asked = _condition(output, seen.types)
+    holds = (
+        flat(seen.events.column(_kept_column(output))) if asked is None else seen.values(asked, output.where)
     )
+    return np.asarray(holds.fill_null(False))
 
 
-def _values(made: Expression, columns: Mapping[str, list[object]], count: int) -> list[object]:
-    if not columns:
-        return [made.of({})] * count
+def _types(layout: EventLayout, made: Mapping[str, Expression]) -> dict[str, str]:
+    return {**layout.types, **{name: each.kind for name, each in made.items()}}
+
+
+def _condition(output: Output, types: Mapping[str, str]) -> Expression | None:
+    """The `where` of an output, unless only Spark can tell."""
     try:
-        return [made.of(dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
-    except (TypeError, ArithmeticError):
-        raise Declined("a derived column that only Spark computes") from None
+        return condition_of(output.where or "", types)
+    except ValueError:
+        return None
+
+
+def stored_columns(layout: EventLayout, outputs: Sequence[Output], wanted: Iterable[str]) -> list[str]:
+    """The columns of the log that judging events for outputs takes, with those that are wanted besides."""
+    texts = [made.sql for output in outputs for made in output.columns.values()]
+    texts += [output.where for output in outputs if output.where is not None]
+    view = {**layout.view, **_PLACES}
+    named = [name for name in layout.view if any(name in text for text in texts)]
+    needed = [view[name] for name in (*wanted, *named) if name in view]
+    return list(dict.fromkeys(["batch", "tick", "event_time", "arrival_time", *needed]))

@@ -15,13 +15,11 @@ from latecomer.config.derived import derived_types
 from latecomer.config.models import Output
 from latecomer.log.columns import ARRIVAL, TIME, WHOLE_EVENT
 from latecomer.model.verdicts import Fate, Verdict, fate_of
-from latecomer.model.windows import Session
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.spark.trying import tried
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import holds, quoted
-from latecomer.windowing.assign import with_windows
-from latecomer.windowing.columns import BATCH, END, FATE, FIRST_END, LEADING, PARTLY, TICK, WATERMARK
+from latecomer.windowing.columns import BATCH, END, TICK, WATERMARK
 
 CODES: dict[Fate, int] = {
     Fate.ON_TIME: 0,
@@ -64,23 +62,6 @@ def as_seen(events: DataFrame, layout: EventLayout, output: Output | None, *more
 def whole_event(layout: EventLayout) -> str:
     """The event as it was logged, as one column."""
     return f"struct({', '.join(map(quoted, layout.stored))}) as {WHOLE_EVENT}"
-
-
-def judged(seen: DataFrame, timeline: DataFrame, output: Output) -> DataFrame:
-    """Each event with its windows, the watermark at its arrival, and its fate for this output.
-
-    One row for each window, but for an event that is filtered out: that is one row whatever windows
-    would hold it. `timeline` has TICK and WATERMARK, and BATCH where the events span several batches.
-    """
-    assert not isinstance(output.window, Session), "sessions are judged with the sessions they touch"  # noqa: S101
-    assigned = with_windows(with_watermark(seen, timeline), output.window)
-    fated = assigned.withColumn(FATE, F.expr(fate_sql(output)))
-    if not output.window.overlaps:
-        return fated
-    filtered = CODES[Fate.FILTERED]
-    partly = f"{LEADING} and {FATE} != {filtered} and {FATE} != {fate_sql(output, FIRST_END)}"
-    whole = fated if output.where is None else fated.where(f"{FATE} != {filtered} or {LEADING}")
-    return whole.withColumn(PARTLY, F.expr(partly))
 
 
 def with_watermark(seen: DataFrame, timeline: DataFrame) -> DataFrame:

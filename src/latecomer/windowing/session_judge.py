@@ -23,9 +23,11 @@ from latecomer.log.columns import ARRIVAL
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.store.layout import EventLayout
 from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
+from latecomer.windowing.derived_in_process import as_seen, kept, stored_columns
 from latecomer.windowing.judge import CODES, Periods
-from latecomer.windowing.judge_in_process import Flags, Judged, Micros, _fates, micros_of
+from latecomer.windowing.judge_in_process import Flags, Judged, Micros, Timeline, fates, micros_of
 from latecomer.windowing.sessions import Places, in_order, key_codes, numbered, span_ends
 
 ORDER = {BATCH: "batch", TICK: "tick", ARRIVAL: "arrival_time", ORIGIN: "origin", POSITION: "position"}
@@ -115,6 +117,27 @@ class Arrivals:
         )
 
 
+def arrivals_of(
+    events: pa.Table, layout: EventLayout, periods: Periods, timeline: Timeline, wanted: Sequence[str]
+) -> Arrivals:
+    """Events of the log, with the columns that are wanted and the keys, as the `where` of their period keeps them."""
+    output = periods[-1][1]
+    seen = as_seen(events, layout, output)
+    columns = {name: seen.column(name) for name in dict.fromkeys([*output.by, *wanted])}
+    enters = kept(seen, output)
+    if len(periods) > 1:
+        for under, rows in by_policy(micros_of(events, "batch"), periods):
+            enters[rows] = kept(as_seen(events.take(pa.array(rows)), layout, under), under)
+    return Arrivals.of(events, columns, timeline.over(events), enters)
+
+
+def event_columns(layout: EventLayout, periods: Periods, wanted: Sequence[str]) -> list[str]:
+    """The columns of the log that this takes."""
+    output = periods[-1][1]
+    used = stored_columns(layout, [under for _, under in periods], [*output.by, *wanted])
+    return list(dict.fromkeys([*used, *ORDER.values()]))
+
+
 def together(parts: Sequence[Arrivals]) -> Arrivals:
     """Arrivals of several splits as one."""
     if len(parts) == 1:
@@ -168,7 +191,7 @@ def judged_suspects(
     """
     output = periods[-1][1]
     by, window = output.by, session_of(output)
-    policies = list(_by_period(suspects, periods))
+    policies = list(by_policy(micros_of(suspects.rows(["batch"]), "batch"), periods))
     bound = np.zeros(len(suspects), np.int64)
     for under, rows in policies:
         bound[rows] = _bound(under, suspects.watermark[rows])
@@ -176,15 +199,15 @@ def judged_suspects(
     start, end = _in_turn(came, bound, standing, by, window)
     fate = np.zeros(len(suspects), np.int8)
     for under, rows in policies:
-        fate[rows] = _fates(under, suspects.kept[rows], end[rows], suspects.watermark[rows])
+        fate[rows] = fates(under, suspects.kept[rows], end[rows], suspects.watermark[rows])
     own, accepted = suspects.places(by, window), fate <= _ENTERS
     return suspects.judged(np.where(accepted, own.start, start), np.where(accepted, own.end, end), fate)
 
 
-def _by_period(suspects: Arrivals, periods: Periods) -> Iterator[tuple[Output, Micros]]:
-    """Under which policy which of the suspects came."""
+def by_policy(batch: Micros, periods: Periods) -> Iterator[tuple[Output, Micros]]:
+    """Under which policy which of the events came, by the batch of each."""
     since = np.array([since for since, _ in periods[1:]], np.int64)
-    nth = np.searchsorted(since, micros_of(suspects.rows(["batch"]), "batch"), side="right")
+    nth = np.searchsorted(since, batch, side="right")
     for period, (_, under) in enumerate(periods):
         yield under, np.flatnonzero(nth == period)
 

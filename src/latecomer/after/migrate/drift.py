@@ -1,6 +1,6 @@
 """Drift between the two shapes of events in the log: how much, whose, since when, and some of them.
 
-Simple expressions are computed here, part of the log by part; for others Spark is started. Both give the same account.
+Simple expressions are computed here, part of the log by part; others are columns that Spark computes first.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.config.checks import PRIVATE
 from latecomer.model.migrations import Checks, Migration, checks_of
 from latecomer.store.coverage import covered_since
-from latecomer.store.layout import TIMESTAMP
 from latecomer.store.store import Store
 
 LOG = logging.getLogger(__name__)
 _AT_ONCE = 1 << 15
 _ARRIVAL = "arrival_time"
+BY_SPARK = f"{PRIVATE}made_"
+"""Before the number of an expression: the column in which Spark has computed it."""
 ENVELOPE = ("arrival_time", "producer", "schema_id", "event_id", "batch", "origin", "position")
 
 
@@ -117,12 +119,14 @@ def measure_drift(
     if not store.events.files():
         return found
     if on_spark or checks.needs_spark:
-        from latecomer.after.migrate.on_spark import measure
+        from latecomer.after.migrate.on_spark import computed_by_spark
 
         LOG.info("computing %s on Spark", ", ".join(checks.needs_spark) or "drift")
-        measure(store, checks, found, examples)
-        return found
-    for part in _parts(store, checks, since):
+        names = list(checks.sql) if on_spark else checks.needs_spark
+        rows, checks = computed_by_spark(store, checks, names)
+    else:
+        rows = _logged(store, checks)
+    for part in _parts(store, checks, rows, since):
         _count(part, checks, found, examples)
     return found
 
@@ -141,28 +145,38 @@ class _Part:
             yield dict(zip(names, values, strict=True))
 
 
-def _parts(store: Store, checks: Checks, since: int | None) -> Iterator[_Part]:
-    table, view = store.events, store.layout.view
-    wanted = pc.field("batch") <= table.last_batch()
-    if since is not None:
-        wanted &= pc.field("arrival_time") >= pa.scalar(since, TIMESTAMP)
-    stored = {column: view[column] for column in checks.columns}
-    names = list(dict.fromkeys([*ENVELOPE, *stored.values()]))
-    files = table.files()
-    total, done = sum(file.rows for file in files), 0
+def _logged(store: Store, checks: Checks) -> Iterator[pa.RecordBatch]:
+    """The columns of the log that are needed, some rows at a time."""
+    table = store.events
+    names = list(dict.fromkeys([*ENVELOPE, *(store.layout.view[column] for column in checks.columns)]))
     with table.explained():
-        rows = table.dataset(files, store.layout.schema)
-        for part in rows.to_batches(
-            columns=names, filter=wanted, batch_size=_AT_ONCE, batch_readahead=2, fragment_readahead=2
-        ):
-            LOG.info("comparing events, %s of %s", f"{done:,}", f"{total:,}")
-            done += part.num_rows
-            envelope = {name: part.column(name) for name in ENVELOPE}
-            envelope[_ARRIVAL] = envelope[_ARRIVAL].cast(pa.int64())
-            yield _Part(
-                {name: column.to_pylist() for name, column in envelope.items()},
-                {column: part.column(name).to_pylist() for column, name in stored.items()},
-            )
+        rows = table.dataset(table.files(), store.layout.schema)
+        yield from rows.to_batches(
+            columns=names, batch_size=_AT_ONCE, batch_readahead=2, fragment_readahead=2
+        )
+
+
+def _parts(
+    store: Store, checks: Checks, rows: Iterator[pa.RecordBatch], since: int | None
+) -> Iterator[_Part]:
+    table, view = store.events, store.layout.view
+    last, total, done = table.last_batch(), sum(file.rows for file in table.files()), 0
+    for part in rows:
+        LOG.info("comparing events, %s of %s", f"{done:,}", f"{total:,}")
+        done += part.num_rows
+        wanted = pc.less_equal(part.column("batch"), last)
+        if since is not None:
+            arrived = part.column(_ARRIVAL).cast(pa.int64())
+            wanted = pc.and_(wanted, pc.greater_equal(arrived, since))
+        chosen = part.filter(wanted)
+        envelope = {name: chosen.column(name) for name in ENVELOPE}
+        envelope[_ARRIVAL] = envelope[_ARRIVAL].cast(pa.int64())
+        columns = {column: chosen.column(view[column]) for column in checks.columns}
+        more = {name: chosen.column(name) for name in chosen.schema.names if name.startswith(BY_SPARK)}
+        yield _Part(
+            {name: column.to_pylist() for name, column in envelope.items()},
+            {name: column.to_pylist() for name, column in {**columns, **more}.items()},
+        )
 
 
 def _count(part: _Part, checks: Checks, found: Drift, examples: int) -> None:
@@ -186,4 +200,6 @@ def _count(part: _Part, checks: Checks, found: Drift, examples: int) -> None:
 def _example(part: _Part, number: int, kind: str, row: Mapping[str, Any], checks: Checks) -> Example:
     envelope = {name: values[number] for name, values in part.envelope.items()}
     expected = {column: each.of(row) for column, each in checks.expressions.items()}
-    return Example(kind, **envelope, values=row, expected=expected)
+    return Example(
+        kind, **envelope, values={column: row[column] for column in checks.columns}, expected=expected
+    )

@@ -6,26 +6,19 @@ import logging
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
+from latecomer.after.rebuild.changes import CHANGED, NEW, WITHDRAWN
+from latecomer.after.rebuild.changes import changes as differences
 from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE
 from latecomer.after.rebuild.corrected import field_of, parts, write_panes
-from latecomer.after.rebuild.rebuilt import (
-    CHANGED,
-    NEW,
-    WITHDRAWN,
-    Range,
-    computed,
-    units,
-    write_changes,
-    write_open,
-)
-from latecomer.after.rebuild.rebuilt_in_process import write_changes_here
+from latecomer.after.rebuild.rebuilt import Range, computed, events_of, open_states, published_panes, units
 from latecomer.firing.output import OutputLogic
 from latecomer.firing.overflow import overflow_in_words
 from latecomer.log.events import EventLog
@@ -35,15 +28,15 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.spark.progress import Watch, watched
 from latecomer.store.columns import EVENTS
 from latecomer.store.coverage import covered_since, require_windows
-from latecomer.store.files import Location, remove_all, url
+from latecomer.store.files import Location, dataset, parquet_files, remove_all, write_table
 from latecomer.store.layout import arrow_type
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
-from latecomer.store.sql import quoted
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.values import json_value
 from latecomer.windowing.columns import END, START
+from latecomer.windowing.merging import Merger
 
 LOG = logging.getLogger(__name__)
 LARGEST = 10
@@ -84,22 +77,33 @@ def planned(
         watched(spark, sum(file.rows for file in read), watch),
     ):
         changes = draft / "changes"
-
-        def on_spark() -> None:
-            truth, paths = (
-                computed(range_, (log or EventLog(spark, store)).of_files(read)),
-                panes.paths(published),
-            )
-            write_changes(range_, truth, paths, changes)
-            if range_.redefined:
-                write_open(range_, truth, paths, draft / "partials")
-
-        logic.choice.take("rebuild", lambda: write_changes_here(range_, read, published, changes), on_spark)
+        found = logic.with_merger(
+            "rebuild", partial(_computed, range_, log or EventLog(spark, store), read, published)
+        )
         LOG.info("computed windows anew: %s", logic.choice.in_words())
+        write_table(found.changes, changes / "changes.parquet")
+        if found.open is not None:
+            write_table(found.open, draft / "partials" / "open.parquet")
         write_panes(range_, changes, draft / "panes")
         record = _recorded(range_, changes, read, definition, draft)
     remove_all(changes)
     return rebuilds.keep(draft, record)
+
+
+@dataclass(frozen=True)
+class _Computed:
+    changes: pa.Table
+    open: pa.Table | None
+    """The windows still open, where the output means something else from here on."""
+
+
+def _computed(
+    range_: Range, log: EventLog, read: Sequence[DataFile], published: Sequence[DataFile], merger: Merger
+) -> _Computed:
+    truth = computed(range_, events_of(range_, log, read), merger)
+    panes = published_panes(range_, published)
+    still_open = open_states(range_, truth, panes, merger) if range_.redefined else None
+    return _Computed(differences(range_, truth, panes, merger), still_open)
 
 
 def require_range(store: Store, output: str, since: int) -> None:
@@ -256,17 +260,11 @@ def _open_difference(range_: Range, draft: Location) -> dict[str, Decimal]:
     """What the open windows hold more under the new definition than under the one before."""
     logic, held = range_.logic, units(range_.logic)
     partials = logic.tables.partials
-    before = partials.paths(partials.files()) if partials.exists else []
-    sides = {1: [url(draft / "partials")], -1: before}
+    before = [partials.location(file) for file in partials.files()] if partials.exists else []
     difference = dict.fromkeys(held, Decimal(0))
-    for sign, paths in sides.items():
-        if paths:
-            rows = logic.spark.read.schema(logic.merger.ddl()).parquet(*paths)
-            sums = [
-                F.sum(F.col(quoted(column)).cast("decimal(38,6)")).alias(unit)
-                for unit, column in held.items()
-            ]
-            found = rows.agg(*sums).toArrow().to_pylist()[0]
-            for unit, amount in found.items():
-                difference[unit] += sign * (amount or Decimal(0))
+    for sign, files in ((1, parquet_files(draft / "partials")), (-1, before)):
+        for file in files:
+            rows = dataset([file], logic.merger.schema).to_table(columns=list(held.values()))
+            for unit, column in held.items():
+                difference[unit] += sign * (_total(rows.column(column)) or Decimal(0))
     return difference

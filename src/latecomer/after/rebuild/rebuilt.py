@@ -1,51 +1,43 @@
-"""Windows computed anew from the log, whatever the hour their events came, and what that changes.
+"""Windows computed anew from the log, whatever the hour their events came.
 
-    events of a range → windows → one aggregation  ⟗  the panes that stand  →  what differs
+    events of a range → windows → one aggregation
 
-What differs is written as *changes*, before and after side by side. `corrected.py` makes panes of them.
+`changes.py` holds what comes of it beside the panes that stand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
-from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
-from latecomer.config.checks import PRIVATE
+from latecomer.after.rebuild.sessions import whole_sessions
+from latecomer.firing.empty import zero_sums
+from latecomer.firing.merging import constant, last_of, places_of
 from latecomer.firing.output import OutputLogic
-from latecomer.firing.sessions import SessionLogic
+from latecomer.log.events import EventLog
 from latecomer.log.logged import Logged
+from latecomer.log.parts import parts_of
 from latecomer.log.repeats import repeats_in
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
-from latecomer.model.panes import Accumulation, Op
+from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.model.windows import FIRST_MOMENT, FixedWindow, Session
+from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, measure_column
-from latecomer.store.files import Location, url
-from latecomer.store.sql import quoted
+from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile
-from latecomer.windowing.assign import with_windows
-from latecomer.windowing.columns import END, FATE, PARTLY, START, WATERMARK
-from latecomer.windowing.judge import CODES, as_seen, kept_sql
-from latecomer.windowing.judge_in_process import Flags
-from latecomer.windowing.sessions import Places, key_codes, numbered
-
-NEW, CHANGED, WITHDRAWN = "new", "changed", "withdrawn"
-_RETRACTED, _TURN = f"{PRIVATE}retracted", f"{PRIVATE}turn"
-_WAS, _IS = f"{PRIVATE}was", f"{PRIVATE}is"
-"""Whether a number stands, and whether one should."""
-_BEFORE, _AFTER = f"{PRIVATE}before_", f"{PRIVATE}after_"
-NEAR = 1e-9
-"""Floating point sums depend on the order of their terms; what is as near as this is the same."""
+from latecomer.windowing.columns import END, START
+from latecomer.windowing.derived_in_process import stored_columns
+from latecomer.windowing.judge import CODES
+from latecomer.windowing.judge_in_process import Flags, Judged, Micros, NothingLate, in_parts, judged
+from latecomer.windowing.merging import Merger, replaced
+from latecomer.windowing.spark_columns import event_tables
 
 
 @dataclass(frozen=True)
@@ -114,244 +106,115 @@ class Range:
         """Whether an event of the log is in the spans. In words that Parquet understands."""
         return " or ".join(f"({_within(*span)})" for span in self.spans) or "false"
 
-    @property
-    def windows_sql(self) -> str:
+    def holds_event(self) -> pc.Expression:
+        """The same for a reader of files."""
+        return reduce(or_, (_between("event_time", *span) for span in self.spans), pc.scalar(False))
+
+    def holds_pane(self) -> pc.Expression:
+        """Whether a pane is of a window that is asked for, for a reader of files. Sessions are chosen together with
+        all that they touch."""
+        if self.session:
+            return pc.scalar(True)
+        wanted = _between("window_start", self.since, self.until)
+        return wanted | _after("window_end", self.final) if self.redefined else wanted
+
+    def closed(self, start: Micros, end: Micros) -> Flags:
         """Whether a window is closed and to be computed anew."""
-        wanted = f"({START} >= {self.since}L and {START} < {self.until}L)"
+        wanted = (start >= self.since) & (start < self.until)
         if self.redefined:
-            wanted = f"({wanted} or {END} > {self.final}L)"
-        return f"{wanted} and {END} <= {self.watermark}L"
+            wanted |= end > self.final
+        return wanted & (end <= self.watermark)
+
+    def computes(self, start: Micros, end: Micros) -> Flags:
+        """Whether a window is to be computed anew, or is open and will mean something else."""
+        found = self.closed(start, end)
+        return found | (end > self.watermark) if self.redefined else found
 
 
-def computed(range_: Range, events: DataFrame) -> DataFrame:
-    """Every window of the events, aggregated as if nothing had ever been late: START, END, keys, values
-    and states. `where` leaves events out as it does in the stream. What was delivered again counts once."""
-    logic = range_.logic
-    output, merger = logic.output, logic.merger
-    kept = events.where(range_.events_sql).where(f"batch <= {range_.through}")
-    logged = Logged.of(kept)
-    once = repeats_in(logged, logic.store.pipeline, range_.through).left_out_of(logged)
-    if isinstance(logic, SessionLogic):
-        return logic.spark.createDataFrame(logic.whole(once))
-    seen = as_seen(once.frame, logic.store.layout, output).where(kept_sql(output))
-    window = output.window
-    wanted = [range_.windows_sql] + ([f"{END} > {range_.watermark}L"] if range_.redefined else [])
-    placed = with_windows(seen, cast(FixedWindow, window)).where(" or ".join(f"({each})" for each in wanted))
-    columns = {FATE: f"cast({CODES[Fate.ON_TIME]} as tinyint)", WATERMARK: f"{BEGIN_OF_TIME}L"}
-    columns |= {PARTLY: "false"} if window.overlaps else {}
-    inputs = merger.of_events(placed.withColumns({name: F.expr(sql) for name, sql in columns.items()}))
-    return merger.merge(inputs)
+def events_of(range_: Range, log: EventLog, read: Sequence[DataFile]) -> Logged:
+    """The events of the range in these files of the log, each once: what was delivered again counts once."""
+    store, last = range_.logic.store, range_.through
 
+    def parts(columns: Sequence[str]) -> Iterator[pa.Table]:
+        within = range_.holds_event()
+        return parts_of(store.events, read, columns, store.layout.schema, last=last, where=within)
 
-def write_changes(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Location) -> None:
-    """What computing the range anew changes, one row a window and key, into a folder.
-
-    START, END, the keys, CHANGE, BEFORE and AFTER (values and states), PRIOR, SEQUENCE.
-    """
-    logic = range_.logic
-    names = ((name, _AFTER + name) for name in _stated_names(logic))
-    after = truth.selectExpr(
-        *_place(logic), f"true as {_IS}", *(f"{quoted(a)} as {quoted(b)}" for a, b in names)
+    logged = Logged(
+        lambda: log.of_files(read).where(range_.events_sql).where(f"batch <= {last}"), parts=parts
     )
-    both = _beside(range_, after, panes)
-    chosen = _chosen(range_, both.where(f"{_IS} or {_WAS}"))
-    differing = _assembled(logic, chosen.where(F.expr(f"not ({_IS} and {_WAS})") | _differs(logic)))
-    if logic.output.emit_empty:
-        differing = _kept_empty(range_, differing)
-    change = (
-        f"case when {BEFORE} is null then '{NEW}' when {AFTER} is null then '{WITHDRAWN}' "
-        f"else '{CHANGED}' end as {CHANGE}"
+    return repeats_in(logged, store.pipeline, last).left_out_of(logged)
+
+
+def computed(range_: Range, events: Logged, merger: Merger) -> pa.Table:
+    """Every window of the events, aggregated as if nothing had ever been late: START, END, keys, values and states.
+    `where` leaves events out as it does in the stream."""
+    logic = range_.logic
+    names = (*logic.layout.keys, *logic.layout.values, *logic.merger.state_columns)
+    kinds = {START: pa.int64(), END: pa.int64()}
+    kinds |= {name: logic.merger.schema.field(name).type for name in names}
+    merged = (
+        whole_sessions(logic, events)
+        if range_.session
+        else merger.merge_parts(_placed(range_, events, merger))
     )
-    differing.selectExpr("*", change).write.parquet(url(folder))
+    if merged is None:
+        return pa.schema(list(kinds.items())).empty_table()
+    return pa.table({name: merged.column(name).cast(kind) for name, kind in kinds.items()})
 
 
-def write_open(range_: Range, truth: DataFrame, panes: Sequence[str], folder: Location) -> None:
+def _placed(range_: Range, events: Logged, merger: Merger) -> Iterator[Judged]:
+    """The events that an output's `where` keeps, in the windows that are asked for."""
+    layout, output = range_.logic.store.layout, range_.logic.output
+    wanted = stored_columns(layout, [output], merger.columns)
+    for part in event_tables(events, wanted, [output], layout):
+        for few in in_parts(part, output.window):
+            found = judged(few, layout, output, NothingLate(), merger.columns)
+            yield found.only((found.fate == CODES[Fate.ON_TIME]) & range_.computes(found.start, found.end))
+
+
+def published_panes(range_: Range, files: Sequence[DataFile]) -> pa.Table:
+    """Every pane of such windows, so far: with START and END."""
+    schema, table = range_.logic.merger.schema, range_.logic.tables.panes
+    found = [schema.empty_table()]
+    found += parts_of(table, files, schema.names, schema, last=range_.through, where=range_.holds_pane())
+    panes = pa.concat_tables(found)
+    for name, column in ((START, "window_start"), (END, "window_end")):
+        panes = panes.append_column(name, panes.column(column).cast(pa.int64()))
+    return panes
+
+
+def open_states(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger) -> pa.Table:
     """The windows still open, as states: for an output that means something else from here on."""
-    logic = range_.logic
-    open_ = truth.where(f"{END} > {range_.watermark}L")
-    sequence = "cast(null as bigint)"
-    if panes:
-        published = logic.spark.read.schema(logic.merger.ddl()).parquet(*panes)
-        published = published.where(f"batch <= {range_.through}")
-        keys = [F.col(quoted(key)).alias(f"{PRIVATE}of_{key}") for key in logic.layout.keys]
-        last = published.groupBy(
-            F.unix_micros("window_start").alias(f"{PRIVATE}of_{START}"),
-            F.unix_micros("window_end").alias(f"{PRIVATE}of_{END}"),
-            *keys,
-        ).agg(F.max("sequence").alias(SEQUENCE))
-        same = [
-            F.col(quoted(name)).eqNullSafe(F.col(quoted(f"{PRIVATE}of_{name}")))
-            for name in _place_names(logic)
-        ]
-        open_, sequence = open_.join(last, same, "left"), SEQUENCE
-    nothing = {name: f"cast(null as {kind})" for name, kind in _FIRING_TYPES.items()}
-    firing = {**nothing, "sequence": sequence, "timing": f"'{Fate.ON_TIME}'", "op": f"'{Op.INSERT}'"}
-    firing |= {"is_last": "false", "batch": "cast(null as bigint)"}
-    published_already = {
-        name: f"cast(0 as {logic.merger.state_columns[name]})" for name in logic.merger.new_columns
+    logic, place = range_.logic, place_names(range_.logic)
+    rows = truth.filter(pc.greater(truth.column(END), range_.watermark))
+    codes = places_of([rows.select(place), panes.select(place)])
+    asked, there = codes[: rows.num_rows], codes[rows.num_rows :]
+    sequences = np.asarray(panes.column("sequence").combine_chunks())
+    newest = last_of(there, sequences)
+    last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
+    last[there[newest]] = sequences[newest]
+    firing = {
+        "sequence": pa.array(last[asked], mask=last[asked] < 0),
+        "timing": pa.repeat(pa.scalar(Fate.ON_TIME.value, pa.string()), rows.num_rows),
+        "op": pa.repeat(pa.scalar(Op.INSERT.value, pa.string()), rows.num_rows),
+        "is_last": pa.repeat(pa.scalar(False), rows.num_rows),
+        **{name: constant(None, rows.num_rows) for name in ("batch", "fired_at", "watermark")},
     }
-    logic.merger.published(open_, firing, published_already).write.parquet(url(folder))
+    states = merger.published(rows, firing)
+    for name in logic.merger.new_columns:
+        states = replaced(states, name, 0)
+    return states
+
+
+def of_no_events(range_: Range, places: pa.Table, merger: Merger) -> pa.Table:
+    """Windows and keys that have no events, with the values and states of that; START, END and keys as `places`."""
+    merged = merger.merge([merger.of_nothing(places)])
+    return zero_sums(merged, range_.logic.output)
 
 
 def units(logic: OutputLogic) -> dict[str, str]:
     """What the ledger counts, and the column of a pane that holds it."""
     return {ASSIGNMENTS: EVENTS, **{name: measure_column(name) for name in logic.store.measures()}}
-
-
-# What stands
-
-
-def _beside(range_: Range, after: DataFrame, paths: Sequence[str]) -> DataFrame:
-    """What should stand beside what does. Flat, so that Spark can group by hashing: a struct has to be sorted."""
-    logic = range_.logic
-    kinds = stated_kinds(logic)
-    if not paths:
-        nothing = {_BEFORE + name: F.lit(None).cast(kind) for name, kind in kinds.items()}
-        return after.withColumns({**nothing, _WAS: F.lit(False), SEQUENCE: F.lit(0).cast("bigint")})
-    panes = logic.spark.read.schema(logic.merger.ddl()).parquet(*paths)
-    panes = panes.where(f"batch <= {range_.through}").selectExpr(
-        "*", f"unix_micros(window_start) as {START}", f"unix_micros(window_end) as {END}"
-    )
-    if not range_.session:
-        panes = panes.where(range_.windows_sql)
-    firsts = [_IS, *(_AFTER + name for name in kinds)]
-    if logic.output.accumulation is Accumulation.DISCARDING:
-        both = after.unionByName(_added_up(logic, panes), allowMissingColumns=True)
-        firsts += [_WAS, SEQUENCE, PRIOR, *(_BEFORE + name for name in kinds)]
-        kept = [F.first(quoted(name), ignorenulls=True).alias(name) for name in firsts]
-        return _known(both.groupBy(*_place(logic)).agg(*kept))
-    # A retract comes after the insert of its sequence.
-    turn = f"sequence * 2 + if(op = '{Op.RETRACT}', 1, 0)"
-    stated = (f"{quoted(name)} as {quoted(_BEFORE + name)}" for name in kinds)
-    both = after.unionByName(
-        panes.selectExpr(*_place(logic), f"{turn} as {_TURN}", *stated), allowMissingColumns=True
-    )
-    found = both.groupBy(*_place(logic)).agg(
-        *(F.first(quoted(name), ignorenulls=True).alias(name) for name in firsts),
-        F.max(_TURN).alias(_TURN),
-        *(F.max_by(quoted(_BEFORE + name), _TURN).alias(_BEFORE + name) for name in kinds),
-    )
-    stands = {_WAS: F.expr(f"{_TURN} % 2 = 0"), SEQUENCE: F.expr(f"{_TURN} div 2 + 1")}
-    return _known(found.withColumns(stands).drop(_TURN))
-
-
-def _known(both: DataFrame) -> DataFrame:
-    return both.withColumns({name: F.coalesce(F.col(name), F.lit(False)) for name in (_IS, _WAS)})
-
-
-def _added_up(logic: OutputLogic, panes: DataFrame) -> DataFrame:
-    """Discarding panes tell what is new, and what stands is their sum."""
-    whole = F.struct(*map(quoted, (field.name for field in logic.merger.schema)))
-    inserts = F.collect_list(F.when(F.col("op") == Op.INSERT.value, whole)).alias(PRIOR)
-    back = F.collect_set(F.when(F.col("op") == Op.RETRACT.value, F.col("sequence"))).alias(_RETRACTED)
-    published = panes.groupBy(*_place(logic)).agg(inserts, back, (F.max("sequence") + 1).alias(SEQUENCE))
-    published = published.withColumn(
-        PRIOR, F.expr(f"filter({PRIOR}, p -> not array_contains({_RETRACTED}, p.sequence))")
-    ).drop(_RETRACTED)
-    parts = published.selectExpr(f"explode({PRIOR}) as {PRIOR}").select(f"{PRIOR}.*")
-    added = logic.merger.merge(logic.merger.of_states(parts, Fate.ON_TIME))
-    stated = (f"{quoted(name)} as {quoted(_BEFORE + name)}" for name in _stated_names(logic))
-    return published.unionByName(
-        added.selectExpr(*_place(logic), f"true as {_WAS}", *stated), allowMissingColumns=True
-    )
-
-
-def _assembled(logic: OutputLogic, differing: DataFrame) -> DataFrame:
-    """Before and after as one column each, and the panes that stand."""
-    names = _stated_names(logic)
-
-    def stated(prefix: str) -> Column:
-        return F.struct(*(F.col(quoted(prefix + name)).alias(name) for name in names))
-
-    prior = F.col(PRIOR) if PRIOR in differing.columns else F.when(F.col(_WAS), F.array(_last_pane(logic)))
-    return differing.select(
-        *_place(logic),
-        F.when(F.col(_WAS), stated(_BEFORE)).alias(BEFORE),
-        F.when(F.col(_IS), stated(_AFTER)).alias(AFTER),
-        prior.alias(PRIOR),
-        SEQUENCE,
-    )
-
-
-def _last_pane(logic: OutputLogic) -> Column:
-    """The pane that stands, from its values and states; the rest is filled in when it is taken back."""
-    states = logic.merger.state_columns
-    known = {"window_start": F.timestamp_micros(START), "window_end": F.timestamp_micros(END)}
-    known |= {key: F.col(quoted(key)) for key in logic.layout.keys}
-    known |= {name: F.col(quoted(_BEFORE + name)) for name in _stated_names(logic)}
-    known |= {name: F.lit(0).cast(states[name]) for name in counters(logic)}
-    known["sequence"] = F.col(SEQUENCE) - 1
-    nothing = F.lit(None).cast("string")
-    return F.struct(*(known.get(field.name, nothing).alias(field.name) for field in logic.merger.schema))
-
-
-def _chosen(range_: Range, both: DataFrame) -> DataFrame:
-    """The windows to compute anew. Sessions are chosen together with all that they touch."""
-    window = range_.logic.output.window
-    if not isinstance(window, Session):
-        return both.where(range_.windows_sql)
-    places = both.select(*_place(range_.logic)).toArrow()
-    chosen = places.filter(pa.array(_chosen_sessions(range_, places, window)))
-    names = {name: f"{PRIVATE}chosen_{name}" for name in _place_names(range_.logic)}
-    wanted = range_.logic.spark.createDataFrame(chosen.rename_columns(names))
-    same = [F.col(quoted(name)).eqNullSafe(F.col(quoted(other))) for name, other in names.items()]
-    return both.join(F.broadcast(wanted), same, "left_semi")
-
-
-def _chosen_sessions(range_: Range, rows: pa.Table, window: Session) -> Flags:
-    """Whether each session, with all that it touches, has closed and reaches into the range."""
-    places = Places.of_merged(rows, list(range_.logic.layout.keys))
-    (codes,) = key_codes([places])
-    found = numbered(codes, places.start, places.end, window)
-    within = np.zeros(len(found.starts), bool)
-    within[found.session[(places.start < range_.until) & (places.end > range_.since)]] = True
-    gap = window.gap if range_.whole > BEGIN_OF_TIME else 0
-    closed = (found.ends <= range_.watermark) & (found.starts >= range_.whole + gap)
-    return np.asarray((within & closed)[found.session], bool)
-
-
-def _kept_empty(range_: Range, differing: DataFrame) -> DataFrame:
-    """A key that has been published keeps its windows: without events, they say so."""
-    logic = range_.logic
-    place = _place(logic)
-    gone = differing.where(f"{AFTER} is null and {BEFORE}.{EVENTS} > 0")
-    merged = logic.merger.merge(logic.merger.of_nothing(gone.select(*place)))
-    sums = [name for name, each in logic.output.aggregates.items() if each.function == "sum"]
-    merged = merged.withColumns({name: F.lit(0).cast(logic.layout.values[name]) for name in sums})
-    stated = F.struct(*(F.col(quoted(name)) for name in _stated_names(logic)))
-    nothing = merged.select(*place, stated.alias(AFTER))
-    others = [name for name in differing.columns if name not in (START, END, *logic.layout.keys, AFTER)]
-    both = gone.drop(AFTER).unionByName(nothing, allowMissingColumns=True)
-    emptied = both.groupBy(*place).agg(
-        *(F.first(name, ignorenulls=True).alias(name) for name in (*others, AFTER))
-    )
-    return differing.where(f"{AFTER} is not null").unionByName(
-        emptied.select(*map(quoted, differing.columns))
-    )
-
-
-def _differs(logic: OutputLogic) -> Column:
-    """Whether what stands is not what it should be: a value, or what it rests on."""
-    sketched = {
-        name for name, each in logic.output.aggregates.items() if each.function == "approx_percentile"
-    }
-    # A percentile's sketch is drawn by lot: with the same events it may say a little more or less.
-    compared = {
-        name: kind for name, kind in stated_kinds(logic).items() if name not in sketched and kind != "binary"
-    }
-    # It is there or not, whatever the lot: an aggregate that is new is in no pane yet.
-    nullness = [
-        F.col(quoted(_BEFORE + name)).isNull() != F.col(quoted(_AFTER + name)).isNull() for name in sketched
-    ]
-    return reduce(or_, [*(~_same(name, kind) for name, kind in compared.items()), *nullness])
-
-
-def _same(name: str, kind: str) -> Column:
-    before, after = F.col(quoted(_BEFORE + name)), F.col(quoted(_AFTER + name))
-    if kind not in ("double", "float"):
-        return before.eqNullSafe(after)
-    near = F.abs(before - after) <= F.greatest(F.abs(before), F.abs(after)) * NEAR
-    return before.eqNullSafe(after) | F.coalesce(near, F.lit(False))
 
 
 def counters(logic: OutputLogic) -> list[str]:
@@ -366,15 +229,8 @@ def stated_kinds(logic: OutputLogic) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if name not in leave}
 
 
-def _stated_names(logic: OutputLogic) -> list[str]:
-    return list(stated_kinds(logic))
-
-
-def _place(logic: OutputLogic) -> list[str]:
-    return [START, END, *map(quoted, logic.layout.keys)]
-
-
-def _place_names(logic: OutputLogic) -> list[str]:
+def place_names(logic: OutputLogic) -> list[str]:
+    """What tells windows and keys apart."""
     return [START, END, *logic.layout.keys]
 
 
@@ -392,4 +248,18 @@ def _meets(file: DataFile, column: str, span: tuple[int, int]) -> bool:
     return to_micros(most) >= low and to_micros(least) < high
 
 
-_FIRING_TYPES = {"fired_at": "timestamp", "watermark": "timestamp"}
+def _between(column: str, low: int, high: int) -> pc.Expression:
+    """Whether a moment is in [low, high), as files can be told by."""
+    found = pc.scalar(True)
+    if low > FIRST_MOMENT:
+        found &= pc.field(column) >= pa.scalar(low, TIMESTAMP)
+    if high < END_OF_TIME:
+        found &= pc.field(column) < pa.scalar(high, TIMESTAMP)
+    return found
+
+
+def _after(column: str, moment: int) -> pc.Expression:
+    """Whether a moment is after another."""
+    if moment < FIRST_MOMENT:
+        return pc.scalar(True)
+    return pc.field(column) > pa.scalar(moment, TIMESTAMP)

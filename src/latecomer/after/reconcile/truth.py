@@ -1,5 +1,4 @@
-"""The truth by the log: every event in its windows, whatever the hour it came. In this process where that is the
-common case, else on Spark.
+"""The truth by the log: every event in its windows, whatever the hour it came.
 
     all events → windows → one aggregation, as if nothing had ever been late
 
@@ -11,24 +10,19 @@ be running on it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from latecomer.after.reading.accounts import Accounts
-from latecomer.after.reconcile.truth_in_process import (
-    dropped_from_sessions,
-    dropped_here,
-    rows_here,
-    session_rows,
-)
-from latecomer.config.checks import PRIVATE
+from latecomer.after.rebuild.sessions import whole_sessions
 from latecomer.config.models import Output
+from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
 from latecomer.firing.overflow import overflow_in_words
@@ -36,22 +30,26 @@ from latecomer.firing.sessions import SessionLogic
 from latecomer.log.events import EventLog
 from latecomer.log.logged import Logged
 from latecomer.log.repeats import repeats_in
-from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
-from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.model.verdicts import Fate
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
 from latecomer.store.coverage import require_windows
-from latecomer.store.files import Location, read_table, scratch, url
+from latecomer.store.files import Location, scratch
+from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.store.past import ReplayStore
-from latecomer.store.sql import quoted
 from latecomer.store.store import Store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
-from latecomer.windowing.columns import BATCH, END, FATE, START
-from latecomer.windowing.judge import CODES, Periods, as_seen, judged
+from latecomer.windowing.columns import END, START
+from latecomer.windowing.derived_in_process import stored_columns
+from latecomer.windowing.judge import CODES, Periods
+from latecomer.windowing.judge_in_process import Judged, NothingLate, Timeline, in_parts, judged
+from latecomer.windowing.merging import Merger
+from latecomer.windowing.spark_columns import event_tables
+from latecomer.windowing.tally_in_process import by_period
 
 LOG = logging.getLogger(__name__)
 
@@ -78,31 +76,54 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
     ):
         LOG.info("computing output %s from the whole log", name)
         logic = output_logic(computing.spark, computing.store, name)
-        choice, logged, stretch = logic.choice, computing.logged, computing.stretch
-        rows = (
-            session_rows(logic, logged)
-            if isinstance(logic, SessionLogic)
-            else choice.take(
-                "rows",
-                lambda: rows_here(logic, logged, stretch),
-                lambda: computing.written(computing.everything(logic), "rows"),
-            )
-        )
+        rows = _everything(logic, computing.logged)
         dropped = pa.table({})
         if accounts.any_dropped():
             periods = [(since, under) for since, under in store.policies(name) if since <= last]
-            added = accounts.additive
-            dropped = (
-                dropped_from_sessions(logic, logged, stretch, periods, last, added)
-                if isinstance(logic, SessionLogic)
-                else choice.take(
-                    "dropped events",
-                    lambda: dropped_here(logic, logged, stretch, periods, last, added),
-                    lambda: computing.written(computing.dropped(logic, periods, added), "dropped"),
-                )
-            )
-        LOG.info("computed from the log: %s", choice.in_words())
+            dropped = computing.dropped(logic, periods, accounts.additive)
     return Truth(rows, dropped)
+
+
+def _everything(logic: OutputLogic, logged: Logged) -> pa.Table:
+    """Every aggregate over all events: judged by a timeline on which nothing is ever late."""
+    merger = Merger(logic.layout, logic.store.measures())
+    if logic.output.window.merges:
+        return _as_rows(merger, whole_sessions(logic, logged))
+    layout, output = logic.store.layout, logic.output
+    parts = event_tables(logged, stored_columns(layout, [output], merger.columns), [output], layout)
+    found = ((output, part) for part in parts)
+    return _as_rows(
+        merger, merger.merge_parts(_with_fate(Fate.ON_TIME, found, layout, NothingLate(), merger))
+    )
+
+
+def _with_fate(
+    fate: Fate,
+    parts: Iterator[tuple[Output, pa.Table]],
+    layout: EventLayout,
+    timeline: Timeline,
+    merger: Merger,
+) -> Iterator[Judged]:
+    """The events that meet a fate, each as if it had been on time."""
+    for output, part in parts:
+        for few in in_parts(part, output.window):
+            yield _only(fate, judged(few, layout, output, timeline, merger.columns))
+
+
+def _only(fate: Fate, events: Judged) -> Judged:
+    found = events.only(events.fate == CODES[fate])
+    return replace(found, fate=np.full(len(found), CODES[Fate.ON_TIME], np.int8))
+
+
+def _as_rows(merger: Merger, merged: pa.Table | None) -> pa.Table:
+    """Window, key and values."""
+    names = ("window_start", "window_end", *merger.layout.keys, *merger.layout.values)
+    schema = pa.schema([merger.schema.field(name) for name in names])
+    if merged is None:
+        return schema.empty_table()
+    moments = {"window_start": merged.column(START), "window_end": merged.column(END)}
+    columns = [moments[name].cast(TIMESTAMP) if name in moments else merged.column(name) for name in names]
+    return pa.table(dict(zip(names, columns, strict=True))).cast(schema)
 
 
 @dataclass(frozen=True)
@@ -118,51 +139,25 @@ class _Computing:
         logged = EventLog(self.spark, self.store).everything()
         return repeats_in(logged, self.store.pipeline, self.last).left_out_of(logged)
 
-    @property
-    def events(self) -> DataFrame:
-        return self.logged.frame
-
     @cached_property
     def stretch(self) -> Stretch:
         keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
         return keeper.stretch(0, self.last)
 
-    def everything(self, logic: OutputLogic) -> DataFrame:
-        """Every aggregate over all events: judged by a timeline on which nothing is ever late."""
-        rows = [(batch, replace(row, watermark=BEGIN_OF_TIME)) for batch, row in self.stretch.rows]
-        timeline = Stretch(rows).frame(self.spark, with_batch=True)
-        seen, merger = as_seen(self.events, self.store.layout, logic.output), logic.merger
-        merged = merger.merge(merger.of_events(judged(seen, timeline, logic.output)))
-        kept = merged.where(F.col(FATE) == CODES[Fate.ON_TIME])
-        return kept.select(*_place(logic), *map(quoted, logic.layout.values))
-
-    def dropped(self, logic: OutputLogic, periods: Periods, additive: dict[str, Aggregate]) -> DataFrame:
+    def dropped(self, logic: OutputLogic, periods: Periods, additive: Mapping[str, Aggregate]) -> pa.Table:
         """What the dropped events would have added, judged by the watermarks and policies of their time."""
-        gone = self._judged(periods).where(F.col(FATE) == CODES[Fate.DROPPED])
-        keys = [quoted(key) for key in logic.layout.keys]
-        sums = [F.expr(_summed(each, logic.layout.types)).alias(name) for name, each in additive.items()]
-        grouped = gone.groupBy(START, END, *keys).agg(*(sums or [F.lit(0).alias(f"{PRIVATE}none")]))
-        return grouped.select(*_place(logic), *map(quoted, additive))
-
-    def _seen(self, output: Output) -> DataFrame:
-        return as_seen(self.events, self.store.layout, output)
-
-    def _judged(self, periods: Periods) -> DataFrame:
-        timeline = self.stretch.frame(self.spark, with_batch=True)
-        untils = [since for since, _ in periods[1:]] + [self.last + 1]
-        parts = [
-            judged(self._seen(under).where(f"{BATCH} >= {since} and {BATCH} < {until}"), timeline, under)
-            for (since, under), until in zip(periods, untils, strict=True)
-        ]
-        whole, *more = parts
-        for part in more:
-            whole = whole.unionByName(part)
-        return whole
-
-    def written(self, rows: DataFrame, name: str) -> pa.Table:
-        """The rows, by way of a file: the driver's memory is for plans, not for numbers."""
-        rows.write.parquet(url(self.folder / name))
-        return read_table(self.folder / name)
+        adding = logic.output.model_copy(update={"aggregates": dict(additive)})
+        layout = self.store.layout
+        merger = Merger(PaneLayout(adding, layout), {})
+        if isinstance(logic, SessionLogic):
+            log = Batch(self.last, self.stretch, self.logged, history=True)
+            events = (found for _, found in logic.judged(log, merger.columns, periods))
+            return _as_rows(merger, merger.merge_parts(_only(Fate.DROPPED, found) for found in events))
+        outputs = [under for _, under in periods]
+        parts = event_tables(self.logged, stored_columns(layout, outputs, merger.columns), outputs, layout)
+        found = (each for part in parts for each in by_period(part, periods, self.last))
+        gone = _with_fate(Fate.DROPPED, found, layout, self.stretch.by_batch, merger)
+        return _as_rows(merger, merger.merge_parts(gone))
 
 
 @contextmanager
@@ -174,23 +169,3 @@ def _recomputing(store: Store, last: int, spark: SparkSession | None) -> Iterato
         there = store.pipeline.model_copy(update={"store": str(root / "store")})
         past = ReplayStore(there, store, last, new_timeline=False)
         yield _Computing(session, past, last, root)
-
-
-def _place(logic: OutputLogic) -> list[Column]:
-    keys = [F.col(quoted(key)) for key in logic.layout.keys]
-    return [
-        F.timestamp_micros(START).alias("window_start"),
-        F.timestamp_micros(END).alias("window_end"),
-        *keys,
-    ]
-
-
-def _summed(aggregate: Aggregate, kinds: dict[str, str]) -> str:
-    if aggregate.column is None:
-        return "count(1)"
-    column = quoted(aggregate.column)
-    if aggregate.function == "count":
-        return f"count({column})"
-    kind = kinds[aggregate.column]
-    wide = f"decimal(38,{types.scale_of(kind)})" if types.is_exact(kind) else "double"
-    return f"sum(cast({column} as {wide}))"

@@ -7,7 +7,7 @@ joined.
 
 from __future__ import annotations
 
-from latecomer.model.expressions.parser import UnknownType, condition, expression
+from latecomer.model.expressions.parser import UnknownType, condition, condition_of, expression
 from latecomer.model.expressions.values import Expression
 
-__all__ = ["Expression", "UnknownType", "condition", "expression"]
+__all__ = ["Expression", "UnknownType", "condition", "condition_of", "expression"]

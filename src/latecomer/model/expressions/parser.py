@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from latecomer.model import types
 from latecomer.model.expressions.functions import (
@@ -74,8 +75,15 @@ def expression(written: str, columns: Mapping[str, str]) -> Expression:
 
 def condition(written: str, columns: Mapping[str, str]) -> Value | None:
     """How a condition over columns of these types is answered; nothing where only Spark can tell."""
+    found = condition_of(written, columns)
+    return None if found is None else found.value
+
+
+def condition_of(written: str, columns: Mapping[str, str]) -> Expression | None:
+    """A condition over columns of these types; nothing where only Spark can tell."""
     found = _Parser(written, columns).whole()
-    return found.value if found.kind in ("boolean", NULL) else None
+    known = found.kind in ("boolean", NULL) and found.value is not None
+    return replace(found, kind="boolean") if known else None
 
 
 def _element(found: Expression) -> Expression:
@@ -185,7 +193,7 @@ class _Parser:
         wanted = {"null": None, "true": True, "false": False}[word]
         if wanted is not None and left.kind not in ("boolean", NULL):
             return Expression("boolean")
-        return turned(computed([left], "boolean", lambda value: value is wanted))
+        return turned(computed([left], "boolean", lambda value: value is wanted, "is", wanted))
 
     def _matched(self, left: Expression) -> Expression:
         """`in`, `between` and what compares text with a pattern."""
@@ -272,7 +280,7 @@ class _Parser:
         if token.kind == "text":
             plain = token.text[0] == "'" and not {"\\", "'"} & set(token.text[1:-1])
             text = token.text[1:-1]
-            return Expression("string", (lambda _: text) if plain else None)
+            return Expression("string", lambda _: text, ("constant", text)) if plain else Expression("string")
         if token.kind in ("quoted", "path"):
             return self._column(token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text)
         return self._word(token)
@@ -284,7 +292,8 @@ class _Parser:
             return self._call(word)
         if word in ("null", "true", "false"):
             constant = {"null": None, "true": True, "false": False}[word]
-            return Expression(NULL if constant is None else "boolean", lambda _: constant)
+            form = () if constant is None else ("constant", constant)
+            return Expression(NULL if constant is None else "boolean", lambda _: constant, form)
         if word == "case":
             return self._case()
         if word in ("date", "timestamp") and following is not None and following.kind == "text":
@@ -310,7 +319,7 @@ class _Parser:
         if kind is None:
             return _UNKNOWN
         simple = types.is_exact(kind) or kind in ("double", "string", "boolean")
-        return Expression(kind, (lambda row: row.get(name)) if simple else None)
+        return Expression(kind, lambda row: row.get(name), ("column", name)) if simple else Expression(kind)
 
     def _case(self) -> Expression:
         subject = None if self._text() == "when" else self._either()
@@ -341,7 +350,8 @@ class _Parser:
                     return value(row)
             return None if otherwise.value is None else otherwise.value(row)
 
-        return Expression(kind, chosen)
+        form = ("chosen", *parts) if all(part.form and part.kind != NULL for part in parts) else ()
+        return Expression(kind, chosen, form)
 
     def _arguments(self) -> list[Expression]:
         self._expect("(")
@@ -418,7 +428,8 @@ class _Parser:
         def first(row: Row) -> object:
             return next((found for value in values if (found := value(row)) is not None), None)
 
-        return Expression(kind, first if len(values) == len(given) else None)
+        form = ("first", *given) if all(each.form for each in given) else ()
+        return Expression(kind, first, form) if len(values) == len(given) else Expression(kind)
 
     def _as(self, found: Expression) -> Expression:
         """A value as the type that is written next."""
@@ -456,7 +467,7 @@ class _Parser:
         if sign == "/":
             if types.FLOATS & set(kinds) - {"double"}:
                 return Expression("double")
-            return computed([left, right], "double", divided)
+            return computed([left, right], "double", divided, "divide")
         if sign == "div":
             return Expression("bigint")
         wider = self._wider(left, right)
@@ -464,9 +475,13 @@ class _Parser:
         if compute is None or wider.kind == "float" or "float" in kinds:
             return wider
         if wider.kind == "double":
-            return computed([left, right], "double", lambda a, b: of_both(compute, a, b, float))
+            return computed(
+                [left, right], "double", lambda a, b: of_both(compute, a, b, float), "compute", sign
+            )
         kind = wider.kind
-        return computed([left, right], kind, lambda a, b: fitting(of_both(compute, a, b), kind))
+        return computed(
+            [left, right], kind, lambda a, b: fitting(of_both(compute, a, b), kind), "compute", sign
+        )
 
     def _moved(self, sign: str, left: Expression, right: Expression) -> Expression:
         moment = left if right.kind == INTERVAL else right

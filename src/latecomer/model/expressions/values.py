@@ -31,6 +31,9 @@ class Expression:
 
     kind: str
     value: Value | None = None
+    form: tuple[Any, ...] = ()
+    """What it is made of, for whoever computes many rows at once: its operation and what that takes. Empty where rows
+    are computed one by one."""
 
     def of(self, row: Row) -> Any:
         """The value for a row; null where it cannot be computed, as on Spark."""
@@ -80,7 +83,7 @@ def _constant(digits: str, kind: str) -> Expression:
     if kind == "float":
         return Expression(kind)  # Python has no such numbers
     value = int(digits) if kind in types.INTEGERS else float(digits)
-    return Expression(kind, lambda _: value)
+    return Expression(kind, lambda _: value, ("constant", value))
 
 
 def _decimal(digits: str) -> Expression:
@@ -97,12 +100,14 @@ def same(each: Expression, kind: str) -> bool:
     return each.kind in (kind, NULL) or (each.kind in types.INTEGERS and kind in types.INTEGERS)
 
 
-def computed(given: Sequence[Expression], kind: str, compute: Callable[..., Any]) -> Expression:
-    """What is computed from values; only Spark can tell where it alone can tell one of them."""
+def computed(given: Sequence[Expression], kind: str, compute: Callable[..., Any], *form: Any) -> Expression:
+    """What is computed from values; only Spark can tell where it alone can tell one of them. `form` is the operation,
+    where it has a name."""
     values = [each.value for each in given if each.value is not None]
     if len(values) < len(given):
         return Expression(kind)
-    return Expression(kind, lambda row: compute(*(value(row) for value in values)))
+    made = (*form, *given) if form and all(each.form for each in given) else ()
+    return Expression(kind, lambda row: compute(*(value(row) for value in values)), made)
 
 
 def either(left: Expression, right: Expression) -> Expression:
@@ -128,7 +133,8 @@ def _decided(left: Expression, right: Expression, *, by: bool) -> Expression:
             return by
         return None if one is None or other is None else not by
 
-    return Expression("boolean", answer)
+    form = ("or" if by else "and", left, right) if left.form and right.form else ()
+    return Expression("boolean", answer, form)
 
 
 def comparison(sign: str, left: Expression, right: Expression) -> Expression:
@@ -137,8 +143,10 @@ def comparison(sign: str, left: Expression, right: Expression) -> Expression:
     if convert is None:
         return Expression("boolean")
     if sign == "<=>":
-        return computed([left, right], "boolean", lambda a, b: _is_same(a, b, convert))
-    return computed([left, right], "boolean", lambda a, b: of_both(COMPARED[sign], a, b, convert))
+        return computed([left, right], "boolean", lambda a, b: _is_same(a, b, convert), "compare", sign)
+    return computed(
+        [left, right], "boolean", lambda a, b: of_both(COMPARED[sign], a, b, convert), "compare", sign
+    )
 
 
 def membership(left: Expression, given: Sequence[Expression]) -> Expression:
@@ -155,13 +163,13 @@ def membership(left: Expression, given: Sequence[Expression]) -> Expression:
             return True
         return None if None in among else False
 
-    return computed([left, *given], "boolean", found)
+    return computed([left, *given], "boolean", found, "in")
 
 
 def negated(condition: Expression) -> Expression:
     if condition.kind not in ("boolean", NULL):
         return Expression("boolean")
-    return computed([condition], "boolean", lambda a: None if a is None else not a)
+    return computed([condition], "boolean", lambda a: None if a is None else not a, "not")
 
 
 def _compared_as(given: Sequence[Expression]) -> Callable[[Any], Any] | None:
@@ -226,4 +234,4 @@ def fitting(value: int | None, kind: str) -> int | None:
 def joined_text(given: Sequence[Expression]) -> Expression:
     if any(each.kind not in ("string", NULL) for each in given):
         return Expression("string")
-    return computed(given, "string", lambda *texts: None if None in texts else "".join(texts))
+    return computed(given, "string", lambda *texts: None if None in texts else "".join(texts), "join")

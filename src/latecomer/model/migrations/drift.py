@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any
 
 from latecomer.errors import LatecomerError, did_you_mean
@@ -64,7 +65,13 @@ def is_equal(a: Any, b: Any) -> bool:
         if a is None or b is None:
             return False
         return math.isclose(a, b, rel_tol=NEAR) or (math.isnan(a) and math.isnan(b))
-    return bool(a == b)
+    return bool(_moment(a) == _moment(b))
+
+
+def _moment(value: Any) -> Any:
+    """A date as the moment at which it begins; all else as it is."""
+    is_date = isinstance(value, date) and not isinstance(value, datetime)
+    return datetime(value.year, value.month, value.day, tzinfo=UTC) if is_date else value
 
 
 def _comparable(one: str, other: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated, get_args
 
 from pydantic import BeforeValidator, SerializeAsAny
 
-from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Window, Windows
+from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, Micros, Window, Windows
 from latecomer.model.windows.calendar import Calendar
 from latecomer.model.windows.session import Session
 from latecomer.model.windows.sliding import Sliding
@@ -25,9 +25,11 @@ __all__ = [
     "FOREVER",
     "KINDS",
     "AnyWindow",
+    "Assigned",
     "Calendar",
     "FixedWindow",
     "Global",
+    "Micros",
     "Session",
     "Sliding",
     "TimedWindow",

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from latecomer.model.base import Model
+
+Micros: TypeAlias = npt.NDArray[np.int64]
+"""Moments in microseconds, or other whole numbers."""
 
 FIRST_MOMENT = -62_135_596_800_000_000
 """0001-01-01T00:00:00Z."""
@@ -20,6 +27,36 @@ class Window(NamedTuple):
 
     def overlaps(self, other: Window) -> bool:
         return self.start < other.end and other.start < self.end
+
+
+class Assigned(NamedTuple):
+    """The windows of many events: a row for each event and window, by event and then by start."""
+
+    nth: Micros
+    """Which event it is."""
+    start: Micros
+    end: Micros
+    first_end: Micros
+    """Where the earliest window of the event ends."""
+
+    @classmethod
+    def one_each(cls, start: Micros, end: Micros) -> Assigned:
+        """Of windows of which one holds each event."""
+        return cls(np.arange(len(start), dtype=np.int64), start, end, end)
+
+
+def looked_up(times: Micros, window_of: Callable[[int], Window]) -> tuple[Micros, Micros]:
+    """Start and end of the window that holds each moment, of windows that lie side by side: each is asked for once."""
+    known = np.unique(times)
+    starts, ends, at = [], [], 0
+    while at < len(known):
+        found = window_of(int(known[at]))
+        starts.append(found.start)
+        ends.append(found.end)
+        at = int(np.searchsorted(known, found.end))
+    start, end = np.array(starts, np.int64), np.array(ends, np.int64)
+    place = np.searchsorted(end, times, side="right")
+    return start[place], end[place]
 
 
 class Windows(Model):
@@ -38,6 +75,11 @@ class Windows(Model):
     @property
     def windows_each(self) -> int | None:
         """How many windows hold an event; None where that depends on when it happened."""
+        return 1
+
+    @property
+    def most_each(self) -> int:
+        """No event is in more windows."""
         return 1
 
     @property

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from typing import ClassVar, Literal
 
 from latecomer.model.durations import DAY
-from latecomer.model.windows.base import Window, Windows
+from latecomer.model.windows.base import Assigned, Micros, Window, Windows, looked_up
 from latecomer.model.zones import Zone, day_of, midnight
 
 Unit = Literal["day", "week", "month", "quarter", "year"]
@@ -49,6 +49,10 @@ class Calendar(Windows):
         elif event_time >= midnight(self._following(first), self.zone):
             first = self._following(first)
         return (Window(midnight(first, self.zone), midnight(self._following(first), self.zone)),)
+
+    def assign_many(self, times: Micros) -> Assigned:
+        """The window of each event time."""
+        return Assigned.one_each(*looked_up(times, lambda time: self.assign_all(time)[0]))
 
     def ends(self, after: int, until: int) -> Iterator[int]:
         """Every window end in `(after, until]`, ascending."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Self
 
+import numpy as np
 from pydantic import model_validator
 
 from latecomer.model.durations import PositiveDuration, SignedDuration, format_duration
-from latecomer.model.windows.base import Window, Windows
+from latecomer.model.windows.base import Assigned, Micros, Window, Windows
 
 MOST = 10_000
 """So many windows may hold one event; it becomes a row for each."""
@@ -40,7 +41,7 @@ class Sliding(Windows):
 
     @model_validator(mode="after")
     def _few_hold_an_event(self) -> Self:
-        held = -(-self.size // self.every)
+        held = self.most_each
         if held > MOST:
             raise ValueError(
                 f"an event would be in {held} windows, and {MOST} is the most; "
@@ -51,6 +52,10 @@ class Sliding(Windows):
     @property
     def windows_each(self) -> int | None:
         return None if self.size % self.every else self.size // self.every
+
+    @property
+    def most_each(self) -> int:
+        return -(-self.size // self.every)
 
     @property
     def size(self) -> int:
@@ -71,6 +76,16 @@ class Sliding(Windows):
         newest = event_time - (event_time - self.offset) % self.every
         starts = range(newest, event_time - self.size, -self.every)
         return tuple(Window(start, start + self.size) for start in reversed(starts))
+
+    def assign_many(self, times: Micros) -> Assigned:
+        """The windows of each event time."""
+        newest = times - (times - self.offset) % self.every
+        oldest = newest - (newest - times + self.size - 1) // self.every * self.every
+        count = (newest - oldest) // self.every + 1
+        nth = np.repeat(np.arange(len(times), dtype=np.int64), count)
+        into = np.arange(len(nth), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)
+        start = oldest[nth] + into * self.every
+        return Assigned(nth, start, start + self.size, oldest[nth] + self.size)
 
     def ends(self, after: int, until: int) -> Iterator[int]:
         """Every window end in `(after, until]`, ascending."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 
 from latecomer.model.durations import DAY, UNITS, PositiveDuration, SignedDuration
-from latecomer.model.windows.base import Window, Windows
+from latecomer.model.windows.base import Assigned, Micros, Window, Windows, looked_up
 from latecomer.model.zones import Zone, to_local, to_utc
 
 HOUR = UNITS["h"]
@@ -78,13 +78,26 @@ class Tumbling(Windows):
         if self.zone == "UTC":
             start = event_time - (event_time - self.offset) % self.size
             return Window(start, start + self.size)
-        first = self._first(event_time)
-        days = Window(self._at(first), self._at(first + self.frame))
+        first, days = self._days(event_time)
         return self._part(event_time, self._cell(event_time, first, days)) if self.within_days else days
 
     def assign_all(self, event_time: int) -> tuple[Window, ...]:
         """Every window that holds this event time, ascending by start."""
         return (self.assign(event_time),)
+
+    def assign_many(self, times: Micros) -> Assigned:
+        """The window of each event time."""
+        if self.zone == "UTC":
+            start = times - (times - self.offset) % self.size
+            return Assigned.one_each(start, start + self.size)
+        start, end = looked_up(times, lambda time: self._days(time)[1])
+        if self.within_days:
+            changed = end - start != DAY
+            # On a day of 24 hours the windows divide it; on any other they are asked for one by one.
+            start += (times - start) // self.size * self.size
+            end = start + self.size
+            start[changed], end[changed] = looked_up(times[changed], self.assign)
+        return Assigned.one_each(start, end)
 
     def ends(self, after: int, until: int) -> Iterator[int]:
         """Every window end in `(after, until]`, ascending."""
@@ -95,6 +108,11 @@ class Tumbling(Windows):
 
     def _at(self, local: int) -> int:
         return to_utc(local, self.zone)
+
+    def _days(self, event_time: int) -> tuple[int, Window]:
+        """The days that hold an instant, and the wall-clock time at which they begin."""
+        first = self._first(event_time)
+        return first, Window(self._at(first), self._at(first + self.frame))
 
     def _first(self, event_time: int) -> int:
         """The wall-clock time at which the days that hold an instant begin."""

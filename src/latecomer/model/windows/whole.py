@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field, model_serializer
 
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Window, Windows
+from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, Micros, Window, Windows
 
 
 class Global(Windows):
@@ -44,6 +45,11 @@ class Global(Windows):
     def assign_all(self, event_time: int) -> tuple[Window, ...]:
         """The one window there is."""
         return (Window(FIRST_MOMENT, END_OF_TIME),)
+
+    def assign_many(self, times: Micros) -> Assigned:
+        """The same window for each event time."""
+        start, end = (np.full(len(times), moment, np.int64) for moment in (FIRST_MOMENT, END_OF_TIME))
+        return Assigned.one_each(start, end)
 
     def ends(self, after: int, until: int) -> Iterator[int]:
         """Every window end in `(after, until]`, ascending."""

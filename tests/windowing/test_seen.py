@@ -1,4 +1,4 @@
-"""Derived columns without Spark: the values of `model/expressions`, row by row; or none."""
+"""Events as an output sees them: derived columns with the values of `model/expressions`, and what is Spark's."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sources import Files, Source
-from latecomer.fast import Declined
 from latecomer.model.expressions import expression
 from latecomer.model.strategies import Bounded
 from latecomer.store.layout import EventLayout
-from latecomer.windowing import derived_in_process
-from latecomer.windowing.derived_in_process import as_seen, expressions_of
+from latecomer.windowing.derived_in_process import as_seen, kept, spark_expressions
 
 COLUMNS = {
     "at": "string",
@@ -86,17 +84,45 @@ def test_values_are_the_models(rows: list[dict[str, object]]) -> None:
 @pytest.mark.parametrize(
     "sql", ["hour(at)", "upper(s)", "n in (1, s)", "d * 2 > s", "cast(s as bigint)", "n % 2"]
 )
-def test_what_only_spark_computes_declines(sql: str) -> None:
+def test_what_only_spark_computes_is_named(sql: str) -> None:
     made = output(new=sql)
-    with pytest.raises(Declined, match="only Spark computes"):
-        expressions_of(made, layout_of(made).types)
+    assert list(spark_expressions(made, layout_of(made)).values()) == [sql]
 
 
-def test_many_rows_and_odd_numbers_decline(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = output(half="d / 2")
+def test_a_condition_is_spark_s_where_the_model_does_not_know_it() -> None:
+    made = output(new="upper(s)", plain="n + 1").model_copy(update={"where": "plain > 1 and s like 'x%'"})
     layout = layout_of(made)
-    with pytest.raises(Declined, match="infinite"):
-        as_seen(logged(layout, [{"d": float("inf")}]), layout, made)
-    monkeypatch.setattr(derived_in_process, "MOST_BY_ROW", 1)
-    with pytest.raises(Declined, match="more than 1 rows"):
-        as_seen(logged(layout, [{"d": 1.0}, {"d": 2.0}]), layout, made)
+    assert list(spark_expressions(made, layout).values()) == ["upper(s)", "plain > 1 and s like 'x%'"]
+    simple = made.model_copy(update={"where": "plain > 1 or new = 'X'"})
+    assert list(spark_expressions(simple, layout).values()) == ["upper(s)"]
+    other = made.model_copy(update={"columns": output(new="upper(s)", plain="n + 2").columns})
+    shared = spark_expressions(made, layout).keys() & spark_expressions(other, layout).keys()
+    assert len(shared) == 1, "a condition over another column is another one"
+
+
+def test_what_spark_computed_is_taken_from_the_events() -> None:
+    made = output(new="upper(s)").model_copy(update={"where": "s like 'x%' and new is not null"})
+    layout = layout_of(made)
+    by_spark, kept_by_spark = spark_expressions(made, layout)
+    events = logged(layout, [{"s": "x"}, {"s": "y"}, {"s": None}])
+    events = events.append_column(by_spark, pa.array(["X", "Y", None]))
+    events = events.append_column(kept_by_spark, pa.array([True, False, None]))
+    seen = as_seen(events, layout, made)
+    assert seen.column("new").to_pylist() == ["X", "Y", None]
+    assert kept(seen, made).tolist() == [True, False, False]
+
+
+def test_a_condition_that_cannot_be_computed_keeps_no_event() -> None:
+    made = output().model_copy(update={"where": "n / t > 1 or ok"})
+    layout = layout_of(made)
+    rows = [{"n": 4, "t": 2}, {"n": 4, "t": 0}, {"n": 4, "t": 0, "ok": True}, {"n": None, "t": 1}]
+    assert kept(as_seen(logged(layout, rows), layout, made), made).tolist() == [True, False, False, False]
+
+
+def test_odd_numbers_are_in_order_as_in_spark() -> None:
+    made = output(half="d / 2").model_copy(update={"where": "d > 1"})
+    layout = layout_of(made)
+    rows: list[dict[str, object]] = [{"d": each} for each in (float("inf"), float("nan"), -0.0, 2.0)]
+    seen = as_seen(logged(layout, rows), layout, made)
+    assert kept(seen, made).tolist() == [True, True, False, True]
+    assert str(seen.column("half").to_pylist()) == "[inf, nan, -0.0, 1.0]"

@@ -1,0 +1,250 @@
+"""What computing windows anew changes: what should stand, beside the panes that do. One row a window and key.
+
+START, END, the keys, CHANGE, BEFORE and AFTER (values and states), PRIOR, SEQUENCE. `corrected.py` makes panes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
+from latecomer.after.rebuild.rebuilt import Range, counters, of_no_events, place_names, stated_kinds
+from latecomer.after.rebuild.sessions import chosen_sessions
+from latecomer.fast import flat
+from latecomer.firing.merging import last_of, numbers, places_of
+from latecomer.model import types
+from latecomer.model.panes import Accumulation, Op
+from latecomer.model.verdicts import Fate
+from latecomer.store.columns import EVENTS
+from latecomer.windowing.columns import END, START
+from latecomer.windowing.judge_in_process import Flags
+from latecomer.windowing.merging import Merger, replaced
+
+Rows = npt.NDArray[np.int64]
+
+NEW, CHANGED, WITHDRAWN = "new", "changed", "withdrawn"
+NEAR = 1e-9
+"""Floating point sums depend on the order of their terms; what is as near as this is the same."""
+
+
+def changes(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger) -> pa.Table:
+    """What computing the range anew changes; `truth` is what should stand, `panes` is all that was published."""
+    if not range_.session:
+        start, end = (numbers(panes, name) for name in (START, END))
+        panes = panes.filter(pa.array(range_.closed(start, end)))
+    discards = range_.logic.output.accumulation is Accumulation.DISCARDING
+    published = _added_up(range_, panes, merger) if discards else _last(range_, panes)
+    return _Beside.of(range_, truth, published).changes(merger)
+
+
+@dataclass(frozen=True)
+class _Published:
+    """What stands of windows and keys, by the panes that were published: a row for each."""
+
+    places: pa.Table
+    """START, END and keys."""
+    rows: pa.Table
+    """What stands: values and states."""
+    row: Rows
+    """Which of these rows it is for each place; -1 where nothing stands."""
+    following: Rows
+    """The sequence of the next pane."""
+    panes: pa.Table
+    """The panes that stand."""
+    pane_of: Rows
+    """Of which place each of them is, in order."""
+
+
+def _last(range_: Range, panes: pa.Table) -> _Published:
+    """The pane that was published last stands, unless it was taken back: a retract comes after the insert of its
+    sequence."""
+    names = place_names(range_.logic)
+    turn = 2 * numbers(panes, "sequence") + _is_retract(panes)
+    newest = last_of(places_of([panes.select(names)]), turn)
+    rows = panes.take(pa.array(newest))
+    stands = turn[newest] % 2 == 0
+    row = np.where(stands, np.arange(len(newest)), -1)
+    standing = rows.filter(pa.array(stands))
+    for name in counters(range_.logic):  # what is taken back says nothing new
+        standing = replaced(standing, name, 0)
+    return _Published(rows.select(names), rows, row, turn[newest] // 2 + 1, standing, np.flatnonzero(stands))
+
+
+def _added_up(range_: Range, panes: pa.Table, merger: Merger) -> _Published:
+    """Discarding panes tell what is new, and what stands is their sum."""
+    names = place_names(range_.logic)
+    codes, sequence = places_of([panes.select(names)]), numbers(panes, "sequence")
+    retract = _is_retract(panes).astype(bool)
+    turns = places_of([pa.table({"place": codes, "sequence": sequence})])
+    left = np.flatnonzero(~retract & ~np.isin(turns, turns[retract]))
+    left = left[np.argsort(codes[left], kind="stable")]
+    newest = last_of(codes, sequence)
+    places, standing = panes.select(names).take(pa.array(newest)), panes.take(pa.array(left))
+    if not len(left):
+        none = np.full(len(newest), -1, np.int64)
+        return _Published(places, panes.slice(0, 0), none, sequence[newest] + 1, standing, left)
+    added = merger.merge([merger.of_states(standing, Fate.ON_TIME)])
+    both = places_of([places, added.select(names)])
+    row = np.full(len(newest), -1, np.int64)
+    at = np.empty(int(both.max()) + 1, np.int64)
+    at[both[: len(newest)]] = np.arange(len(newest))
+    row[at[both[len(newest) :]]] = np.arange(added.num_rows)
+    # Places are in the order of their numbers, and so are the panes.
+    return _Published(places, added, row, sequence[newest] + 1, standing, codes[left])
+
+
+def _is_retract(panes: pa.Table) -> Rows:
+    return np.asarray(flat(pc.equal(panes.column("op"), Op.RETRACT.value))).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """What should stand beside what does: a row for each window and key."""
+
+    range_: Range
+    truth: pa.Table
+    published: _Published
+    after: Rows
+    """Which row of the truth; -1 where there is none."""
+    before: Rows
+    """Which place of what was published; -1 where nothing was."""
+
+    @classmethod
+    def of(cls, range_: Range, truth: pa.Table, published: _Published) -> _Beside:
+        names = place_names(range_.logic)
+        codes = places_of([truth.select(names), published.places])
+        after, before = (np.full(int(codes.max(initial=-1)) + 1, -1, np.int64) for _ in range(2))
+        after[codes[: truth.num_rows]] = np.arange(truth.num_rows)
+        before[codes[truth.num_rows :]] = np.arange(published.places.num_rows)
+        return cls(range_, truth, published, after, before)
+
+    @property
+    def stands(self) -> Rows:
+        """Which row stands for each window and key; -1 where none does."""
+        return np.append(self.published.row, -1)[self.before]
+
+    def changes(self, merger: Merger) -> pa.Table:
+        """The rows that differ."""
+        is_, was = self.after >= 0, self.stands >= 0
+        asked = np.flatnonzero((is_ | was) & self._chosen(is_ | was))
+        both = asked[is_[asked] & was[asked]]
+        differing = np.union1d(asked[is_[asked] != was[asked]], both[self._differs(both)])
+        found = self._rows(differing)
+        return self._kept_empty(found, merger) if self.range_.logic.output.emit_empty else found
+
+    def _chosen(self, there: Flags) -> Flags:
+        """The windows to compute anew. Sessions are chosen together with all that they touch."""
+        if not self.range_.session:
+            places = self._places(np.arange(len(self.after)))
+            return self.range_.closed(numbers(places, START), numbers(places, END))
+        nth = np.flatnonzero(there)
+        chosen = np.zeros(len(there), bool)
+        chosen[nth] = chosen_sessions(self.range_, self._places(nth))
+        return chosen
+
+    def _places(self, nth: Rows) -> pa.Table:
+        """START, END and keys of some rows."""
+        is_ = self.after[nth] >= 0
+        both = pa.concat_tables(
+            [self.truth.select(self.published.places.column_names), self.published.places],
+            promote_options="none",
+        )
+        return both.take(pa.array(np.where(is_, self.after[nth], self.truth.num_rows + self.before[nth])))
+
+    def _differs(self, nth: Rows) -> Flags:
+        """Whether what stands is not what it should be: a value, or what it rests on."""
+        logic = self.range_.logic
+        aggregates = logic.output.aggregates
+        sketched = {name for name, each in aggregates.items() if each.function == "approx_percentile"}
+        found = np.zeros(len(nth), bool)
+        after, before = pa.array(self.after[nth]), pa.array(self.stands[nth])
+        for name, kind in stated_kinds(logic).items():
+            one, other = (
+                flat(rows.column(name)).take(chosen)
+                for rows, chosen in ((self.published.rows, before), (self.truth, after))
+            )
+            if name in sketched:
+                # A percentile's sketch is drawn by lot: with the same events it may say a little more or less. It is
+                # there or not, whatever the lot: an aggregate that is new is in no pane yet.
+                found |= np.asarray(one.is_null()) != np.asarray(other.is_null())
+            elif kind != "binary":
+                found |= ~_same(one, other, kind)
+        return found
+
+    def _rows(self, nth: Rows) -> pa.Table:
+        """Some rows as changes."""
+        logic, is_, was = self.range_.logic, self.after[nth] >= 0, self.stands[nth] >= 0
+        names = list(stated_kinds(logic))
+        truth = self.truth.take(pa.array(self.after[nth], mask=~is_))
+        stands = self.published.rows.take(pa.array(self.stands[nth], mask=~was))
+        places, known = self._places(nth), self.before[nth] >= 0
+        change = np.where(is_, np.where(was, CHANGED, NEW), WITHDRAWN).astype(object)
+        following = np.append(self.published.following, 0)[self.before[nth]]
+        return pa.table(
+            {
+                **{name: places.column(name) for name in places.column_names},
+                BEFORE: _struct(stands, names, was),
+                AFTER: _struct(truth, names, is_),
+                PRIOR: self._prior(nth, was),
+                SEQUENCE: pa.array(following, mask=~known),
+                CHANGE: pa.array(change, pa.string()),
+            }
+        )
+
+    def _prior(self, nth: Rows, was: Flags) -> pa.Array:
+        """The panes that stand for each row, as a list; null where none does."""
+        panes, of = self.published.panes, self.published.pane_of
+        low, high = (np.searchsorted(of, self.before[nth], side=side) for side in ("left", "right"))
+        counts = np.where(was, high - low, 0)
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        chosen = np.repeat(low - ends[:-1], counts) + np.arange(ends[-1])
+        names = self.range_.logic.merger.schema.names
+        rows = panes.select(names).take(pa.array(chosen))
+        each = _struct(rows, names, np.ones(rows.num_rows, bool))
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), each, mask=pa.array(~was))
+
+    def _kept_empty(self, found: pa.Table, merger: Merger) -> pa.Table:
+        """A key that has been published keeps its windows: without events, they say so."""
+        logic, names = self.range_.logic, place_names(self.range_.logic)
+        there = found.filter(pc.is_valid(found.column(AFTER)))
+        held = pc.fill_null(pc.struct_field(found.column(BEFORE), EVENTS), 0)
+        gone = found.filter(pc.and_(pc.is_null(found.column(AFTER)), pc.greater(held, 0)))
+        if not gone.num_rows:
+            return there
+        nothing = of_no_events(self.range_, gone.select(names), merger)
+        codes = places_of([gone.select(names), nothing.select(names)])
+        at = np.empty(gone.num_rows, np.int64)
+        at[codes[gone.num_rows :]] = np.arange(gone.num_rows)
+        nothing = nothing.take(pa.array(at[codes[: gone.num_rows]]))
+        kinds = logic.merger.schema
+        stated = {name: nothing.column(name).cast(kinds.field(name).type) for name in stated_kinds(logic)}
+        after = _struct(pa.table(stated), list(stated), np.ones(gone.num_rows, bool))
+        gone = gone.set_column(gone.schema.get_field_index(AFTER), AFTER, after)
+        changed = pa.repeat(pa.scalar(CHANGED, pa.string()), gone.num_rows)
+        gone = gone.set_column(gone.schema.get_field_index(CHANGE), CHANGE, changed)
+        return pa.concat_tables([there, gone])
+
+
+def _same(one: pa.Array, other: pa.Array, kind: str) -> Flags:
+    """Whether two columns say the same, row by row: null is null, and NaN is NaN."""
+    if types.is_nested(kind):
+        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+        return np.array([a == b or repr(a) == repr(b) for a, b in pairs], bool)
+    same = pc.equal(one, other)
+    if kind in ("double", "float"):
+        most = pc.max_element_wise(pc.abs(one), pc.abs(other))
+        near = pc.less_equal(pc.abs(pc.subtract(one, other)), pc.multiply(most, NEAR))
+        same = pc.or_(pc.or_(same, near), pc.and_(pc.is_nan(one), pc.is_nan(other)))
+    same = pc.or_(pc.fill_null(same, False), pc.and_(one.is_null(), other.is_null()))
+    return np.asarray(same)
+
+
+def _struct(rows: pa.Table, names: Sequence[str], there: Flags) -> pa.Array:
+    columns = [flat(rows.column(name)) for name in names]
+    return pa.StructArray.from_arrays(columns, list(names), mask=pa.array(~there))
