@@ -259,6 +259,8 @@ class OutputLogic:
     def _retracts(self, batch: Batch, fired: Sequence[Location]) -> list[Location]:
         """What panes that just fired replace, taken back."""
         new = self._read_panes(fired).filter(pc.field("sequence") > 0)
+        if not new.num_rows:
+            return []
         earlier = self._standing(self.recent_panes, new)
         rows = self.with_merger("retracts", lambda merger: Firing(merger).retracts(new, earlier))
         if not rows.num_rows:

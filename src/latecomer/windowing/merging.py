@@ -29,6 +29,7 @@ from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.windowing.aggregates import Columns, Events, Flags, Groups, State, states_of
 from latecomer.windowing.aggregates.base import column_of, one_zero
+from latecomer.windowing.aggregates.merging import merge_states
 from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.judge import CODES
 
@@ -37,7 +38,6 @@ _LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
 _ENTERS = CODES[Fate.LATE_ACCEPTED]
 """Events of this fate and those below enter a window."""
 _MOMENTS = {START: "window_start", END: "window_end", LAST_ARRIVAL: "fired_at", LAST_WATERMARK: "watermark"}
-_ROW = "row"
 _MOST_HELD = 1_000_000
 """So many merged rows of parts are held before they are merged again."""
 
@@ -178,39 +178,26 @@ class Merger:
         null are kept, as a list; inputs may be without it.
         """
         together = self._together(inputs)
-        folds = dict.fromkeys(_LASTS, "max")
-        if within is not None:
-            folds |= {START: "min", END: "max"}
-        for state in self.states:
-            folds |= state.folds
-        asked = list(folds.items())
-        grouping = [state for state in self.states if state.needs_groups]
-        if grouping or gather is not None:
-            together = together.append_column(_ROW, pa.array(np.arange(together.num_rows)))
-            asked.append((_ROW, "list"))
         place = [START, END] if within is None else [within]
-        found = together.group_by([*place, *self.input_keys, FATE], use_threads=False).aggregate(asked)
-        merged = {name: flat(found.column(f"{name}_{fold}")) for name, fold in folds.items()}
-        gathered: Columns = {}
-        if grouping or gather is not None:
-            groups = _groups(flat(found.column(f"{_ROW}_list")))
-            for state in grouping:
-                merged |= state.merge({name: column_of(together, name) for name in state.kinds}, groups)
-            if gather is not None:
-                gathered = {gather: _gathered(column_of(together, gather), groups)}
+        folds = dict.fromkeys(_LASTS, "max")
+        folds |= {} if within is None else {START: "min", END: "max"}
+        found = merge_states(
+            self.states, together, [*place, *self.input_keys, FATE], folds, numbered=gather is not None
+        )
+        merged, by = found.inputs, found.place
         made: Columns = {}
         for state in self.states:
             made |= state.value(merged)
-        bounds = {name: found.column(name) for name in (START, END)} if within is None else {}
+        if gather is not None:
+            assert found.groups is not None  # noqa: S101
+            made[gather] = _gathered(column_of(together, gather), found.groups)
         return pa.table(
             {
-                START: bounds.get(START, merged.get(START)),
-                END: bounds.get(END, merged.get(END)),
-                **{key: found.column(KEY + key) for key in self.layout.keys},
-                FATE: found.column(FATE),
+                **{name: by.column(name) if within is None else merged[name] for name in (START, END)},
+                **{key: by.column(KEY + key) for key in self.layout.keys},
+                FATE: by.column(FATE),
                 **{name: merged[name] for name in _LASTS},
                 **made,
-                **gathered,
             }
         )
 
@@ -294,11 +281,6 @@ class Merger:
 
 def _same(code: int, rows: int) -> pa.Array:
     return pa.array(np.full(rows, code, np.int8))
-
-
-def _groups(lists: pa.Array) -> Groups:
-    offsets = np.asarray(lists.offsets).astype(np.int64)
-    return Groups(np.asarray(lists.flatten()), offsets - (offsets[0] if len(offsets) else 0))
 
 
 def _gathered(column: pa.Array, groups: Groups) -> pa.Array:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
+from latecomer.after.migrate.columns import BY_SPARK
 from latecomer.model.migrations import Checks, Migration, checks_of
 from latecomer.store.coverage import covered_since
 from latecomer.store.store import Store
@@ -22,8 +22,6 @@ from latecomer.store.store import Store
 LOG = logging.getLogger(__name__)
 _AT_ONCE = 1 << 15
 _ARRIVAL = "arrival_time"
-BY_SPARK = f"{PRIVATE}made_"
-"""Before the number of an expression: the column in which Spark has computed it."""
 ENVELOPE = ("arrival_time", "producer", "schema_id", "event_id", "batch", "origin", "position")
 
 

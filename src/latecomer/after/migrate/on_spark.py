@@ -8,7 +8,8 @@ from operator import itemgetter
 
 import pyarrow as pa
 
-from latecomer.after.migrate.drift import BY_SPARK, ENVELOPE
+from latecomer.after.migrate.columns import BY_SPARK
+from latecomer.after.migrate.drift import ENVELOPE
 from latecomer.log.columns import LOGGED
 from latecomer.model.expressions import Expression
 from latecomer.model.migrations import Checks

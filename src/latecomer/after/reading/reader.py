@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from latecomer.after.reading.alignment import alignment_of
 from latecomer.after.reading.asof import arrived_by, holds, published_up_to
 from latecomer.after.reading.choices import Clock
-from latecomer.after.reading.folding import folded
+from latecomer.after.reading.folding import values_of
 from latecomer.after.reading.sequence_gaps import sequence_gaps
 from latecomer.config.arguments import (
     require_flags,
@@ -479,8 +479,9 @@ def _finished(
             values[index] = None
     else:
         states, column = rows[_STATES + name].to_pylist(), book.layout.types[aggregate.column or ""]
-        for index in several:
-            values[index] = folded(aggregate, states[index], column, kind)
+        found = values_of(aggregate, [states[index] for index in several], column, kind)
+        for index, value in zip(several, found, strict=True):
+            values[index] = value
     return pa.chunked_array([pa.array(values, kind)])
 
 

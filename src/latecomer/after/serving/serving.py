@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -131,18 +130,15 @@ def _with_merged(ours: Corrections, stated: pa.Table, rows: pa.Table) -> pa.Tabl
         if STATES + name not in stated.schema.names:
             continue
         field, origins = rows.schema.field(name), rows[ours.named("origin")].to_pylist()
-        values = [
-            _merged(ours, name, states) if origin == Origin.CORRECTED else value
-            for origin, value, states in zip(
-                origins, rows[name].to_pylist(), stated[STATES + name].to_pylist(), strict=True
-            )
-        ]
+        values, states = rows[name].to_pylist(), stated[STATES + name].to_pylist()
+        corrected = [nth for nth, origin in enumerate(origins) if origin == Origin.CORRECTED]
+        some = [nth for nth in corrected if states[nth] is not None]
+        for nth in corrected:
+            values[nth] = None
+        for nth, value in zip(some, merged(ours.layout, name, [states[nth] for nth in some]), strict=True):
+            values[nth] = value
         rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values, field.type))
     return rows
-
-
-def _merged(ours: Corrections, name: str, states: Sequence[Any] | None) -> Any:
-    return None if states is None else merged(ours.layout, name, states)
 
 
 def _with_averages(ours: Corrections, rows: pa.Table) -> pa.Table:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.after.reading.folding import State, folded, state_of
+from latecomer.after.reading.folding import State, states_of, values_of
 from latecomer.after.serving.columns import GATHERED
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
@@ -54,11 +54,11 @@ def with_states(layout: PaneLayout, rows: pa.Table) -> pa.Table:
         if not columns or aggregate.column is None or aggregate.function == "avg":
             continue
         kind = _kind(layout, name)
-        groups = rows[GATHERED + aggregate.column].to_pylist()
-        states = [state_of(aggregate, [_event(each) for each in group], kind) for group in groups]
+        groups = [[_event(each) for each in group] for group in rows[GATHERED + aggregate.column].to_pylist()]
+        states = states_of(aggregate, groups, kind)
         for column, stored in columns.items():
             part = column.removeprefix(state_column(name, ""))
-            rows = rows.append_column(column, pa.array([state[part] for state in states], arrow_type(stored)))
+            rows = rows.append_column(column, states[part].cast(arrow_type(stored)))
     return rows
 
 
@@ -76,10 +76,10 @@ def gathered_states(layout: PaneLayout, name: str) -> str:
     return f"array_agg(named_struct({fields}))"
 
 
-def merged(layout: PaneLayout, name: str, states: Sequence[State]) -> Any:
-    """What an aggregate's states come to."""
+def merged(layout: PaneLayout, name: str, groups: Sequence[Sequence[State]]) -> list[Any]:
+    """What groups of an aggregate's states come to."""
     published = layout.published.field(name).type
-    return folded(layout.output.aggregates[name], states, _kind(layout, name), published)
+    return values_of(layout.output.aggregates[name], groups, _kind(layout, name), published)
 
 
 def _kind(layout: PaneLayout, name: str) -> str:

@@ -45,7 +45,7 @@ def limbs(column: pa.Array, count: int) -> list[pa.Array]:
         low, high = pc.bit_wise_and(numbers, _LIMB), pc.shift_right(numbers, 32)
         if count == 2:
             return [low, high]
-        sign = pc.shift_right(numbers, 63)
+        sign = pc.shift_right(high, 31)
         return [low, pc.bit_wise_and(high, _LIMB), pc.bit_wise_and(sign, _LIMB), sign]
     low, high = words(column)
     middle = (low >> 32) & _LIMB

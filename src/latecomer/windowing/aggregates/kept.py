@@ -202,10 +202,8 @@ class Ordered(State):
         columns = {_GROUP: pa.array(group), **dict(zip("taopv", events.flatten(), strict=True))}
         if pa.types.is_floating(columns["v"].type):  # Arrow has no place for NaN among numbers
             columns["v"] = pa.array(float_ranks(np.asarray(columns["v"].fill_null(0.0))))
-        keys = [(name, "ascending") for name in columns]
-        return np.asarray(pc.sort_indices(pa.table(columns), keys, null_placement="at_start")).astype(
-            np.int64
-        )
+        keys = [(name, "ascending", "at_start") for name in columns]
+        return np.asarray(pc.sort_indices(pa.table(columns), keys)).astype(np.int64)
 
 
 class EndEvent(Ordered):

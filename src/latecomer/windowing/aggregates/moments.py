@@ -18,6 +18,7 @@ from latecomer.windowing.aggregates.base import (
     Events,
     Flags,
     Groups,
+    Integers,
     State,
     as_count,
     as_doubles,
@@ -27,7 +28,6 @@ from latecomer.windowing.aggregates.base import (
     valid,
 )
 from latecomer.windowing.aggregates.exact import (
-    TOO_LONG,
     Doubles,
     Wholes,
     decimals,
@@ -61,9 +61,9 @@ class LosableSum:
         return self.of_limbs(limbs(column, len(self.limbs)), ~valid(column) & ~unless)
 
     def of(self, merged: Mapping[str, pa.Array]) -> tuple[Wholes, Flags]:
-        """The sums, and where they are known."""
+        """The sums, and where no term of theirs is lost. Those of more than 38 digits are known once, and not kept."""
         total = Wholes.of_merged(merged, self.limbs)
-        return total, total.valid & total.is_decimal & ~np.asarray(pc.fill_null(merged[self.lost], False))
+        return total, total.valid & ~np.asarray(pc.fill_null(merged[self.lost], False))
 
 
 class Average(State):
@@ -85,14 +85,13 @@ class Average(State):
 
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
         counted = column_of(panes, self.count)
-        none = np.asarray(pc.fill_null(pc.equal(counted, 0), False))
-        return {**self.sum.stored(panes, unless=none), self.count: counted}
+        return {**self.sum.stored(panes, unless=_none(counted)), self.count: counted}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
         counted = merged[self.count]
         some = np.asarray(pc.fill_null(pc.greater(counted, 0), False))
         total, known = self.sum.of(merged)
-        there = known & some
+        there = known & some & total.is_decimal
         held = total.as_type(self.sum.held, there)
         return {self.sum.name: held, self.count: counted, self.name: self.ratio(total, counted, there)}
 
@@ -153,6 +152,11 @@ class FloatAverage(State):
         return {self.sum: total, self.count: counted, self.name: ratio}
 
 
+def _none(counted: pa.Array) -> Flags:
+    """Where a state is of no value at all."""
+    return np.asarray(pc.fill_null(pc.equal(counted, 0), False))
+
+
 def _less(function: str) -> int:
     """Of a sample, one value less is counted."""
     return 1 if function in ("variance", "stddev") else 0
@@ -196,11 +200,11 @@ class ExactMoment(State):
         }
 
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        never = np.zeros(panes.num_rows, bool)
+        none = _none(column_of(panes, self.count))
         return {
             **{name: column_of(panes, name) for name in (self.count, *self.rough)},
-            **self.sum.stored(panes, unless=never),
-            **self.squares.stored(panes, unless=never),
+            **self.sum.stored(panes, unless=none),
+            **self.squares.stored(panes, unless=none),
         }
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
@@ -214,9 +218,8 @@ class ExactMoment(State):
         exact = (known & total_known & squares_known).nonzero()[0]
         sums, powers = total.numbers(), squares.numbers()
         for row in exact.tolist():
-            left, right = int(counted[row]) * (powers[row] or 0), (sums[row] or 0) ** 2
-            if max(left, right) < TOO_LONG:
-                spread[row] = float(left - right) / 10.0 ** (2 * self.scale)
+            whole = int(counted[row]) * (powers[row] or 0) - (sums[row] or 0) ** 2
+            spread[row] = float(whole) / 10.0 ** (2 * self.scale)
         spread = np.where(spread < 0, 0.0, spread)
         size = counted.astype(np.float64)
         variance = spread / np.where(known, size * (size - less), 1.0)
@@ -261,15 +264,15 @@ class FloatMoment(State):
         known = np.zeros(groups.count, bool)
         known[group] = True
         with np.errstate(over="ignore", invalid="ignore"):
-            size = np.where(known, np.bincount(group, counted, groups.count), 1.0)
+            size = np.where(known, _sums(group, counted, groups), 1.0)
             # Distances from a value of the group: so that large values that are near each other lose no digits.
             near = np.zeros(groups.count)
             near[group[::-1]] = mean[::-1]
-            away = np.bincount(group, (mean - near[group]) * counted, groups.count) / size
-            plain = np.bincount(group, mean * counted, groups.count) / size
+            away = _sums(group, (mean - near[group]) * counted, groups) / size
+            plain = _sums(group, mean * counted, groups) / size
             middle = np.where(np.isfinite(away), near + away, plain)
             distance = mean - middle[group]
-            around = np.bincount(group, spread + counted * distance * distance, groups.count)
+            around = _sums(group, spread + counted * distance * distance, groups)
         return {self.mean: pa.array(middle, mask=~known), self.spread: pa.array(around, mask=~known)}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
@@ -282,3 +285,8 @@ class FloatMoment(State):
             **{name: merged[name] for name in self.columns},
             self.name: _finished(variance, known, self.function),
         }
+
+
+def _sums(group: Integers, numbers: Doubles, groups: Groups) -> Doubles:
+    """The sum of the numbers of each group."""
+    return np.bincount(group, numbers, groups.count).astype(np.float64)

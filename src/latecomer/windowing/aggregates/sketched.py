@@ -131,4 +131,4 @@ class ApproxPercentile(Sketched):
     def merged(self, values: pa.Array, sketches: list[bytes]) -> tuple[bytes, Any]:
         from latecomer.store.sketches import merged_percentile
 
-        return merged_percentile(values, sketches, self.kind, self.share)
+        return merged_percentile(values.to_pylist(), sketches, self.kind, self.share)

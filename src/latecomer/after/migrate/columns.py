@@ -1,0 +1,8 @@
+"""The private columns of events whose two shapes are compared."""
+
+from __future__ import annotations
+
+from latecomer.config.checks import PRIVATE
+
+BY_SPARK = f"{PRIVATE}made_"
+"""Before the number of an expression: the column in which Spark has computed it."""
