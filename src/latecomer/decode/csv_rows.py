@@ -103,7 +103,8 @@ class CsvLines:
         if not count:
             return odd, blank
         letters, begins, ends = lines.letters, lines.begins, lines.ends
-        blank |= np.add.reduceat(letters > _SPACE, begins, dtype=np.int64) == 0
+        if (letters[begins] <= _SPACE).any():
+            blank |= np.add.reduceat(letters > _SPACE, begins, dtype=np.int64) == 0
         by_arrow = len(self.delimiter.encode()) == 1 and self.delimiter != '"'
         odd |= blank if by_arrow else True
         if not by_arrow:

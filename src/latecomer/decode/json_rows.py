@@ -151,7 +151,7 @@ class JsonLines:
             return {
                 name: pa.nulls(len(lines), column_type(kind)) for name, kind in self.columns.items()
             }, False
-        others, screened = self.unknown == "ignore", False
+        others, screens = self.unknown == "ignore", {True: self._wrong_types, False: _FLAT_OBJECT}
         while True:
             try:
                 rows = self._by_arrow_read(_replaced(lines, odd), others, len(lines))
@@ -159,9 +159,9 @@ class JsonLines:
             except _Refused as refused:
                 if refused.for_others:
                     others = True
-                elif not screened:
-                    screened = True
-                    self._screen(lines, odd)
+                elif screens:
+                    for_type = refused.for_a_type if len(screens) > 1 else next(iter(screens))
+                    self._screen(lines, odd, screens.pop(for_type), is_right=not for_type)
                 else:
                     self._look_closer(lines, odd)
         found = {}
@@ -188,16 +188,14 @@ class JsonLines:
             raise _Refused("lines that are not one object each")
         return rows
 
-    def _screen(self, lines: Lines, odd: Mask) -> None:
-        """Take lines that do not look right for odd, unless they are many: then it is the patterns that do not fit."""
+    @staticmethod
+    def _screen(lines: Lines, odd: Mask, pattern: str, is_right: bool) -> None:
+        """Take lines that do not look right for odd, unless they are many: then it is the pattern that does not fit."""
         offsets = np.append(0, lines.ends + 1).astype(np.int32)
         texts = pa.StringArray.from_buffers(len(lines), pa.py_buffer(offsets), pa.py_buffer(lines.body))
-        for pattern, is_right in ((self._wrong_types, False), (_FLAT_OBJECT, True)):
-            if pattern:
-                matched = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)
-                suspect = matched != is_right
-                if suspect.mean() <= _MOST_SUSPECT:
-                    odd |= suspect
+        suspect = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False) != is_right
+        if pattern and suspect.mean() <= _MOST_SUSPECT:
+            odd |= suspect
 
     def _look_closer(self, lines: Lines, odd: Mask) -> None:
         """A few lines at a time: find those that Arrow refuses."""
@@ -332,6 +330,11 @@ class _Refused(Exception):
         return "unexpected field" in str(self)
 
     @property
+    def for_a_type(self) -> bool:
+        """Whether it is for a value of another type than its column."""
+        return "changed from" in str(self) or "convert" in str(self)
+
+    @property
     def row(self) -> int | None:
         found = _IN_ROW.search(str(self))
         return int(found[1]) if found else None
@@ -383,13 +386,19 @@ def _too_long(column: pa.Array, kind: str) -> list[int]:
     return []
 
 
-_INTEGER_DIGITS = {"tinyint": 4, "smallint": 6, "int": 11, "bigint": 20}
+_BEYOND = {
+    "tinyint": "[0-9]{4}|[2-9][0-9]{2}|1[3-9][0-9]",
+    "smallint": "[0-9]{6}|[4-9][0-9]{4}|3[3-9][0-9]{3}",
+    "int": "[0-9]{11}|[3-9][0-9]{9}|2[2-9][0-9]{8}",
+    "bigint": "[0-9]{20}|9[3-9][0-9]{17}",
+}
+"""Numbers that no column of the type takes: nearly all of them."""
 
 
 def _wrong(kind: str) -> str:
     """A pattern for a value of another type."""
-    if kind in _INTEGER_DIGITS:
-        return rf"(?:[^-0-9n \t]|-?[0-9]*[.eE]|-?[0-9]{{{_INTEGER_DIGITS[kind]}}})"
+    if kind in _BEYOND:
+        return rf"(?:[^-0-9n \t]|-?[0-9]*[.eE]|-?(?:{_BEYOND[kind]}))"
     if types.is_decimal(kind):
         more = types.scale_of(kind) + 1
         return rf'(?:[^-0-9n" \t]|"?-?[0-9]*(?:\.[0-9]{{{more}}}|\.?[0-9]*[eE])|"[^"]*[^-0-9."])'
