@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+
 from latecomer.testing.servers import free_ports
 
 PATIENCE = 60.0

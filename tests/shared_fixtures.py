@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings as hypothesis_settings
+from latecomer.fast import VARIABLE as FAST
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -26,7 +27,6 @@ from latecomer.config.load import load_pipeline
 from latecomer.config.zoned import use_zone
 from latecomer.decode import retrying
 from latecomer.errors import MachineError
-from latecomer.fast import VARIABLE as FAST
 from latecomer.running import run
 from latecomer.spark.packages import avro_reader, jars, joined, kafka_connector, with_jars
 from latecomer.spark.session import build_session

@@ -43,10 +43,10 @@ from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
 from latecomer.timeline.keeper import TimelineKeeper
-from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import FATES
-from latecomer.windowing.judge_in_process import judged
-from latecomer.windowing.spark_columns import event_tables
+from latecomer.windowing.fates import FATES
+from latecomer.windowing.judge import judged
+from latecomer.windowing.seen import stored_columns
+from latecomer.windowing.seen import event_tables
 
 COLUMNS = {"at": "bigint", "seen": "bigint", "part": "string", "id": "string"}
 PAYLOAD = {"key": "string", "paise": "bigint", "ok": "boolean"}

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.config.models import Pipeline
+    from latecomer.log.progress import Progress
     from latecomer.running import RunReport
-    from latecomer.spark.progress import Progress
     from latecomer.store.rebuilds import Rebuild
 
 Moment = datetime | str

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from latecomer.config.models import Output, Pipeline
@@ -39,7 +40,7 @@ from latecomer.log.events import NOTHING, EventLog, LoggedBatch, Received
 from latecomer.log.filling import fill
 from latecomer.log.logged import Logged
 from latecomer.log.repairs import RepairLog
-from latecomer.log.repeated import COLUMNS, Repeated, repeated_in
+from latecomer.log.repeated import COLUMNS, Repeated
 from latecomer.model.holding import Holding, holding_in_words
 from latecomer.model.ledger import Entry
 from latecomer.model.publications import lag
@@ -59,7 +60,8 @@ from latecomer.store.repairs import Repair, kept_repair, moved_letters
 from latecomer.store.store import Store, as_received_sql, definition_of
 from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import Origin, Stretch, TimelineKeeper
-from latecomer.windowing.merge import Counts
+from latecomer.windowing.fates import Counts
+from latecomer.windowing.spark_columns import computed
 from latecomer.windowing.widening import require_widenable
 
 LOG = logging.getLogger(__name__)
@@ -479,8 +481,7 @@ class Engine:
 
     def _complete(self, accepted: Accepted, outputs: Sequence[OutputLogic]) -> None:
         """Publish what follows from a batch, once its ledger balances."""
-        batch = accepted.batch
-        with ThreadPoolExecutor(2) as pool:
+        with ThreadPoolExecutor(2) as pool, self._computed(accepted.batch, outputs) as batch:
             prepared = list(pool.map(lambda output: self._prepared(output, batch), outputs))
             accepted.watch.end("windowing")
             entries = _balanced(accepted, outputs, prepared)
@@ -491,6 +492,16 @@ class Engine:
             panes = {output.name: files for output, files in zip(outputs, published, strict=True)}
             accepted.watch.end("firing")
         self._finish(accepted, entries, panes)
+
+    @contextmanager
+    def _computed(self, batch: Batch, outputs: Sequence[OutputLogic]) -> Iterator[Batch]:
+        """The batch with what only Spark computes of these outputs."""
+        if batch.logged is None:
+            yield batch
+            return
+        asked = [logic.output for logic in outputs]
+        with computed(batch.logged, asked, self.store.layout, self.runner, self.store.root) as logged:
+            yield replace(batch, logged=logged)
 
     def _finish(
         self, accepted: Accepted, entries: Sequence[Entry], panes: Mapping[str, Sequence[DataFile]]
@@ -558,17 +569,16 @@ class Engine:
 
     def compute_from_log(self, output: OutputLogic, joined: int) -> None:
         """Compute an output that joined after a batch. What was delivered again until then is a duplicate."""
-        logged = self.log.everything()
-        has_ids = self.pipeline.event.id is not None
-        repeated = repeated_in(logged.parts(COLUMNS), joined) if has_ids else None
+        logged, repeated = self.log.everything(), self.log.repeated(joined)
         seen = logged if repeated is None else logged.without(repeated)
         span = seen.span()
         stretch = self.keeper.stretch(0, self.last)
         batch = Batch(self.last, stretch, seen if span else None, *(span or (0, 0)), history=True)
-        prepared = self._prepared(output, batch)
-        entries = self._past_entries(output, batch, logged, repeated)
-        require_balance(entries)
-        self._publish(output, batch, prepared)
+        with self._computed(batch, [output]) as whole:
+            prepared = self._prepared(output, whole)
+            entries = self._past_entries(output, whole, logged, repeated)
+            require_balance(entries)
+            self._publish(output, whole, prepared)
         self.publications.close(self.last, as_table(entries), self._reached(), output.name)
 
     def _past_entries(

@@ -31,6 +31,7 @@ from latecomer.source.choose import sources_of
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
 from latecomer.spark.packages import joined
 from latecomer.spark.predicates import check_predicates
+from latecomer.spark.runner import SparkRunner, Work
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.pins import is_store
@@ -54,8 +55,8 @@ class RunReport:
     newest_arrival: int
     computed: Mapping[str, float]
     """The new outputs that were computed from the log, and how many seconds each took."""
-    paths: Mapping[str, str] = field(default_factory=dict)
-    """The log and each output: how many steps were done without Spark, and why the others were not."""
+    work: Work = field(default_factory=Work)
+    """What Spark has done for this run."""
     unknown: UnknownSeen = NONE_SEEN
     """What this run has kept of fields that are no columns."""
     filled: Filled = NOTHING_FILLED
@@ -113,9 +114,10 @@ def run(
             LOG.info("preparing the run")
             check_zones(session, pipeline, file)
             check_predicates(session, store, file)
-            engine = Engine(session, store, watch)
+            runner = SparkRunner(session)
+            engine = Engine(runner, store, watch)
             begin(engine)
-            return _run(engine, stopping, once or drain, drain)
+            return _run(engine, runner, stopping, once or drain, drain)
 
 
 def _columns(pipeline: Pipeline, file: str | Path | None, stopping: threading.Event) -> Columns:
@@ -155,6 +157,7 @@ def check_store(store: Store, drain: bool = False) -> None:
 
 def _run(
     engine: Engine,
+    runner: SparkRunner,
     stopping: threading.Event,
     bounded: bool,
     drain: bool,
@@ -173,7 +176,7 @@ def _run(
             timeline.watermark,
             timeline.last_at,
             engine.computed,
-            engine.paths(),
+            runner.work,
             engine.log.unknown,
             engine.filled,
         )

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from latecomer.fast import VARIABLE
 
 from cli.cli_kit import PIPELINE, Cli, Lake, pane
 from kafka_kit import Client
 from latecomer.cli import doctor
-from latecomer.fast import VARIABLE
 from latecomer.spark.packages import jars, kafka_connector, whereabouts
 from latecomer.store.answers import Answer, Answers
 from latecomer.store.lock import exclusive

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from latecomer.decode.parquet import ParquetFiles
 
 from latecomer.config.checks import check_columns
 from latecomer.config.columns import infer_columns, unknown_in_files
 from latecomer.config.parquet import parquet_columns
 from latecomer.decode.files import SourceFile
-from latecomer.decode.parquet import ParquetFiles
 from latecomer.model.types import flat_types, normal_type
 from latecomer.sink.sqlite import storable
 from latecomer.store.layout import arrow_type

@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from latecomer.windowing.exact_sums import EXACT, long_sum, whole_sum
+from latecomer.windowing.state_logic import StateLogic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from latecomer.store.layout import arrow_type
 from latecomer.store.sql import quoted
-from latecomer.windowing.exact_sums import EXACT, long_sum, whole_sum
-from latecomer.windowing.state_logic import StateLogic
 
 LARGEST = (1 << 63) - 1
 GROUPS = 300

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from latecomer.windowing.states import states_of
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
@@ -17,7 +18,6 @@ from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import state_parts
 from latecomer.store.store import Store
 from latecomer.windowing.merge import Merger
-from latecomer.windowing.states import states_of
 from spark_kit import Bench, stored_panes
 
 KINDS = {"whole": "int", "money": "decimal(18,4)", "real": "float", "city": "string", "when": "timestamp"}

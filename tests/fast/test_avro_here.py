@@ -16,6 +16,9 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
+from latecomer.decode.arrow_avro import Plan, avro_rows
+from latecomer.decode.arrow_framed import Framed, words_of
+from latecomer.fast import VARIABLE, Declined
 from pyspark.sql import SparkSession
 
 from avro_data import number
@@ -23,12 +26,9 @@ from avro_messages import messages, schemas
 from examples_kit import usual
 from kafka_kit import Client
 from latecomer.after.reading.reader import Reader
-from latecomer.decode.arrow_avro import Plan, avro_rows
-from latecomer.decode.arrow_framed import Framed, words_of
 from latecomer.decode.avro import AvroRecords
 from latecomer.decode.columns import CORRUPT, KEPT, SCHEMA_ID
 from latecomer.errors import SchemaOutage
-from latecomer.fast import VARIABLE, Declined
 from latecomer.model.avro import Reading, Value, parse_schema, reading
 from latecomer.model.types import is_decimal, scale_of
 from latecomer.running import run

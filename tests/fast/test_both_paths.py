@@ -14,6 +14,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from latecomer.fast import VARIABLE, Declined
+from latecomer.log.in_process import micros
 from pyspark.sql import SparkSession
 
 from fast import lines_kit
@@ -24,10 +26,8 @@ from latecomer.decode.arrow_text import column_type
 from latecomer.decode.columns import CORRUPT, KEPT, RECORD
 from latecomer.decode.files import SourceFile
 from latecomer.decode.json import JsonFiles, JsonRecords
-from latecomer.fast import VARIABLE, Declined
 from latecomer.log.envelope import micros as micros_sql
 from latecomer.log.envelope import micros as spark_micros
-from latecomer.log.in_process import micros
 from latecomer.model.strategies import Bounded
 from latecomer.pipeline import Engine
 from latecomer.source.found_files import FileSlice

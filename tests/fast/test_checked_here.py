@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from latecomer.fast import Declined
 
 from examples_kit import usual
 from latecomer.config.sources import UnknownFields
 from latecomer.decode.arrow_checked import Rules
 from latecomer.decode.columns import KEPT
 from latecomer.decode.json import JsonRecords
-from latecomer.fast import Declined
 from latecomer.model.jsonschema import Validator, schema_of
 from latecomer.model.jsonschema.records import NotJson, read_record
 

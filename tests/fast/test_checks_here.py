@@ -10,6 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from latecomer.fast import VARIABLE
 from pyspark.sql import SparkSession
 
 from fast.test_without_a_jvm import Alone, NoSpark
@@ -21,14 +22,13 @@ from latecomer.after.replay import replaying
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Output
 from latecomer.errors import LedgerError, StoreError
-from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.log import parts
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
 from latecomer.store.store import open_store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
-from latecomer.windowing.judge_in_process import Watermarks
+from latecomer.windowing.judge import Watermarks
 from properties.test_options_on_spark import crowd
 from properties.test_rebuild_on_spark import require_right
 from spark_kit import PAYLOAD, Batch, as_lines, require_equal, stored_entries

@@ -12,19 +12,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from latecomer.decode.arrow_csv import csv_lines
+from latecomer.decode.arrow_parquet import parquet_rows
+from latecomer.decode.parquet import SETTINGS, ParquetFiles
+from latecomer.fast import Declined
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fast.lines_kit import COLUMNS, mutated
 from latecomer.config.sources import Files
-from latecomer.decode.arrow_csv import csv_lines
-from latecomer.decode.arrow_parquet import parquet_rows
 from latecomer.decode.base import FileDecoder
 from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.csv import CsvFiles
 from latecomer.decode.files import SourceFile
-from latecomer.decode.parquet import SETTINGS, ParquetFiles
-from latecomer.fast import Declined
 from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.spark.session import own_session
 

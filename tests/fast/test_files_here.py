@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from latecomer.decode.arrow_csv import csv_lines
-from latecomer.decode.arrow_json import json_lines
 from latecomer.decode.arrow_parquet import parquet_rows
+from latecomer.fast import Declined
+
+from latecomer.decode.arrow_json import json_lines
 from latecomer.decode.arrow_text import column_type, typed
 from latecomer.decode.columns import KEPT
-from latecomer.fast import Declined
 
 COLUMNS = {"s": "string", "n": "bigint", "m": "decimal(9,2)"}
 MOMENT = datetime(2026, 1, 5, 14, tzinfo=UTC)

@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from latecomer.decode.arrow_parquet import parquet_rows
+from latecomer.fast import Declined
 
 from fuzz.mutants import varint, with_footer
 from latecomer.decode import arrow_parquet
-from latecomer.decode.arrow_parquet import parquet_rows
-from latecomer.fast import Declined
 
 AT = "2026-11-08T14:00:00Z"
 READ = """

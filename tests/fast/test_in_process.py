@@ -10,15 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from latecomer.decode.arrow_json import json_lines, may_have_others
-from latecomer.decode.columns import KEPT
 from latecomer.fast import VARIABLE, Choice, Declined
 from latecomer.log.in_process import _id, _in_order, micros
-from latecomer.model.durations import to_micros, to_moment
-from latecomer.model.ids import event_id
-from latecomer.model.zones import to_local, to_utc
-from latecomer.source.columns import LANDED, ORIGIN, POSITION
 from latecomer.windowing.exact_arrow import (
     decimals,
     halves,
@@ -29,6 +22,13 @@ from latecomer.windowing.exact_arrow import (
     unscaled,
     whole,
 )
+
+from latecomer.decode.arrow_json import json_lines, may_have_others
+from latecomer.decode.columns import KEPT
+from latecomer.model.durations import to_micros, to_moment
+from latecomer.model.ids import event_id
+from latecomer.model.zones import to_local, to_utc
+from latecomer.source.columns import LANDED, ORIGIN, POSITION
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 TIMES = st.integers(-(10**15), 4 * 10**15)

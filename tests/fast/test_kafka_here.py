@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
+from latecomer.fast import VARIABLE, Declined
+from latecomer.source.kafka_in_process import KafkaSource, collecting_later
 from pyspark.sql import SparkSession
 
 from kafka_kit import Client
@@ -20,7 +22,6 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.errors import LatecomerError
-from latecomer.fast import VARIABLE, Declined
 from latecomer.log.events import EventLog
 from latecomer.running import RunReport, run
 from latecomer.source import kafka_fetch
@@ -28,7 +29,6 @@ from latecomer.source.base import Clock
 from latecomer.source.choose import source_of
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, POSITION
 from latecomer.source.kafka_fetch import Fetched, Fetcher
-from latecomer.source.kafka_in_process import KafkaSource, collecting_later
 from latecomer.source.polled import Range
 from source.kafka_source_kit import SCHEMA, logged, payments, pipeline_on
 

@@ -21,8 +21,8 @@ from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Window
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
-from latecomer.windowing.judge_in_process import Watermarks
-from latecomer.windowing.merging import Merger
+from latecomer.windowing.judge import Watermarks
+from latecomer.windowing.merge import Merger
 
 COLUMNS = {"at": "timestamp", "key": "string", "paise": "bigint"}
 AGGREGATES = {"rows": "count(*)", "paise": "sum(paise)"}

@@ -9,12 +9,12 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from latecomer.fast import Choice
 
 from fuzz.mutants import Mutant, mutants
 from latecomer.config.columns import infer_columns, source_warnings
 from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError
-from latecomer.fast import Choice
 from latecomer.source.files import FileSource
 from latecomer.source.found_files import FileSlice
 from memory_kit import Grown

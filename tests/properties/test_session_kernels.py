@@ -26,8 +26,8 @@ from latecomer.model.windows import Session
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.timeline.keeper import Step, Stretch
 from latecomer.windowing.columns import KEY
-from latecomer.windowing.judge import FATES
-from latecomer.windowing.merging import Merger
+from latecomer.windowing.fates import FATES
+from latecomer.windowing.merge import Merger
 from latecomer.windowing.session_judge import Arrivals, prompt_fates
 from scenarios import thorough, watermarks
 from spark_kit import PAYLOAD, pipeline_over

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from latecomer.fast import VARIABLE
 from pyspark.sql import SparkSession
 
 from avro_data import leading_to_each_other
@@ -25,7 +26,6 @@ from latecomer.after.replay.replaying import replay
 from latecomer.decode import retrying
 from latecomer.decode.framing import HEAD_SIZE
 from latecomer.errors import RegistryOutage
-from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.fixes import Fix

@@ -13,6 +13,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
+from latecomer.spark.avro_limits import LIMITS
 from pyspark.sql import DataFrame, SparkSession
 
 from avro_data import leading_to_each_other, number, text
@@ -24,7 +25,6 @@ from latecomer.ledger.check import check_ledger
 from latecomer.model.avro import parse_schema, reading
 from latecomer.model.unknown_fields import known_fields
 from latecomer.running import run
-from latecomer.spark.avro_limits import LIMITS
 from latecomer.spark.session import own_session
 from source.avro_source_kit import FIRST, MICROS, NOON, SECOND, THIRD, framed, payload, payment, record
 from source.kafka_source_kit import logged

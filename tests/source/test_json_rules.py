@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from latecomer.decode.json_rules import SETTINGS, is_json, parsed, valid
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jsonschema_kit import D7, D2020, anything, value_for, whole_schema
-from latecomer.decode.json_rules import SETTINGS, is_json, parsed, valid
 from latecomer.model.jsonschema import SchemaError, Validator, schema_of
 from latecomer.model.jsonschema.checkable import require_checkable
 from latecomer.model.jsonschema.records import NotJson, read_record

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from latecomer.fast import VARIABLE
 from pyspark.sql import SparkSession
 
 from cli.cli_kit import calling
@@ -17,7 +18,6 @@ from latecomer.config.kafka import KafkaTopics
 from latecomer.config.load import load_pipeline
 from latecomer.config.sinks import KafkaSink
 from latecomer.errors import LatecomerError, SinkError, SinkOutage, SourceError, SourceOutage
-from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.sink import kafka_client

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from latecomer.fast import VARIABLE
 from pyspark.sql import SparkSession
 
 from kafka_kit import Client
@@ -19,7 +20,6 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
 from latecomer.errors import SourceError
-from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.choose import source_of

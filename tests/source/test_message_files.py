@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from latecomer.fast import VARIABLE
 from pyspark.sql import SparkSession
 
 from latecomer.after.letters.choosing import Choice
@@ -17,7 +18,6 @@ from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
 from latecomer.decode import messages, retrying
 from latecomer.decode.messages import LARGEST_MESSAGE, Message, messages_of
-from latecomer.fast import VARIABLE
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.source.fixes import Fix

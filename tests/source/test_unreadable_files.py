@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from latecomer.fast import VARIABLE as FAST
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,7 +20,6 @@ from latecomer.config import columns
 from latecomer.config.columns import infer_columns
 from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError
-from latecomer.fast import VARIABLE as FAST
 from latecomer.log import events as log
 from latecomer.pipeline import Engine
 from latecomer.source.files import FileSource

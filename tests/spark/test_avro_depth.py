@@ -13,13 +13,13 @@ import pyspark
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from latecomer.spark.avro_depth import depth_check
 from pyspark.sql import SparkSession
 
 from avro_data import DataMaker, SizedBlocks, leading_to_each_other, number
 from avro_kit import schemas
 from latecomer.model.avro import Bounded, bounded, canonical_form, schema_of
 from latecomer.model.avro.namespaces import in_namespaces
-from latecomer.spark.avro_depth import depth_check
 from spark_kit import quick_start
 
 

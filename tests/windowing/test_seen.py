@@ -12,7 +12,7 @@ from latecomer.config.sources import Files, Source
 from latecomer.model.expressions import expression
 from latecomer.model.strategies import Bounded
 from latecomer.store.layout import EventLayout
-from latecomer.windowing.derived_in_process import as_seen, kept, spark_expressions
+from latecomer.windowing.seen import as_seen, kept, spark_expressions
 
 COLUMNS = {
     "at": "string",

@@ -6,9 +6,8 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -203,50 +202,26 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
         yield Finding("secrets", str(error), "set what is referred to")
     else:
         yield from _outside(pipeline, file)
-        yield from fast_path(pipeline, file)
+        yield from expressions(pipeline, file)
     yield from store(pipeline)
 
 
-def fast_path(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
-    """Which steps of a batch need no Spark, as far as that can be seen before there is one, and why not the others."""
-    from latecomer.fast import MOST_JUDGED, Declined, is_on
-    from latecomer.log.in_process import require_common
-    from latecomer.source.choose import sources_of
-    from latecomer.store.layout import PaneLayout
+def expressions(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
+    """Which conditions and derived columns only Spark's SQL computes, before tasks see the events."""
     from latecomer.store.store import Store
-    from latecomer.windowing.merge import Merger
-    from latecomer.windowing.merge_in_process import ArrowMerger
+    from latecomer.windowing.seen import spark_expressions
 
-    here = "small batches are computed without Spark"
-
-    def found(required: Callable[[], object], text: str = here) -> str:
-        try:
-            required()
-        except Declined as declined:
-            return f"Spark computes it: {declined}"
-        return text
-
-    if not is_on():
-        yield Finding("fast path", "off (LATECOMER_FAST)")
-        return
     try:
         columns = _columns(pipeline, file)
     except (LatecomerError, OSError):  # reported already
         return
     if columns is None:
         return
-    made = Store(pipeline, columns)
-
-    def log() -> None:
-        for name, source in sources_of(pipeline, columns).items():
-            source.require_fast()
-            require_common(made.reading(name))
-
-    yield Finding("fast path of the log", found(log))
-    checked = f"{here}, and so are checks of up to {MOST_JUDGED:,} events"
+    layout = Store(pipeline, columns).layout
     for name, output in pipeline.outputs.items():
-        merger = Merger(PaneLayout(output, made.layout), made.measures())
-        yield Finding(f"fast path of {name}", found(partial(ArrowMerger, merger), checked))
+        asked = list(spark_expressions(output, layout).values())
+        found = f"Spark's SQL computes {'; '.join(asked)}" if asked else "tasks compute all of it"
+        yield Finding(f"output {name}", found)
 
 
 def _outside(pipeline: Pipeline, file: Path) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ from latecomer.model.durations import UNITS, parse_duration, to_micros
 if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.config.models import Pipeline
-    from latecomer.spark.progress import Progress
+    from latecomer.log.progress import Progress
     from latecomer.store.rebuilds import Rebuild
 
 From = Annotated[

@@ -1,4 +1,4 @@
-"""JSON checked against the schema of its writer without Spark: records that are valid for sure, or all `Declined`.
+"""JSON checked against the schema of its writer without Spark: records that are valid for sure, or all `NotPlain`.
 
 Records are read as columns (`arrow_json.py`), and the columns are held against the rules. That does for objects of
 plain values. Nested values, patterns and combinations of schemas are left to Spark, and so is whatever breaks a rule,
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from latecomer.config.sources import UnknownFields
 from latecomer.decode.arrow_json import json_lines, kept_fields
 from latecomer.decode.columns import KEPT
-from latecomer.fast import Declined
+from latecomer.decode.plain import NotPlain
 from latecomer.model import types
 from latecomer.model.jsonschema import Schema, SchemaError
 from latecomer.model.jsonschema.checkable import require_checkable
@@ -55,12 +55,12 @@ class Rules:
 
     @classmethod
     def of(cls, schema: Schema, columns: Mapping[str, str], unknown: UnknownFields) -> Rules:
-        """`Declined` where a schema has rules that are not checked here. Fields that are no columns may be there unless
+        """`NotPlain` where a schema has rules that are not checked here. Fields that are no columns may be there unless
         they make a record a dead letter."""
         try:
             require_checkable(schema)
         except SchemaError:
-            raise Declined("a schema with a rule that is not checked") from None
+            raise NotPlain("a schema with a rule that is not checked") from None
         root = schema.root.behind_refs()
         _require_plain_object(root)
         nodes = {name: node.behind_refs() for name, node in root.properties.items()}
@@ -72,19 +72,19 @@ class Rules:
         plain = {name: kind for name, kind in extra.items() if kind is not None and unknown_too}
         any_others = root.additional is None and unknown_too
         if unknown_too and len(plain) < len(extra) and not any_others:
-            raise Declined("a schema with properties of any type")
+            raise NotPlain("a schema with properties of any type")
         if not root.required <= {*plain, *(columns.keys() & nodes.keys())}:
-            raise Declined("a schema that requires what is not read")
+            raise NotPlain("a schema that requires what is not read")
         return cls(root, nodes, columns, plain, any_others, unknown == "keep")
 
     def read(self, records: Sequence[bytes]) -> pa.Table:
         """The columns of records, all of which are valid."""
         text = b"\n".join(records)
         if text.count(b"\n") != len(records) - 1:
-            raise Declined("records of several lines")
+            raise NotPlain("records of several lines")
         rows = json_lines(text, {**self.columns, **self.extra}, "ignore" if self.others else "dead_letter")
         if rows.num_rows != len(records):
-            raise Declined("records that are not one object each")
+            raise NotPlain("records that are not one object each")
         for name in rows.column_names:
             self._check(name, rows.column(name), text)
         read = rows.select(list(self.columns))
@@ -113,9 +113,9 @@ class Rules:
 def _require_plain_object(node: Node) -> None:
     allowed = {"properties", "required", "additional"}
     if "object" not in node.types or not _says_only(node, {"types", *allowed}):
-        raise Declined("a schema that is more than an object of plain values")
+        raise NotPlain("a schema that is more than an object of plain values")
     if node.additional is not None and not node.additional.is_false:
-        raise Declined("a schema for any other property")
+        raise NotPlain("a schema for any other property")
 
 
 def _says_only(node: Node, allowed: set[str]) -> bool:
@@ -143,7 +143,7 @@ def _kind(node: Node) -> str | None:
     found = _types(node) - {"null"}
     kind = "double" if found == NUMBERS else _KINDS.get(found)
     if kind is None:
-        raise Declined("a property of several types")
+        raise NotPlain("a property of several types")
     _require_plain_value(node, kind)
     return kind
 
@@ -151,7 +151,7 @@ def _kind(node: Node) -> str | None:
 def _require_plain_value(node: Node, kind: str) -> None:
     """Decline rules that are not checked for values that are read as this type."""
     if not _says_only(node, _VALUE_RULES):
-        raise Declined("a schema that is more than an object of plain values")
+        raise NotPlain("a schema that is more than an object of plain values")
     if kind in types.INTEGERS:
         needed = {"integer"}
     elif kind == "double" or types.is_decimal(kind):
@@ -159,29 +159,29 @@ def _require_plain_value(node: Node, kind: str) -> None:
     else:
         needed = {"boolean"} if kind == "boolean" else {"string"}
     if not needed <= node.types:
-        raise Declined(f"a schema that does not allow what a {kind} column takes")
+        raise NotPlain(f"a schema that does not allow what a {kind} column takes")
     if kind == "double" and (node.multiples or node.values is not None):
-        raise Declined("a rule for numbers that are not exact")
+        raise NotPlain("a rule for numbers that are not exact")
     if node.values is not None and (types.is_decimal(kind) or kind in _TIMES):
-        raise Declined("times or decimals that are listed")
+        raise NotPlain("times or decimals that are listed")
     longest = _LONGEST_TIME if node.max_length is None else node.max_length
     if kind in _TIMES and (node.min_length > _SHORTEST_TIME or longest < _LONGEST_TIME):
-        raise Declined("a rule for the length of a time")
+        raise NotPlain("a rule for the length of a time")
 
 
-# Whether values keep to the rules; `Declined` if not
+# Whether values keep to the rules; `NotPlain` if not
 
 
 def _check_absent(name: str, column: pa.ChunkedArray, text: bytes) -> None:
     """A property that may not be there, under its name or one that is written in another way."""
     if column.null_count < len(column) or f'"{name}"'.encode() in text or b"\\" in text:
-        raise Declined(_INVALID)
+        raise NotPlain(_INVALID)
 
 
 def _check_nulls(node: Node, required: bool, text: bytes) -> None:
     """A column does not say whether a field is null, or is not there."""
     if required or ("null" not in _types(node) and _NULL in text):
-        raise Declined(_INVALID)
+        raise NotPlain(_INVALID)
 
 
 def _check_listed(node: Node, kind: str, found: pa.ChunkedArray) -> None:
@@ -196,7 +196,7 @@ def _check_listed(node: Node, kind: str, found: pa.ChunkedArray) -> None:
     listed = pa.array(list(allowed), pa.int64() if kind in types.INTEGERS else found.type)
     column = found.cast(pa.int64()) if kind in types.INTEGERS else found
     if not pc.all(pc.is_in(column, listed)).as_py():
-        raise Declined(_INVALID)
+        raise NotPlain(_INVALID)
 
 
 def _check_lengths(node: Node, found: pa.ChunkedArray) -> None:
@@ -204,22 +204,22 @@ def _check_lengths(node: Node, found: pa.ChunkedArray) -> None:
         return
     sizes = pc.min_max(pc.utf8_length(found)).as_py()
     if sizes["min"] < node.min_length or (node.max_length is not None and sizes["max"] > node.max_length):
-        raise Declined(_INVALID)
+        raise NotPlain(_INVALID)
 
 
 def _check_numbers(node: Node, kind: str, found: pa.ChunkedArray) -> None:
     ends = pc.min_max(found).as_py() if node.lower or node.upper else {}
     for bound, end, sign in ((node.lower, "min", 1), (node.upper, "max", -1)):
         if bound is not None and not _is_within(ends[end], bound, sign):
-            raise Declined(_INVALID)
+            raise NotPlain(_INVALID)
     for divisor in node.multiples:
         if kind in types.INTEGERS and divisor.denominator == 1 and divisor < 1 << 63:
             if (np.asarray(found.cast(pa.int64())) % int(divisor)).any():
-                raise Declined(_INVALID)
+                raise NotPlain(_INVALID)
         elif (
             Fraction(1, 10 ** types.scale_of(kind) if types.is_decimal(kind) else 1) / divisor
         ).denominator != 1:
-            raise Declined("a rule that not every number of its type keeps to")
+            raise NotPlain("a rule that not every number of its type keeps to")
 
 
 def _is_within(value: int | float | Decimal, bound: Bound, sign: int) -> bool:

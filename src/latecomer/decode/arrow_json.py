@@ -1,4 +1,4 @@
-"""JSON lines as typed columns without Spark: every line read as Spark's reader reads it, or the file `Declined`.
+"""JSON lines as typed columns without Spark: every line read as Spark's reader reads it, or the file `NotPlain`.
 
 Both readers agree on plain JSON: an object a line, each value of its column's own type. What they may see differently
 is left to Spark: other quotes, other line ends, numbers as text, names that come twice, half characters (ADR 0056).
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from mmap import ACCESS_READ, mmap
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +16,9 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from latecomer.config.sources import UnknownFields
-from latecomer.decode.arrow_kept import require_none_kept
 from latecomer.decode.arrow_text import column_type, require_finite, typed
 from latecomer.decode.columns import KEPT
-from latecomer.fast import Declined
+from latecomer.decode.plain import NotPlain
 from latecomer.model.paths import ways_of
 from latecomer.model.types import is_decimal
 from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
@@ -58,34 +55,19 @@ def json_lines(text: bytes, columns: Mapping[str, str], unknown: UnknownFields =
     kinds = _kinds(columns)
     lines = _plain_lines(text)
     if any(map(is_decimal, columns.values())) and _is_raised_far(text):
-        raise Declined("a number with a long exponent")
+        raise NotPlain("a number with a long exponent")
     try:
         rows = _read(text, kinds, others=unknown == "ignore")
         has_others = unknown != "ignore" and b"\\" in text and bool(_ESCAPED_NAME.search(text))
-    except Declined:
+    except NotPlain:
         rows, has_others = _read(text, kinds, others=True), True
     if rows.num_rows != lines:
-        raise Declined("lines that are not one object each")
+        raise NotPlain("lines that are not one object each")
     kept = {KEPT: kept_fields(text, columns)} if has_others else {}
     found = pa.table({**{name: _checked(rows.column(name), kind) for name, kind in columns.items()}, **kept})
-    if unknown == "dead_letter":
-        require_none_kept(found)
+    if unknown == "dead_letter" and has_others and found.column(KEPT).null_count < found.num_rows:
+        raise NotPlain("fields that are no columns")
     return found
-
-
-def may_have_others(file: Path, columns: Mapping[str, str]) -> bool:
-    """Whether a file of JSON lines may have fields that are no columns: where it says no, there is none."""
-    try:
-        require_plain_columns(columns)
-        with open(file, "rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as text:
-            if _ESCAPED_NAME.search(text):
-                return True
-        with pa.memory_map(str(file)) as mapped:
-            for _ in pj.open_json(mapped, **_options(_kinds(columns), others=False)):
-                pass
-    except (Declined, ValueError, OSError):  # of Arrow, too; and an empty file cannot be mapped
-        return True
-    return False
 
 
 def _kinds(columns: Mapping[str, str]) -> dict[str, pa.DataType]:
@@ -104,19 +86,19 @@ def _options(kinds: Mapping[str, pa.DataType], others: bool) -> dict[str, Any]:
 
 
 def _read(text: bytes, kinds: Mapping[str, pa.DataType], others: bool) -> pa.Table:
-    """What Arrow reads, and no other fields; `Declined` where there are some, unless `others` may be passed over."""
+    """What Arrow reads, and no other fields; `NotPlain` where there are some, unless `others` may be passed over."""
     try:
         return pj.read_json(pa.BufferReader(text), **_options(kinds, others))
     except pa.ArrowInvalid:
-        raise Declined("JSON that is not plain") from None
+        raise NotPlain("JSON that is not plain") from None
 
 
 def kept_fields(text: bytes, columns: Mapping[str, str]) -> pa.Array:
-    """What is kept of each line of plain JSON, as `decode.unknown.kept` has it; `Declined` where one is kept whole."""
+    """What is kept of each line of plain JSON, as `decode.unknown.kept` has it; `NotPlain` where one is kept whole."""
     cut = re.compile(cutting(known_fields(columns))[0])
     found = [cut.match(line) for line in text.decode().removesuffix("\n").split("\n")]
     if None in found:
-        raise Declined("a record that is kept whole")
+        raise NotPlain("a record that is kept whole")
     left = ("".join(each.groups()).rstrip(BETWEEN) for each in found if each is not None)
     return pa.array([f"{{{each}}}" if each else None for each in left], pa.string())
 
@@ -126,7 +108,7 @@ def _is_raised_far(text: bytes) -> bool:
 
 
 def _checked(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
-    """A column as Arrow has read it, in its type; `Declined` where that is not what Spark reads."""
+    """A column as Arrow has read it, in its type; `NotPlain` where that is not what Spark reads."""
     if kind == "double":
         require_finite(column)
     if kind in _AS_TEXT:
@@ -135,7 +117,7 @@ def _checked(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:
         try:
             column.validate(full=True)  # Arrow reads numbers with more digits than the type has
         except pa.ArrowInvalid:
-            raise Declined(f"a number beyond {kind}") from None
+            raise NotPlain(f"a number beyond {kind}") from None
     return column
 
 
@@ -144,7 +126,7 @@ def require_plain_columns(columns: Mapping[str, str]) -> None:
     for kind in columns.values():
         column_type(kind)
     if ways_of(columns):
-        raise Declined("columns within objects")
+        raise NotPlain("columns within objects")
 
 
 def _plain_lines(text: bytes) -> int:
@@ -154,24 +136,24 @@ def _plain_lines(text: bytes) -> int:
     """
     body = np.frombuffer(text, np.uint8)[: len(text) - text.endswith(b"\n")]
     if not len(body) or text.startswith(_MARK):
-        raise Declined("an empty file, or one with a byte order mark")
+        raise NotPlain("an empty file, or one with a byte order mark")
     ends = np.flatnonzero(body < _SPACE)
     if (body[ends] != _LINE_END).any():
-        raise Declined("control characters")
+        raise NotPlain("control characters")
     if body[0] != _OPENS or body[-1] != _CLOSES:
-        raise Declined("lines that are not one object each")
+        raise NotPlain("lines that are not one object each")
     if (body[ends - 1] != _CLOSES).any() or (body[ends + 1] != _OPENS).any():
-        raise Declined("lines that are not one object each")
+        raise NotPlain("lines that are not one object each")
     if b"\\" in text and _HALF_CHARACTER.search(text):
-        raise Declined("half a character")
+        raise NotPlain("half a character")
     # A single letter is found much faster than a word.
     if any(word[:1] in text and word in text for word in _NO_NUMBERS) and _NO_NUMBER.search(text):
-        raise Declined("a number that is infinite, or none")
+        raise NotPlain("a number that is infinite, or none")
     try:
         if not text.isascii():
             text.decode("utf-8")
     except UnicodeDecodeError:
-        raise Declined("bytes that are not UTF-8") from None
+        raise NotPlain("bytes that are not UTF-8") from None
     begins, sizes = np.append(0, ends + 1), np.diff(ends, prepend=-1, append=len(body)) - 1
     _require_short(text, begins, sizes)
     return len(sizes)
@@ -182,8 +164,8 @@ def _require_short(text: bytes, begins: _Places, sizes: _Places) -> None:
     if sizes.max() <= _LONG_LINE:
         return
     if sizes.max() > _LONGEST_LINE or _LONG_NUMBER.search(text):
-        raise Declined("long lines")
+        raise NotPlain("long lines")
     for nth in np.flatnonzero(sizes > _LONG_LINE):
         line = text[begins[nth] : begins[nth] + sizes[nth]]
         if line.count(b"{") + line.count(b"[") > _LONG_LINE:
-            raise Declined("long lines")
+            raise NotPlain("long lines")

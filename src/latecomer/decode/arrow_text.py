@@ -1,4 +1,4 @@
-"""Columns of text as columns of their type, without Spark: each value as Spark's readers take it, or `Declined`.
+"""Columns of text as columns of their type, without Spark: each value as Spark's readers take it, or `NotPlain`.
 
 Only what is written in the usual way is taken. Each type has the characters that it may be written with; what Arrow
 makes of these, Spark makes of them, too (`tests/fast`).
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.fast import Declined
+from latecomer.decode.plain import NotPlain
 from latecomer.model import types
 from latecomer.model.durations import LATEST
 
@@ -47,12 +47,12 @@ _LAST_LISTED = int(np.datetime64("2037", "us").astype(np.int64))
 
 
 def column_type(kind: str) -> pa.DataType:
-    """The type of a column in this process; `Declined` where it is none that texts are turned into here."""
+    """The type of a column in this process; `NotPlain` where it is none that texts are turned into here."""
     if types.is_decimal(kind):
         return pa.decimal128(types.whole_digits(kind) + types.scale_of(kind), types.scale_of(kind))
     found = NUMBERS.get(kind) or _OTHERS.get(kind)
     if found is None:
-        raise Declined(f"a column of type {kind}")
+        raise NotPlain(f"a column of type {kind}")
     return found
 
 
@@ -73,13 +73,13 @@ def typed(texts: pa.Array, kind: str) -> pa.Array:
                 return found.cast(wanted)
         return _numbers(texts, kind, wanted)
     except pa.ArrowInvalid:
-        raise Declined(f"a text that is no {kind}") from None
+        raise NotPlain(f"a text that is no {kind}") from None
 
 
 def _booleans(texts: pa.Array) -> pa.Array:
     yes = pc.equal(texts, "true")
     if not pc.all(pc.or_(yes, pc.equal(texts, "false")), min_count=0).as_py():
-        raise Declined("a text that is no boolean")
+        raise NotPlain("a text that is no boolean")
     return yes
 
 
@@ -88,7 +88,7 @@ def _numbers(texts: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array:
     letters = "decimal" if exact else "double" if kind == "double" else "bigint"
     _require_letters(texts, _WRITTEN_WITH[letters])
     if (pc.max(pc.binary_length(texts)).as_py() or 0) > _LONGEST_NUMBER:
-        raise Declined("a long number")
+        raise NotPlain("a long number")
     found = texts.cast(wanted)
     if exact:
         found.validate(full=True)
@@ -107,12 +107,12 @@ def _require_letters(texts: pa.Array, letters: bytes) -> None:
     places = np.frombuffer(offsets, np.int32)
     first, last = places[texts.offset], places[texts.offset + len(texts)]
     if not known[np.frombuffer(held, np.uint8)[first:last]].all():
-        raise Declined("a number that is written in another way")
+        raise NotPlain("a number that is written in another way")
 
 
 def _dates(texts: pa.Array) -> pa.Array:
     if not pc.all(pc.match_substring_regex(texts, f"^{_DATE}$"), min_count=0).as_py():
-        raise Declined("a day that is written in another way")
+        raise NotPlain("a day that is written in another way")
     found = texts.cast(pa.date32())
     require_recent(found.cast(pa.timestamp("us")).cast(pa.int64()))
     return found
@@ -122,13 +122,13 @@ def require_recent(micros: pa.Array | pa.ChunkedArray) -> None:
     """Decline times before 1900, of which readers think differently, and those beyond the calendar."""
     bounds = pc.min_max(micros).as_py()
     if bounds["min"] is not None and not _FIRST <= bounds["min"] <= bounds["max"] <= LATEST:
-        raise Declined("times before 1900, or beyond the calendar")
+        raise NotPlain("times before 1900, or beyond the calendar")
 
 
 def require_finite(numbers: pa.Array | pa.ChunkedArray) -> None:
     """Decline infinities, and what is no number."""
     if not pc.all(pc.is_finite(numbers), min_count=0).as_py():
-        raise Declined("a number that is infinite, or none")
+        raise NotPlain("a number that is infinite, or none")
 
 
 def moments(texts: pa.Array, zone: str = "UTC", bare: bool = False) -> pa.Array:
@@ -136,13 +136,13 @@ def moments(texts: pa.Array, zone: str = "UTC", bare: bool = False) -> pa.Array:
     none may have a zone."""
     usual = pc.all(pc.match_substring_regex(texts, _USUAL), min_count=0).as_py()
     if not usual and not pc.all(pc.match_substring_regex(texts, _TIMED), min_count=0).as_py():
-        raise Declined("times that are written in another way")
+        raise NotPlain("times that are written in another way")
     if zone == "UTC" and not bare:
         return _in_utc(texts, usual)
     zoned = pc.ends_with(texts, "Z") if usual else pc.match_substring_regex(texts, _ZONED)
     some = pc.any(zoned, min_count=0).as_py()
     if some and (bare or not pc.all(zoned, min_count=0).as_py()):
-        raise Declined("times with a zone" if bare else "times with a zone among others without")
+        raise NotPlain("times with a zone" if bare else "times with a zone among others without")
     found = _in_utc(texts, usual)
     return found if some or zone == "UTC" else at_wall_clock(found, zone)
 
@@ -151,12 +151,12 @@ def at_wall_clock(local: pa.Array, zone: str) -> pa.Array:
     """The instants at which the clock of a zone shows these times, the earlier of two; all in microseconds."""
     require_recent(local)
     if (pc.max(local).as_py() or 0) >= _LAST_LISTED:
-        raise Declined("times on wall clocks from 2037 on")
+        raise NotPlain("times on wall clocks from 2037 on")
     try:
         shown = local.cast(pa.timestamp("us"))
         return pc.assume_timezone(shown, zone, ambiguous="earliest", nonexistent="raise").cast(pa.int64())
     except pa.ArrowInvalid:
-        raise Declined("times that the clock of a zone leaves out") from None
+        raise NotPlain("times that the clock of a zone leaves out") from None
 
 
 def _in_utc(texts: pa.Array, usual: bool) -> pa.Array:
@@ -166,7 +166,7 @@ def _in_utc(texts: pa.Array, usual: bool) -> pa.Array:
             return pc.utf8_rtrim(texts, "Z").cast(pa.timestamp("us")).cast(pa.int64())
         return _other_moments(texts)
     except pa.ArrowInvalid:
-        raise Declined("times that are none") from None
+        raise NotPlain("times that are none") from None
 
 
 def _other_moments(texts: pa.Array) -> pa.Array:

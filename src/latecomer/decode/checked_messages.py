@@ -18,8 +18,8 @@ from latecomer.decode.arrow_checked import Rules
 from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Mask, Numbers
 from latecomer.decode.json_rows import JsonLines
+from latecomer.decode.plain import NotPlain
 from latecomer.decode.text_lines import Lines
-from latecomer.fast import Declined
 from latecomer.model.jsonschema import Schema, Validator
 from latecomer.model.jsonschema.records import NotJson, read_record
 
@@ -109,7 +109,7 @@ class _Check:
             return
         try:
             rows = self.rules.read(texts)
-        except (Declined, pa.ArrowException):
+        except (NotPlain, pa.ArrowException):
             half = len(texts) // 2
             yield from self.checked(texts[:half])
             yield from self.checked(texts[half:])
@@ -135,6 +135,6 @@ def _check_of(schema: Schema, columns: tuple[tuple[str, str], ...], unknown: Unk
     kinds = dict(columns)
     try:
         rules = Rules.of(schema, kinds, unknown)
-    except Declined:
+    except NotPlain:
         rules = None
     return _Check(Validator(schema), rules, kinds, unknown)

@@ -22,7 +22,7 @@ from latecomer.decode.columns import CORRUPT, EXTRA, KEPT
 from latecomer.decode.csv_row import CsvRow, layout
 from latecomer.decode.text_lines import Lines, Mask
 from latecomer.decode.typed_columns import column_type, of_texts, sparse, with_rows
-from latecomer.fast import flat
+from latecomer.model.arrays import flat
 
 _QUOTE, _FEED, _SPACE = 0x22, 0x0A, 0x20
 _MARK = b"\xef\xbb\xbf"

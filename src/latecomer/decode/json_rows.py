@@ -23,8 +23,8 @@ from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.json_row import JsonRow, Row
 from latecomer.decode.text_lines import Lines, Mask
 from latecomer.decode.typed_columns import column_type, of_texts, sparse, with_rows
-from latecomer.fast import flat
 from latecomer.model import types
+from latecomer.model.arrays import flat
 from latecomer.model.paths import ways_of
 from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.decode.arrow_text import typed
+from latecomer.decode.plain import NotPlain
 from latecomer.decode.written import Misfit, value_of
-from latecomer.fast import Declined
 from latecomer.model import types
 from latecomer.store.layout import arrow_type
 
@@ -46,12 +46,12 @@ def of_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, Sequence[int]]:
         return texts, ()
     try:
         return typed(texts, kind), ()
-    except Declined:
+    except NotPlain:
         pass
     plain = pc.fill_null(pc.match_substring_regex(texts, f"^({_pattern(kind)})$"), False)
     try:
         found = _typed_plain(pc.if_else(plain, texts, None), kind)
-    except Declined:
+    except NotPlain:
         plain, found = pa.repeat(False, len(texts)), pa.nulls(len(texts), column_type(kind))
     rest = pc.and_(pc.is_valid(texts), pc.invert(plain))
     values, refused = [], []

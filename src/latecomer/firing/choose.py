@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
 from latecomer.firing.output import OutputLogic
 from latecomer.firing.sessions import SessionLogic
+from latecomer.runner import Runner
 from latecomer.store.store import Store
 
 
-def output_logic(spark: SparkSession, store: Store, name: str) -> OutputLogic:
+def output_logic(runner: Runner, store: Store, name: str) -> OutputLogic:
     """The logic of an output."""
     session = store.pipeline.outputs[name].window.merges
-    return (SessionLogic if session else OutputLogic)(spark, store, name)
+    return (SessionLogic if session else OutputLogic)(runner, store, name)

@@ -12,7 +12,7 @@ from latecomer.firing.batch import by_arrival
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Micros
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.judge_in_process import Flags
+from latecomer.windowing.judge import Flags
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.models import Output
-from latecomer.fast import flat
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.merging import Firing, constant, last_of, places_of, said, taken_back
+from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
@@ -24,7 +24,7 @@ from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.standing import standing
 from latecomer.store.table import DataFile, Table
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.merging import replaced
+from latecomer.windowing.merge import replaced
 
 CLOSING = "closing"
 

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.errors import PipelineError, Problem
-from latecomer.fast import flat
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.merging import Firing, constant, numbers, places_of, said
+from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.panes import Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -25,7 +25,7 @@ from latecomer.store.sql import double_quoted
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.columns import END, START
-from latecomer.windowing.merging import Merger, replaced
+from latecomer.windowing.merge import Merger, replaced
 
 MOST_ENDS = 1_000_000
 """So many windows that closed in one batch are counted through."""

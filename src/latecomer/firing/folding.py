@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from latecomer.fast import flat
+from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate, LatePolicy, TooLatePolicy, Verdict
 from latecomer.store.layout import PaneLayout
-from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import CODES
-from latecomer.windowing.judge_in_process import Judged, Timeline, in_parts, judged
-from latecomer.windowing.merging import Merger
+from latecomer.windowing.fates import CODES
+from latecomer.windowing.judge import Judged, Timeline, in_parts, judged
+from latecomer.windowing.merge import Merger
+from latecomer.windowing.seen import stored_columns
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,20 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.panes import Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.store.columns import EVENTS, LANE, NEW_BEHIND, NEW_PARTLY, measure_column, new_column
+from latecomer.store.columns import (
+    EVENTS,
+    LANE,
+    NEW_ASSIGNMENTS,
+    NEW_BEHIND,
+    NEW_PARTLY,
+    measure_column,
+    new_column,
+)
 from latecomer.store.files import Location, parquet_files, read_table
 from latecomer.timeline.columns import FIRED_WATERMARK
 from latecomer.windowing.columns import END, START
-from latecomer.windowing.merge import Counts, Merger
-from latecomer.windowing.states import assignments_column
+from latecomer.windowing.fates import Counts
+from latecomer.windowing.merge import Merger
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,7 @@ class Lanes:
     @cached_property
     def counts(self) -> Counts:
         """What this batch's events added to each fate, in every unit of the ledger."""
-        units = {EVENT_UNIT: new_column(EVENTS), ASSIGNMENTS: assignments_column(self.merger.layout)}
+        units = {EVENT_UNIT: new_column(EVENTS), ASSIGNMENTS: self._assignments}
         units |= {measure: new_column(measure_column(measure)) for measure in self.merger.measures}
         noted = {name: column for name, column in NOTED.items() if column in self.merger.new_columns}
         fates: dict[str, dict[Fate, Decimal]] = {unit: {} for unit in units}
@@ -56,6 +64,11 @@ class Lanes:
                         counted = fates[unit].get(fate, Decimal(0))
                         fates[unit][fate] = counted + self._amount(rows, column)
         return Counts(fates, **notes)
+
+    @property
+    def _assignments(self) -> str:
+        """Where a pane keeps how many (event, window) pairs its own batch added."""
+        return NEW_ASSIGNMENTS if self.merger.output.window.overlaps else new_column(EVENTS)
 
     def _amount(self, rows: pa.Table, column: str) -> Decimal:
         return sum((_sum(rows.column(each)) for each in self.merger.exact_columns(column)), Decimal(0))

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.models import Output
-from latecomer.fast import flat
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.columns import Lane
+from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.store.columns import EVENTS, SINCE
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
-from latecomer.windowing.judge import CODES, FATES
-from latecomer.windowing.judge_in_process import Flags, Micros
-from latecomer.windowing.merging import Merger, replaced
+from latecomer.windowing.fates import CODES, FATES
+from latecomer.windowing.judge import Flags, Micros
+from latecomer.windowing.merge import Merger, replaced
 
 _LANES = (Lane.OPEN, Lane.FIRED, Lane.LATE, Lane.WAITING, Lane.REST)
 _FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)

@@ -8,17 +8,14 @@ Sessions do the same with other steps: `firing/sessions.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
 
-from latecomer.fast import Choice
 from latecomer.firing.batch import Batch, by_arrival
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.closing import CLOSING, closing_panes, may_close, places_to_close
@@ -33,6 +30,7 @@ from latecomer.firing.silence import has_news, silence_publishes
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import FixedWindow
+from latecomer.runner import Runner
 from latecomer.store.columns import LANE
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, dataset, footer, move, read_table, write_table
@@ -40,13 +38,11 @@ from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import Periods
-from latecomer.windowing.judge_in_process import Watermarks
-from latecomer.windowing.merge import Counts, Merger
-from latecomer.windowing.merging import Merger as Kernel
-from latecomer.windowing.spark_columns import event_tables
-from latecomer.windowing.tally_in_process import counts_by_batch
+from latecomer.windowing.fates import Counts, Periods
+from latecomer.windowing.judge import Watermarks
+from latecomer.windowing.merge import Merger
+from latecomer.windowing.seen import event_tables, stored_columns
+from latecomer.windowing.tally import counts_by_batch
 
 _Result = TypeVar("_Result")
 FOLD_AT = 24
@@ -75,8 +71,8 @@ class OutputLogic:
     kept: ClassVar[Mapping[str, str]] = MappingProxyType({Lane.OPEN: "", Lane.WAITING: Lane.WAITING})
     """The lanes that are kept as open states, and the kind of their files."""
 
-    def __init__(self, spark: SparkSession, store: Store, name: str) -> None:
-        self.spark = spark
+    def __init__(self, runner: Runner, store: Store, name: str) -> None:
+        self.runner = runner
         self.store = store
         self.name = name
         self.output = store.pipeline.outputs[name]
@@ -86,10 +82,8 @@ class OutputLogic:
         self.open_states: list[DataFile] = []
         self.recent_panes: list[DataFile] = []
         self.remember()
-        self.known_keys = KnownKeys(self.kernel, self.tables.panes) if self.output.emit_empty else None
+        self.known_keys = KnownKeys(self.merger, self.tables.panes) if self.output.emit_empty else None
         self.outgrown = Outgrown(name, self.merger)
-        self.choice = Choice()
-        """Which way the steps of this output went."""
 
     def remember(self) -> None:
         """What is kept in mind between batches, from the tables."""
@@ -113,23 +107,24 @@ class OutputLogic:
         consumed = [] if batch.history else self._states_to_read(batch.stretch)
         if batch.logged is None and not consumed:
             return Prepared()
-        return self.with_merger("windowing", partial(self._prepared, batch, consumed))
+        return self._prepared(batch, consumed)
 
-    def _prepared(self, batch: Batch, consumed: Sequence[DataFile], merger: Kernel) -> Prepared:
+    def _prepared(self, batch: Batch, consumed: Sequence[DataFile]) -> Prepared:
         late = self.tables.late.new_folder(batch.number)
-        partials, aside = self._folded(batch, merger, late)
+        partials, aside = self._folded(batch, late)
         states = [self.tables.partials.location(file) for file in consumed]
         known = self._read_panes(states) if states else None
         folder = self.tables.panes.new_folder(batch.number)
         clocks = Clocks.of(batch.number, batch.stretch, self.output)
-        for lane, rows in Firing(merger).lanes(partials, known, clocks).items():
+        for lane, rows in Firing(self.merger).lanes(partials, known, clocks).items():
             if rows.num_rows:
                 write_table(rows, folder / f"{LANE}={lane}" / _FILE)
         lanes = Lanes(folder, self.merger)
         return Prepared(lanes, consumed, lanes.counts, late=aside)
 
-    def _folded(self, batch: Batch, merger: Kernel, late: Location) -> tuple[list[pa.Table], list[Location]]:
+    def _folded(self, batch: Batch, late: Location) -> tuple[list[pa.Table], list[Location]]:
         """The partial states of a batch's events, and the files of its side output."""
+        merger = self.merger
         partials: list[pa.Table] = []
         aside: list[Location] = []
         if batch.logged is None:
@@ -143,16 +138,6 @@ class OutputLogic:
             if sum(rows.num_rows for rows in partials) > MOST_PARTIALS:
                 partials = [merger.merge([merger.again(rows) for rows in partials])]
         return partials, aside
-
-    def with_merger(self, step: str, compute: Callable[[Kernel], _Result]) -> _Result:
-        """What is computed with the merger; the step is counted among those without Spark."""
-        self.choice.fast[step] = self.choice.fast.get(step, 0) + 1
-        return compute(self.kernel)
-
-    @cached_property
-    def kernel(self) -> Kernel:
-        """What merges events and states."""
-        return Kernel(self.layout, self.store.measures())
 
     @property
     def _window(self) -> FixedWindow:
@@ -171,14 +156,6 @@ class OutputLogic:
         if not files:
             return self.merger.schema.empty_table()
         return dataset(files, self.merger.schema).to_table(filter=where)
-
-    # For sessions, as long as those are in SQL
-
-    def _read(self, files: Sequence[DataFile]) -> DataFrame:
-        return self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.partials.paths(files))
-
-    def _params(self, batch: Batch) -> DataFrame:
-        return batch.params(self.spark, self.output)
 
     # Published: each step visible at once, and once
 
@@ -245,16 +222,12 @@ class OutputLogic:
         files = []
         for first in range(0, len(windows), at_once):
             some = windows[first : first + at_once]
-            rows = self.with_merger(
-                "empty panes",
-                partial(self._empty_of, known=known.table, windows=some, fired=there, clocks=clocks),
+            rows = empty_panes(
+                Firing(self.merger), known=known.table, windows=some, fired=there, clocks=clocks
             )
             if rows.num_rows:
                 files.append(write_table(rows, folder / f"part-{first}.parquet"))
         return files
-
-    def _empty_of(self, merger: Kernel, **of: Any) -> pa.Table:
-        return empty_panes(Firing(merger), **of)
 
     def _retracts(self, batch: Batch, fired: Sequence[Location]) -> list[Location]:
         """What panes that just fired replace, taken back."""
@@ -262,7 +235,7 @@ class OutputLogic:
         if not new.num_rows:
             return []
         earlier = self._standing(self.recent_panes, new)
-        rows = self.with_merger("retracts", lambda merger: Firing(merger).retracts(new, earlier))
+        rows = Firing(self.merger).retracts(new, earlier)
         if not rows.num_rows:
             return []
         return [write_table(rows, self.tables.panes.new_folder(batch.number) / _FILE)]
@@ -274,7 +247,7 @@ class OutputLogic:
             Clocks.of(batch.number, batch.stretch, self.output),
         )
         held = self._standing(earlier, added)
-        rows = self.with_merger("late panes", lambda merger: Firing(merger).late_panes(added, held, clocks))
+        rows = Firing(self.merger).late_panes(added, held, clocks)
         return [write_table(rows, self.tables.panes.new_folder(batch.number, Lane.LATE) / _FILE)]
 
     def _standing(self, files: Sequence[DataFile], wanted: pa.Table) -> pa.Table:
@@ -315,10 +288,7 @@ class OutputLogic:
         rows = self._read_panes(known, pc.field("window_end") <= pa.scalar(now, pa.int64()).cast(TIMESTAMP))
         others = self._read_panes(published) if published else None
         clocks = Clocks.of(batch.number, batch.stretch, self.output)
-        closing = self.with_merger(
-            "closing panes",
-            lambda merger: closing_panes(Firing(merger), rows, others, clocks),
-        )
+        closing = closing_panes(Firing(self.merger), rows, others, clocks)
         if not closing.num_rows:
             return []
         return [write_table(closing, panes.new_folder(batch.number, CLOSING) / _FILE)]

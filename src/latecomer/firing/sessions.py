@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.fast import flat
 from latecomer.firing import folding
 from latecomer.firing.batch import Batch
 from latecomer.firing.clocks import Clocks
@@ -31,6 +30,7 @@ from latecomer.firing.output import OutputLogic, Prepared, timeline
 from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions, standing_panes
 from latecomer.firing.session_lanes import session_lanes
 from latecomer.log.logged import Logged
+from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
@@ -52,9 +52,9 @@ from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.columns import END, FATE, START
-from latecomer.windowing.judge import CODES, Periods
-from latecomer.windowing.judge_in_process import Judged, NothingLate, Timeline
-from latecomer.windowing.merge import Counts
+from latecomer.windowing.fates import CODES, Counts, Periods
+from latecomer.windowing.judge import Judged, NothingLate, Timeline
+from latecomer.windowing.seen import event_tables
 from latecomer.windowing.session_judge import (
     Arrivals,
     arrivals_of,
@@ -63,8 +63,7 @@ from latecomer.windowing.session_judge import (
     session_of,
     witnesses_of,
 )
-from latecomer.windowing.spark_columns import event_tables
-from latecomer.windowing.tally_in_process import counts_of
+from latecomer.windowing.tally import counts_of
 
 _FILE = "part.parquet"
 
@@ -146,12 +145,12 @@ class SessionLogic(OutputLogic):
         if not batch.history:
             bucket = replace(bucket, closed=self._closed(batch, bucket))
         judged = bucket.judged([(0, self.output)])
-        sessions = merge_sessions(bucket, judged, self.kernel)
+        sessions = merge_sessions(bucket, judged, self.merger)
         if sessions is None:
             return Prepared()
         folder = self.tables.panes.new_folder(batch.number)
         for lane, rows in session_lanes(
-            sessions, Clocks.of(batch.number, batch.stretch, self.output), self.kernel
+            sessions, Clocks.of(batch.number, batch.stretch, self.output), self.merger
         ).items():
             write_table(rows, folder / f"{LANE}={lane}" / _FILE)
         lanes = SessionLanes(folder, self.merger)
@@ -193,9 +192,9 @@ class SessionLogic(OutputLogic):
         names = [*self.layout.keys, *self.layout.values, *self.merger.state_columns]
         kinds = {START: pa.int64(), END: pa.int64()}
         kinds |= {name: self.merger.schema.field(name).type for name in names}
-        parts = self._arrivals(logged, [(0, self.output)], NothingLate(), self.kernel.columns)
-        folded = [fold_events(part, self.kernel, None) for part in parts]
-        found = merge_sessions(Bucket(folded), None, self.kernel)
+        parts = self._arrivals(logged, [(0, self.output)], NothingLate(), self.merger.columns)
+        folded = [fold_events(part, self.merger, None) for part in parts]
+        found = merge_sessions(Bucket(folded), None, self.merger)
         if found is None:
             return pa.schema(list(kinds.items())).empty_table()
         entered = found.merged.filter(pc.field(FATE) == CODES[Fate.ON_TIME])
@@ -246,8 +245,8 @@ class SessionLogic(OutputLogic):
         """The events of a batch, folded a part at a time."""
         if batch.logged is None:
             return []
-        wanted = [*self.kernel.columns, *self.output.counted]
-        rows = folding.event_columns(self.layout, self.kernel)
+        wanted = [*self.merger.columns, *self.output.counted]
+        rows = folding.event_columns(self.layout, self.merger)
         parts: Iterable[Arrivals] = self._arrivals(
             batch.logged, [(0, self.output)], timeline(batch), wanted, rows
         )
@@ -255,7 +254,7 @@ class SessionLogic(OutputLogic):
         if not batch.history:
             parts = list(parts)
             last = last if any(part.suspects(self.window).any() for part in parts) else None
-        return [fold_events(part, self.kernel, last) for part in parts]
+        return [fold_events(part, self.merger, last) for part in parts]
 
     def _closed(self, batch: Batch, bucket: Bucket) -> pa.Table | None:
         """The panes that stand for closed sessions which a suspect may touch, by file and by key."""
@@ -275,7 +274,7 @@ class SessionLogic(OutputLogic):
             if not pa.types.is_floating(values.type):  # equal ones may have different bits
                 wanted &= pc.field(key).isin(values)
         panes = dataset(map(self.tables.panes.location, files), self.merger.schema).to_table(filter=wanted)
-        return standing_panes(panes, bucket, self.kernel)
+        return standing_panes(panes, bucket, self.merger)
 
     def _to_retract(self) -> set[tuple[Any, ...]]:
         return places_in(map(self.tables.partials.location, self.published), self.output)

@@ -4,12 +4,12 @@ the ledger says. Any difference is told in words."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore
@@ -17,15 +17,16 @@ from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
 from latecomer.ledger.book import amounts_by_batch
-from latecomer.ledger.in_process import amounts_in
 from latecomer.log.events import EventLog
-from latecomer.log.measures import measures_in_raw
-from latecomer.log.repeats import Repeats, repeats_in
+from latecomer.log.logged import LogSplit
+from latecomer.log.measures import amounts_of_letter
+from latecomer.log.repeated import COLUMNS
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
+from latecomer.runner import InProcess, Runner
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
@@ -46,13 +47,13 @@ from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.recovery import require_unbroken, require_whole_tables
 from latecomer.store.repairs import moved_letters
-from latecomer.store.sql import double_quoted, moment_literal, quoted
+from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.standing import standing
 from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
-from latecomer.windowing.spark_columns import event_tables
+from latecomer.windowing.spark_columns import computed
 
 LOGGER = logging.getLogger(__name__)
 
@@ -77,22 +78,18 @@ def check_ledger(
     store.require_definitions()
     session = when_needed(lambda: own_session(spark or build_session(pipeline.name)))
     check_predicates(session, store)
-    check = _Check(session, store, last, [] if notes is None else notes)
-    found = list(check.differences())
-    LOGGER.info("checked: %s", check.choice.in_words())
-    return found
+    check = _Check(InProcess(lambda: session), store, last, [] if notes is None else notes)
+    return list(check.differences())
 
 
 class _Check:
-    def __init__(self, spark: SparkSession, store: Store, last: int, notes: list[str]) -> None:
-        self.spark = spark
+    def __init__(self, runner: Runner, store: Store, last: int, notes: list[str]) -> None:
+        self.runner = runner
         self.store = store
         self.last = last
         self.notes = notes
         self.removed = removed_until(store, LOG)
-        self.log = EventLog(spark, store)
-        self.choice = self.log.choice
-        """Which way each question was answered."""
+        self.log = EventLog(runner, store)
         self.units = [EVENTS, *store.measures()]
         self.written = self._written()
 
@@ -102,13 +99,13 @@ class _Check:
         outputs = self.store.pipeline.outputs
         for nth, name in enumerate(outputs, start=1):
             LOGGER.info("judging every event again: output %s, %d of %d", name, nth, len(outputs))
-            output = output_logic(self.spark, self.store, name)
-            output.choice = self.choice
+            output = output_logic(self.runner, self.store, name)
             written = self.written.get(name, {})
-            repeats = self._repeats(output)
+            # What had been delivered again when the output joined is a duplicate for it.
+            joined = self.store.ledger.last_batch(joining(output.name))
             recomputed = {
-                **self._with_repeats(intake, repeats, written),
-                **self._fates(output, repeats, written),
+                **self._with_repeated(intake, joined, written),
+                **self._fates(output, joined, written),
             }
             for batch, pairs in _pairs(recomputed).items():
                 recomputed[batch, ASSIGNMENTS, "received"] = pairs
@@ -157,42 +154,43 @@ class _Check:
         return _with_assignments(tally)
 
     def _letters(self) -> dict[tuple[int, str], Decimal]:
-        """What the dead letters come to: the measures are in the raw text, and Spark finds them there."""
+        """What the dead letters come to: the measures are in their texts."""
         table, after = self.store.dead_letters, removed_until(self.store, DEAD_LETTERS)
-        raw = measures_in_raw(self.store.pipeline, self.store.measures())
-        if not raw or not table.files():
-            return amounts_in(table, {}, after, self.last)
-        return self._sums(self.spark.read.parquet(*table.paths(table.files())), raw, after)
+        found: dict[tuple[int, str], Decimal] = {}
+        for part in _parts(table, ["batch", "raw", "source_partition"], after, self.last):
+            for row in part.to_pylist():
+                letter = row["raw"], row["source_partition"]
+                amounts = amounts_of_letter(*letter, self.store.pipeline, self.store.measures())
+                for unit, amount in {EVENTS: Decimal(1), **amounts}.items():
+                    place = row["batch"], unit
+                    found[place] = found.get(place, Decimal(0)) + amount
+        return found
 
-    def _repeats(self, output: OutputLogic) -> Repeats:
-        """What had been delivered again when the output joined: duplicates for it."""
-        joined = self.store.ledger.last_batch(joining(output.name))
-        return repeats_in(self.log.everything(), self.store.pipeline, joined, self.choice)
-
-    def _with_repeats(self, intake: Tally, repeats: Repeats, written: Tally) -> Tally:
+    def _with_repeated(self, intake: Tally, joined: int, written: Tally) -> Tally:
         """The intake as an output that joined has it."""
-        if repeats.through < 0:
+        if self.store.pipeline.event.id is None or joined < 0:
             return intake
         tally, fate = dict(intake), Fate.DUPLICATE.value
-        view = {measure: quoted(self.store.layout.view[measure]) for measure in self.store.measures()}
-        again = repeats.among(self.log.everything())
-        for batch, amounts in amounts_by_batch(again, view).items() if again is not None else ():
-            for unit, amount in amounts.items():
-                tally[batch, unit, fate] = tally.get((batch, unit, fate), Decimal(0)) + amount
+        view, measures = self.store.layout.view, self.store.measures()
+        if (repeated := self.log.repeated(joined)) is not None:
+            parts = self.log.everything().parts([*COLUMNS, *(view[measure] for measure in measures)])
+            again = (repeated.among(part) for part in parts)
+            for batch, amounts in amounts_by_batch(again, view, measures).items():
+                for unit, amount in amounts.items():
+                    tally[batch, unit, fate] = tally.get((batch, unit, fate), Decimal(0)) + amount
         if self.removed >= 0:
             # What came first may have gone: then nobody can tell any more what came again.
             tally |= {
-                place: amount
-                for place, amount in written.items()
-                if place[0] <= repeats.through and place[2] == fate
+                place: amount for place, amount in written.items() if place[0] <= joined and place[2] == fate
             }
         return _with_assignments(tally)
 
-    def _fates(self, output: OutputLogic, repeats: Repeats, written: Tally) -> Tally:
+    def _fates(self, output: OutputLogic, joined: int, written: Tally) -> Tally:
         """What became of the logged events, judged again under the policy of their batch; what cannot be
         judged again is taken as it is written."""
-        tally = self._judged_again(output, repeats)
-        known = self.removed if self.removed < 0 else max(self.removed, repeats.through)
+        tally = self._judged_again(output, joined)
+        again = joined if self.store.pipeline.event.id is not None else -1
+        known = self.removed if self.removed < 0 else max(self.removed, again)
         batches = {batch for batch, _, _ in written if batch <= known}
         batches |= self._touched_by_removal(output, tally)
         if batches:
@@ -220,17 +218,22 @@ class _Check:
             return behind
         beyond = -(-since // window.max) * window.max
         earliest: dict[int, int] = {}
-        for part in event_tables(self.log.everything(), ["batch", "event_time"], [], self.store.layout):
+        for part in self.log.everything().parts(["batch", "event_time"]):
             for row in part.group_by("batch").aggregate([("event_time", "min")]).to_pylist():
                 first = to_micros(row["event_time_min"])
                 earliest[row["batch"]] = min(first, earliest.get(row["batch"], first))
         return {batch for batch in behind if earliest[batch] < beyond}
 
-    def _judged_again(self, output: OutputLogic, repeats: Repeats) -> Tally:
-        events = repeats.left_out_of(self.log.everything(self.removed))
-        log = Batch(self.last, self.stretch, events, history=True)
+    def _judged_again(self, output: OutputLogic, joined: int) -> Tally:
+        periods = self.store.policies(output.name)
+        outputs = [under for _, under in periods]
+        repeated = self.log.repeated(joined)
+        events = self.log.everything(self.removed)
+        once = events if repeated is None else events.without(repeated)
+        with computed(once, outputs, self.store.layout, self.runner, self.store.root) as seen:
+            found = output.fates_by_batch(Batch(self.last, self.stretch, seen, history=True), periods)
         tally: Tally = {}
-        for batch, counts in output.fates_by_batch(log, self.store.policies(output.name)).items():
+        for batch, counts in found.items():
             for unit, fates in counts.fates.items():
                 tally |= {(batch, unit, fate.value): amount for fate, amount in fates.items()}
             tally[batch, EVENTS, "late_at_source"] = Decimal(counts.late_at_source)
@@ -358,21 +361,16 @@ class _Check:
         self, table: Table, columns: Mapping[str, str], after: int = -1
     ) -> dict[tuple[int, str], Decimal]:
         """Batch and unit → amount, of the batches that are still there; `columns` has the column of each measure."""
-        return amounts_in(table, columns, after, self.last)
+        measures = {name: kind for name, kind in self.store.measures().items() if name in columns}
+        parts = _parts(table, list(dict.fromkeys(["batch", *columns.values()])), after, self.last)
+        found = amounts_by_batch(parts, columns, measures)
+        return {(batch, unit): amount for batch, units in found.items() for unit, amount in units.items()}
 
-    def _sums(
-        self, rows: DataFrame, columns: Mapping[str, str], after: int
-    ) -> dict[tuple[int, str], Decimal]:
-        """The same of rows that Spark reads; `columns` has the SQL of each measure."""
-        sums = [
-            F.coalesce(F.sum(F.expr(sql).cast("decimal(38,6)")), F.lit(Decimal(0)))
-            for sql in columns.values()
-        ]
-        count = F.count(F.lit(1)).cast("decimal(38,6)").alias(EVENTS)
-        named = [column.alias(unit) for column, unit in zip(sums, columns, strict=True)]
-        left = rows.where((F.col("batch") <= self.last) & (F.col("batch") > after))
-        found = left.groupBy("batch").agg(count, *named).toArrow().to_pylist()
-        return {(row["batch"], unit): row[unit] for row in found for unit in self.units}
+
+def _parts(table: Table, columns: Sequence[str], after: int, last: int) -> Iterator[pa.Table]:
+    """Some columns of the batches in (after, last], a part of the rows at a time."""
+    places = [table.location(file) for file in table.files()]
+    return LogSplit(places, 1, table.schema, after, last).tables(columns)
 
 
 def _with_assignments(tally: Tally) -> Tally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ from latecomer.store.layout import TIMESTAMP, Reading
 
 Flags = npt.NDArray[np.bool_]
 Micros = npt.NDArray[np.int64]
-Column = pa.Array
+Column: TypeAlias = pa.Array
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def enveloped(rows: pa.Table, reading: Reading, given: Given, keep: Sequence[str
         event_time, event_arrival = time, arrival
         letter_time, letter_arrival = time.slice(0, 0), arrival.slice(0, 0)
     else:
-        dead = np.not_equal(reason, None)
+        dead = np.array([each is not None for each in reason], bool)
         alive, gone = pa.array(~dead), pa.array(dead)
         events, letters = rows.filter(alive), rows.filter(gone)
         event_time, event_arrival = time.filter(alive), arrival.filter(alive)

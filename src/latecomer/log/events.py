@@ -27,6 +27,7 @@ from latecomer.log.logged import Logged, LogSplit, OtherTicks
 from latecomer.log.marks import needs_spark
 from latecomer.log.marks_on_spark import marks_by_spark
 from latecomer.log.measures import amounts_of_letter
+from latecomer.log.repeated import COLUMNS, Repeated, repeated_in
 from latecomer.log.split import LogPlan, SplitSummary, summary_of
 from latecomer.log.summaries import TickSummaries, added, joined_ticks, summarised, sums_of, tick_table
 from latecomer.log.writing import Folders, LogTask, Written, write_split
@@ -40,6 +41,7 @@ from latecomer.source.found_files import FileSlice, UnreadableFile
 from latecomer.source.staging import Staging
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, remove_all
+from latecomer.store.layout import Reading
 from latecomer.store.store import CLOCKS, TOMBSTONES, Store
 from latecomer.store.table import NOTHING_REACHED, DataFile, Table, batch_of, batches_of, is_merged, new_token
 from latecomer.store.unknown import NONE_SEEN, unknown_seen
@@ -274,6 +276,28 @@ class EventLog:
             self.store.events, self.store.events.files(), after, self.store.events.last_batch()
         )
 
+    def of_files(self, files: Sequence[DataFile], last: int, where: pc.Expression | None = None) -> Logged:
+        """The events of some files, of batches up to one, of which that is so."""
+        found = self._logged(self.store.events, files, -1, last)
+        return Logged([replace(split, last=last, where=where) for split in found.splits])
+
+    def repeated(self, through: int) -> Repeated | None:
+        """What was delivered again after its id was forgotten, in batches up to one; None where nothing was."""
+        if self.store.pipeline.event.id is None or through < 0:
+            return None
+        return repeated_in(self.everything().parts(COLUMNS), through)
+
+    def each_once(self, through: int, after: int = -1) -> Logged:
+        """Every event of batches after one, without what was delivered again up to a batch."""
+        return self.without_repeated(self.everything(after), through)
+
+    def without_repeated(self, logged: Logged, through: int) -> Logged:
+        """Events, without what was delivered again among them."""
+        if self.store.pipeline.event.id is None or through < 0:
+            return logged
+        repeated = repeated_in(logged.parts(COLUMNS), through)
+        return logged if repeated is None else logged.without(repeated)
+
     def _logged(self, table: Table, files: Sequence[DataFile], after: int, last: int) -> Logged:
         """Some batches of some files. Only a file that came of several holds others."""
         whole = [
@@ -323,14 +347,15 @@ class EventLog:
     def ticks_of(self, logged: Logged, batch: int, source: str | None = None) -> TickSummaries:
         """What each tick of logged events brought from each partition."""
         measures = self.store.measures()
-        reading = None if source is None else self.store.reading(source)
+        reading = None if source is None else self._plan(source).value.reading
         needs = self._needs(source)
         kernel = partial(_summarised, Shared((reading, needs, self.store.layout.view, measures)))
-        found = self.runner.run(
-            f"batch {batch} · ticks", kernel, [each for each in logged.splits if each.rows]
-        )
+        splits = [each for each in logged.splits if each.rows]
+        found = self.runner.run(f"batch {batch} · ticks", kernel, splits).tasks
         sums = added((each for _, each in found), measures)
-        return self._ticks(batch, source, joined_ticks(ticks for ticks, _ in found), sums)
+        return self._ticks(
+            batch, source, joined_ticks(ticks for ticks, _ in found if ticks is not None), sums
+        )
 
     def _needs(self, source: str | None) -> Needs:
         return PLAIN if source is None else self.store.pipeline.watermark.of_source(source).needs
@@ -373,8 +398,8 @@ class EventLog:
 
 
 def _summarised(
-    plan: Shared[tuple[object, Needs, Mapping[str, str], Mapping[str, str]]], split: LogSplit
-) -> tuple[pa.Table, dict[str, Decimal]]:
+    plan: Shared[tuple[Reading | None, Needs, Mapping[str, str], Mapping[str, str]]], split: LogSplit
+) -> tuple[pa.Table | None, dict[str, Decimal]]:
     """The ticks of some events, and what these come to: a task."""
     reading, needs, view, measures = plan.value
     parts = [

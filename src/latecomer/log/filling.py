@@ -275,7 +275,7 @@ def _written_again(
         [table.location(file) for file in files], sum(file.rows for file in files), store.layout.schema
     )
     kernel = partial(_write_again, plan)
-    (again,) = runner.run("columns that are new", kernel, [(split, folder / "part.parquet")]).tasks
+    again: _Again = runner.run("columns that are new", kernel, [(split, folder / "part.parquet")]).tasks[0]
     expected = sum(file.rows for file in files)
     if again.rows != expected:
         remove_all(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -60,6 +60,8 @@ class LogSplit:
     ticks: OtherTicks | None = None
     repeated: Shared[Repeated] | None = None
     """What came before, and is left out."""
+    where: pc.Expression | None = None
+    """Which events are meant besides."""
 
     def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Some columns of the events, so many rows at a time; where ticks are counted through a batch, all at once."""
@@ -78,10 +80,11 @@ class LogSplit:
         """Files are read one after the other, and no further ahead than to the next."""
         if not self.files:
             return
-        chosen = None
+        chosen = self.where
         if self.after >= 0 or self.last is not None:
-            chosen = pc.field("batch") > self.after
-            chosen &= pc.field("batch") <= (self.last if self.last is not None else np.iinfo(np.int64).max)
+            within = pc.field("batch") > self.after
+            within &= pc.field("batch") <= (self.last if self.last is not None else np.iinfo(np.int64).max)
+            chosen = within if chosen is None else chosen & within
         scanner = dataset(self.files, self.schema).scanner(
             columns=columns, filter=chosen, batch_size=MOST_AT_ONCE, batch_readahead=1, fragment_readahead=1
         )
@@ -102,8 +105,10 @@ class LogSplit:
 class Logged:
     """Some events of the log."""
 
-    def __init__(self, splits: Sequence[LogSplit]) -> None:
+    def __init__(self, splits: Sequence[LogSplit], on_read: Callable[[int], None] | None = None) -> None:
         self.splits = splits
+        self.on_read = on_read
+        """Is told how many rows were read, part by part."""
 
     @property
     def rows(self) -> int:
@@ -123,12 +128,15 @@ class Logged:
     def parts(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Some columns of the events, a part of the rows at a time."""
         for split in self.splits:
-            yield from split.tables(columns)
+            for part in split.tables(columns):
+                yield part
+                if self.on_read is not None:
+                    self.on_read(part.num_rows)
 
     def without(self, repeated: Repeated) -> Logged:
         """The events, less those that came before."""
         shared = Shared(repeated)
-        return Logged([replace(split, repeated=shared) for split in self.splits])
+        return Logged([replace(split, repeated=shared) for split in self.splits], self.on_read)
 
     def span(self) -> tuple[int, int] | None:
         """The earliest and the latest event time; None where there is no event."""

@@ -48,7 +48,6 @@ class LaneWriter(Protocol):
 
 FindDuplicates = Callable[[pa.Table, Mapping[str, int]], tuple[npt.NDArray[np.bool_], Hashes]]
 """Which events came before, and the hashes of the ids of the others; origins are given with when they landed."""
-_SUMS = ("sums", "duplicate_sums", "letter_sums")
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,9 @@ class SplitSummary:
             reduce(or_, (each.clock for each in parts), NO_CLOCK),
             {lane: sum(each.counts.get(lane, 0) for each in parts) for lane in Lane},
             joined_ticks(each.ticks for each in parts if each.ticks is not None),
-            *(added((getattr(each, of) for each in parts), names) for of in _SUMS),
+            added((each.sums for each in parts), names),
+            added((each.duplicate_sums for each in parts), names),
+            added((each.letter_sums for each in parts), names),
             next((each.hashes for each in parts if each.hashes is not None), None),
         )
 

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 from latecomer.config.models import Output, Pipeline
 from latecomer.config.views import place_in
 from latecomer.errors import PipelineError, Problem, StoreMismatch
-from latecomer.fast import is_on
 from latecomer.model.expressions import expression
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.spark.errors import first_line
@@ -34,7 +33,7 @@ def check_predicates(spark: SparkSession, store: Store, file: str | Path | None 
     What it may call was checked when it was loaded (`model/predicates.py`). Conditions of the common case need no
     opinion of Spark's, and it is not started for them.
     """
-    if not is_started(spark) and is_on() and _common(store):
+    if not is_started(spark) and _common(store):
         return
     empty = no_rows(spark, store.layout.types)
     pipeline, seen = store.pipeline, set()

@@ -48,7 +48,7 @@ class SparkRunner:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         context = spark.sparkContext
-        if is_local(context.master) and "PYSPARK_PYTHON" not in os.environ:
+        if is_local(context.master or "") and "PYSPARK_PYTHON" not in os.environ:
             context.pythonExec = sys.executable  # not whatever `python3` is on the PATH
         self.work = Work()
         self._counting = Lock()

@@ -23,7 +23,6 @@ from pyspark.sql import functions as F
 from latecomer.errors import MachineError
 from latecomer.errors.system import MORE_FILES
 from latecomer.spark.archive import archive_options
-from latecomer.spark.avro_limits import limiting_options
 from latecomer.spark.errors import SPARK_ERRORS, first_line, in_words, refusal
 from latecomer.spark.java import required_java, spark_jars
 from latecomer.spark.when_needed import is_started
@@ -122,7 +121,7 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
         **SETTINGS,
         "spark.scheduler.mode": "FAIR",
         "spark.master": master(),
-        **(LOOPBACK if is_local(master()) else {"spark.executor.extraJavaOptions": limiting_options()}),
+        **(LOOPBACK if is_local(master()) else {}),
         "spark.sql.shuffle.partitions": str(cores),
         "spark.driver.memory": os.environ.get("LATECOMER_MEMORY", "2g"),
         "spark.driver.extraJavaOptions": " ".join(JAVA_OPTIONS),

@@ -24,7 +24,9 @@ from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, judge
 from latecomer.model.windows import Window
 from latecomer.pipeline import Engine
+from latecomer.runner import InProcess, Runner
 from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.store import Store
 from latecomer.testing.differences import Pair
@@ -33,32 +35,40 @@ from latecomer.testing.notation import Late
 from latecomer.testing.outcome import Assigned, Outcome, StepOutcome
 from latecomer.testing.scenario import Batch, Restart, Step, read_rows, settles
 from latecomer.testing.shapes import Shape
-from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import FATES
-from latecomer.windowing.judge_in_process import judged
-from latecomer.windowing.spark_columns import event_tables
+from latecomer.windowing.fates import FATES
+from latecomer.windowing.judge import judged
+from latecomer.windowing.seen import event_tables, stored_columns
 
 Spot = tuple[str, int]
 """The batch that a row came in, and its place in it."""
 
 
 def on_spark(
-    shape: Shape, steps: Sequence[Step], spark: SparkSession | None = None, replayed: bool = False
+    shape: Shape,
+    steps: Sequence[Step],
+    spark: SparkSession | None = None,
+    replayed: bool = False,
+    in_tasks: bool = False,
 ) -> Outcome:
-    """What the engine does, batch by batch, on a given session or one of its own.
+    """What the engine does, batch by batch: in this process, which asks a session, given or its own, for what Spark
+    alone computes; or `in_tasks` of that session.
 
     With `replayed`, the log is replayed in one shot afterwards and held against the tables.
     """
-    session = spark or build_session(shape.pipeline.name)
+
+    def session() -> SparkSession:
+        return own_session(spark or build_session(shape.pipeline.name))
+
+    runner = SparkRunner(session()) if in_tasks else InProcess(session)
     with tempfile.TemporaryDirectory(prefix="latecomer-", ignore_cleanup_errors=True) as folder:
-        played = _Played(shape, steps, session, Path(folder))
+        played = _Played(shape, steps, runner, Path(folder))
         outcome = played.outcome()
         if replayed and played.engine.last >= 0:
-            outcome.replay = _replayed(played.pipeline, steps, session)
+            outcome.replay = _replayed(played.pipeline, steps, spark)
         return outcome
 
 
-def _replayed(pipeline: Pipeline, steps: Sequence[Step], spark: SparkSession) -> tuple[Pair, ...]:
+def _replayed(pipeline: Pipeline, steps: Sequence[Step], spark: SparkSession | None) -> tuple[Pair, ...]:
     """Where a replay in one shot does not say what is stored, of what no batch cut may change."""
     pairs: list[Pair] = []
     for name, found in replay(pipeline, one_shot=True, spark=spark).outputs.items():
@@ -80,13 +90,13 @@ def _is_on_time(pane: Mapping[str, Any]) -> bool:
 class _Played:
     """The steps done; then what the tables say, gathered by the batch that each step became."""
 
-    def __init__(self, shape: Shape, steps: Sequence[Step], spark: SparkSession, folder: Path) -> None:
+    def __init__(self, shape: Shape, steps: Sequence[Step], runner: Runner, folder: Path) -> None:
         self.shape = shape
         self.rows = read_rows(steps)
         self.files = 0
         self.named: Mapping[str, bool] | None = None
         self.spots: list[Spot] = []
-        self.spark = own_session(spark)
+        self.runner = runner
         self.folder = folder
         self.pipeline = shape.placed(str(folder))
         self.store = Store(self.pipeline, _columns_of(self.pipeline))
@@ -104,7 +114,7 @@ class _Played:
             name: MemorySource(view, store.columns.read_from(name))
             for name, view in self.pipeline.views.items()
         }
-        engine = Engine(self.spark, store, log=EventLog(self.spark, store, sources))
+        engine = Engine(self.runner, store, log=EventLog(self.runner, store, sources))
         engine.start()
         return engine
 

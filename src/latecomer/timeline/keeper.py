@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.model.heads import HeadColumns
 from latecomer.model.strategies import Head, Strategy
@@ -17,9 +16,7 @@ from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import Table, moments
-from latecomer.timeline.columns import FIRED_AT, FIRED_WATERMARK
-from latecomer.windowing.columns import BATCH, END, TICK, WATERMARK
-from latecomer.windowing.judge_in_process import Watermarks
+from latecomer.windowing.judge import Watermarks
 
 
 @dataclass(frozen=True)
@@ -82,17 +79,6 @@ class Stretch:
                     steps.append(Step(watermark, row.at))
         return steps
 
-    def frame(self, spark: SparkSession, with_batch: bool = False) -> DataFrame:
-        """Tick → watermark, to be broadcast and joined to events."""
-        ticks = {(batch if with_batch else 0, row.tick): row.watermark for batch, row in self.rows}
-        columns = {
-            TICK: pa.array([tick for _, tick in ticks], pa.int64()),
-            WATERMARK: pa.array(list(ticks.values()), pa.int64()),
-        }
-        if with_batch:
-            columns[BATCH] = pa.array([batch for batch, _ in ticks], pa.int64())
-        return spark.createDataFrame(pa.table(columns))
-
     @cached_property
     def by_tick(self) -> Watermarks:
         """The watermark of each tick of one batch, without Spark."""
@@ -108,19 +94,6 @@ class Stretch:
         steps = self.steps
         marks = [step.watermark for step in steps]
         return [(end, steps[bisect_left(marks, end)]) for end in ends if marks and end <= marks[-1]]
-
-    def firings(self, spark: SparkSession, ends: Iterable[int]) -> DataFrame:
-        """Window end → when it closed and by which watermark, for the ends that have closed."""
-        closed = self.closed(ends)
-        return spark.createDataFrame(
-            pa.table(
-                {
-                    END: pa.array([end for end, _ in closed], pa.int64()),
-                    FIRED_AT: pa.array([step.at for _, step in closed], pa.int64()),
-                    FIRED_WATERMARK: pa.array([step.watermark for _, step in closed], pa.int64()),
-                }
-            )
-        )
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from latecomer.config.models import Output
+from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.windows import Window
+from latecomer.runner import InProcess
 from latecomer.spark.session import build_session, own_session
-from latecomer.store.sql import ddl
+from latecomer.store.files import KeptScratch
+from latecomer.store.layout import TIMESTAMP
 from latecomer.store.store import Store
-from latecomer.windowing.derived_in_process import as_seen, stored_columns
-from latecomer.windowing.spark_columns import computed_tables
+from latecomer.windowing.seen import as_seen, event_tables, stored_columns
+from latecomer.windowing.spark_columns import computed
 
 _PLACE = ("batch", "origin", "position")
 
@@ -21,18 +26,22 @@ _PLACE = ("batch", "origin", "position")
 def derived_values(
     store: Store, output: Output, paths: Sequence[str], stretch: Window
 ) -> dict[tuple[int, str, int], dict[str, Any]]:
-    """Batch, origin and position of each event in a span of event time → its derived columns; starts Spark where none
-    is running."""
-    spark = own_session(build_session(store.pipeline.name, store.root / "logs" / "spark.log"))
-    events = spark.read.schema(ddl(store.layout.stored)).parquet(*paths)
-    time = F.unix_micros("event_time")
-    events = events.where((time >= stretch.start) & (time < stretch.end))
+    """Batch, origin and position of each event in a span of event time → its derived columns; starts Spark where it is
+    needed, and none is running."""
+    runner = InProcess(
+        lambda: own_session(build_session(store.pipeline.name, store.root / "logs" / "spark.log"))
+    )
+    low, high = (pa.scalar(moment, pa.int64()).cast(TIMESTAMP) for moment in (stretch.start, stretch.end))
+    within = (pc.field("event_time") >= low) & (pc.field("event_time") < high)
+    logged = Logged([LogSplit([Path(path) for path in paths], 1, store.layout.schema, where=within)])
     wanted = list(dict.fromkeys([*stored_columns(store.layout, [output], ()), *_PLACE]))
+    scratch = KeptScratch()  # a store may only be readable
     found: dict[tuple[int, str, int], dict[str, Any]] = {}
-    for part in computed_tables(events, wanted, [output], store.layout):
-        seen = as_seen(part, store.layout, output)
-        made = {name: seen.column(name).to_pylist() for name in output.columns}
-        places = zip(*(part.column(name).to_pylist() for name in _PLACE), strict=True)
-        for nth, place in enumerate(places):
-            found[place] = {name: values[nth] for name, values in made.items()}
+    with computed(logged, [output], store.layout, runner, scratch.folder) as events:
+        for part in event_tables(events, wanted, [output], store.layout):
+            seen = as_seen(part, store.layout, output)
+            made = {name: seen.column(name).to_pylist() for name in output.columns}
+            places = zip(*(part.column(name).to_pylist() for name in _PLACE), strict=True)
+            for nth, place in enumerate(places):
+                found[place] = {name: values[nth] for name, values in made.items()}
     return found

@@ -1,86 +1,172 @@
-"""Events ⋈ timeline → windows, watermark at arrival, fate. Native Spark SQL.
-
-The watermark reaches each event through a broadcast join on its tick, never as a literal: the
-generated code stays the same from batch to batch and is compiled once.
-"""
+"""Events ⋈ timeline → windows, the watermark at arrival, fate: pure functions on Arrow tables and numpy arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Protocol
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-from latecomer.config.derived import derived_types
 from latecomer.config.models import Output
-from latecomer.log.columns import ARRIVAL, TIME, WHOLE_EVENT
-from latecomer.model.verdicts import Fate, Verdict, fate_of
-from latecomer.source.columns import ORIGIN, POSITION
-from latecomer.spark.trying import tried
+from latecomer.errors import StoreError
+from latecomer.model.arrays import flat
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, fate_of
+from latecomer.model.windows import Micros as Micros
+from latecomer.model.windows import Session, Windows
 from latecomer.store.layout import EventLayout
-from latecomer.store.sql import holds, quoted
-from latecomer.windowing.columns import BATCH, END, TICK, WATERMARK
+from latecomer.windowing.fates import CODES
+from latecomer.windowing.seen import Flags as Flags
+from latecomer.windowing.seen import as_seen, kept
 
-CODES: dict[Fate, int] = {
-    Fate.ON_TIME: 0,
-    Fate.LATE_ACCEPTED: 1,
-    Fate.SIDE_OUTPUT: 2,
-    Fate.DROPPED: 3,
-    Fate.FILTERED: 4,
-}
-"""Fates as small integers: cheaper to group by than text."""
-FATES = {code: fate for fate, code in CODES.items()}
-
-Periods = Sequence[tuple[int, Output]]
-"""An output under each policy it has had, and the batch since which that was in force."""
+MOST_WINDOWS = 1_000_000
+"""So many rows are made of events at a time, one for each window of an event."""
+_FILTERED = CODES[Fate.FILTERED]
 
 
-def as_seen(events: DataFrame, layout: EventLayout, output: Output | None, *more: str) -> DataFrame:
-    """The log under the source's own column names, with the envelope's times in microseconds, and with the derived
-    columns of an output.
+class Timeline(Protocol):
+    """What judges events."""
 
-    What a plan does not use, Spark does not read.
+    def over(self, events: pa.Table) -> Micros:
+        """The watermark that judged each event."""
+
+
+class NothingLate:
+    """A timeline on which nothing is ever late."""
+
+    def over(self, events: pa.Table) -> Micros:
+        return np.full(events.num_rows, BEGIN_OF_TIME, np.int64)
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """The watermark of each tick: the timeline, as events are joined with it."""
+
+    codes: Micros
+    """Ticks in order; of several batches, batch and tick as one number."""
+    marks: Micros
+    ticks: Micros | None = None
+    """Of several batches: the ticks that there are, in order."""
+    batches: Micros | None = None
+    """The batches in order, where there are several."""
+
+    @classmethod
+    def of_ticks(cls, ticks: Mapping[int, int]) -> Watermarks:
+        """Of one batch: tick → watermark."""
+        known = sorted(ticks)
+        return cls(np.array(known, np.int64), np.array([ticks[each] for each in known], np.int64))
+
+    @classmethod
+    def of_batches(cls, ticks: Mapping[tuple[int, int], int]) -> Watermarks:
+        """Of several batches: batch and tick → watermark."""
+        known = sorted(ticks)
+        batch, tick = (np.array([each[side] for each in known], np.int64) for side in (0, 1))
+        marks = np.array([ticks[each] for each in known], np.int64)
+        batches, all_ticks = np.unique(batch), np.unique(tick)
+        codes = np.searchsorted(batches, batch) * len(all_ticks) + np.searchsorted(all_ticks, tick)
+        return cls(codes, marks, all_ticks, batches)
+
+    def over(self, events: pa.Table) -> Micros:
+        """The watermark that judged each event."""
+        code = micros_of(events, "tick")
+        if self.batches is not None and self.ticks is not None:
+            batch = micros_of(events, "batch")
+            code = _places(self.batches, batch) * len(self.ticks) + _places(self.ticks, code)
+        place = _places(self.codes, code)
+        return self.marks[place] if len(place) else place
+
+
+def _places(known: Micros, wanted: Micros) -> Micros:
+    """Where each number is among those that are known, in order."""
+    place = np.searchsorted(known, wanted)
+    there = len(known) > 0 and np.array_equal(known[np.minimum(place, len(known) - 1)], wanted)
+    if len(wanted) and not there:
+        raise StoreError(
+            "the log has an event of a tick that is not on the timeline: one of the tables events and watermarks is "
+            "not what this pipeline wrote; restore both of them from one backup"
+        )
+    return place
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Events with their windows, the watermark at their arrival, and their fate: a row for each window."""
+
+    columns: Mapping[str, pa.Array]
+    """The source's columns."""
+    time: Micros
+    arrival: Micros
+    watermark: Micros
+    start: Micros
+    end: Micros
+    fate: npt.NDArray[np.int8]
+    leading: Flags
+    partly: Flags
+    nth: Micros
+    """Which event of the table each row is."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def only(self, rows: Flags) -> Judged:
+        """Some of the rows."""
+        columns = {name: column.filter(pa.array(rows)) for name, column in self.columns.items()}
+        rest = (getattr(self, each.name)[rows] for each in fields(self)[1:])
+        return Judged(columns, *rest)
+
+
+def judged(
+    events: pa.Table, layout: EventLayout, output: Output, timeline: Timeline, wanted: Iterable[str]
+) -> Judged:
+    """Events, judged by the watermark of each tick. `wanted` are the columns that are needed.
+
+    One row for each window, but for an event that is filtered out: that is one row whatever windows would hold it.
     """
-    seen = events.selectExpr(
-        *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
-        f"unix_micros(event_time) as {TIME}",
-        f"unix_micros(arrival_time) as {ARRIVAL}",
-        f"tick as {TICK}",
-        f"batch as {BATCH}",
-        f"origin as {ORIGIN}",
-        f"position as {POSITION}",
-        *more,
-    )
-    derived = {} if output is None else output.columns
-    if not derived:
-        return seen
-    kinds = derived_types(derived, layout.types)
-    made = {name: tried(seen.sparkSession, each.sql, kinds[name], BATCH) for name, each in derived.items()}
-    return seen.withColumns(made)
+    window = output.window
+    assert not isinstance(window, Session), "sessions are judged with the sessions they touch"  # noqa: S101
+    seen = as_seen(events, layout, output)
+    time, arrival = (micros_of(events, name) for name in ("event_time", "arrival_time"))
+    watermark, enters = timeline.over(events), kept(seen, output)
+    nth, start, end, first_end = window.assign_many(time)
+    if window.overlaps:
+        # The window that ends last is that by which the event itself is counted.
+        leading = np.append(nth[1:] != nth[:-1], True) if len(nth) else np.ones(0, bool)
+        rows = enters[nth] | leading
+        nth, start, end, first_end, leading = (each[rows] for each in (nth, start, end, first_end, leading))
+    else:
+        leading = np.ones(len(nth), bool)
+    time, arrival, watermark, enters = time[nth], arrival[nth], watermark[nth], enters[nth]
+    fate = fates(output, enters, end, watermark)
+    partly = np.zeros(len(nth), bool)
+    if window.overlaps:
+        partly = leading & enters & (fate != fates(output, enters, first_end, watermark))
+    columns = {name: seen.column(name).take(pa.array(nth)) for name in dict.fromkeys(wanted)}
+    return Judged(columns, time, arrival, watermark, start, end, fate, leading, partly, nth)
 
 
-def whole_event(layout: EventLayout) -> str:
-    """The event as it was logged, as one column."""
-    return f"struct({', '.join(map(quoted, layout.stored))}) as {WHOLE_EVENT}"
+def in_parts(events: pa.Table, window: Windows) -> Iterator[pa.Table]:
+    """Events, so many at a time that no more rows come of them than are made at once."""
+    most = max(MOST_WINDOWS // window.most_each, 1)
+    if events.num_rows <= most:
+        yield events
+        return
+    for start in range(0, events.num_rows, most):
+        yield events.slice(start, most)
 
 
-def with_watermark(seen: DataFrame, timeline: DataFrame) -> DataFrame:
-    """Each event with the watermark in force when it arrived."""
-    on = [column for column in (BATCH, TICK) if column in timeline.columns]
-    return seen.join(F.broadcast(timeline), on)
+def micros_of(rows: pa.Table, name: str) -> Micros:
+    """A column of moments or whole numbers, none of which is null."""
+    column = flat(rows.column(name))
+    if column.null_count:
+        raise StoreError(f"the log has a row without {name}; restore the table events from a backup")
+    return np.asarray(column.cast(pa.int64()))
 
 
-def kept_sql(output: Output) -> str:
-    """Whether an output's `where` keeps an event."""
-    return "true" if output.where is None else holds(output.where, BATCH)
-
-
-def fate_sql(output: Output, end: str = END) -> str:
-    """The fate of an event in the window that ends at `end`, as one of CODES."""
+def fates(output: Output, enters: Flags, end: Micros, watermark: Micros) -> npt.NDArray[np.int8]:
+    """What becomes of events in the windows that end so, as CODES; those that `enters` leaves out are filtered."""
     on_time, late, too_late = (CODES[fate_of(verdict, output.late, output.too_late)] for verdict in Verdict)
-    return (
-        f"cast(case when not ({kept_sql(output)}) then {CODES[Fate.FILTERED]} "
-        f"when {end} > {WATERMARK} then {on_time} "
-        f"when {WATERMARK} < {end} + {output.allowed_lateness}L then {late} "
-        f"else {too_late} end as tinyint)"
-    )
+    lateness = output.allowed_lateness
+    found = np.where(end > watermark, on_time, np.where(watermark - lateness < end, late, too_late))
+    return np.where(enters, found, _FILTERED).astype(np.int8)

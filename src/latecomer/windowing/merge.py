@@ -1,70 +1,50 @@
-"""The one aggregation behind every pane: new events and earlier states, folded per window and key."""
+"""The one aggregation behind every pane: new events and earlier states, merged per window and key."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
 from latecomer.config.models import Output
-from latecomer.log.columns import ARRIVAL, TIME
+from latecomer.model.aggregates import ADDITIVE
+from latecomer.model.arrays import flat
 from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.columns import (
     EVENTS,
-    HELD,
     NEW_ASSIGNMENTS,
     NEW_BEHIND,
     NEW_PARTLY,
-    SINCE,
-    UNSETTLED,
-    WAITING_EVENTS,
     late_column,
     measure_column,
     new_column,
 )
 from latecomer.store.layout import PaneLayout, arrow_type
-from latecomer.store.sql import ddl, quoted
 from latecomer.store.state_types import beyond_column, beyond_halves
-from latecomer.windowing.columns import (
-    END,
-    FATE,
-    KEY,
-    LAST_ARRIVAL,
-    LAST_SEQUENCE,
-    LAST_WATERMARK,
-    LEADING,
-    PARTLY,
-    START,
-    WATERMARK,
-)
-from latecomer.windowing.exact_sums import HIGH, LOW, half
-from latecomer.windowing.judge import CODES
-from latecomer.windowing.state_logic import StateLogic
-from latecomer.windowing.states import states_of
+from latecomer.windowing.aggregates import Columns, Events, Flags, Groups, State, states_of
+from latecomer.windowing.aggregates.base import column_of, one_zero
+from latecomer.windowing.aggregates.merging import merge_states
+from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
+from latecomer.windowing.fates import CODES
 
+FIRING = ("sequence", "timing", "op", "is_last", "batch", "fired_at", "watermark")
 _LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What a batch's events came to: for each unit of the ledger, how much met which fate."""
-
-    fates: Mapping[str, Mapping[Fate, Decimal]] = field(default_factory=dict)
-    late_at_source: int = 0
-    partly_late: int = 0
+_ENTERS = CODES[Fate.LATE_ACCEPTED]
+"""Events of this fate and those below enter a window."""
+_MOMENTS = {START: "window_start", END: "window_end", LAST_ARRIVAL: "fired_at", LAST_WATERMARK: "watermark"}
+_MOST_HELD = 1_000_000
+"""So many merged rows of parts are held before they are merged again."""
 
 
 @dataclass(frozen=True)
 class Merger:
-    """How an output's events and states are folded, and the columns that come out."""
+    """How an output's events and states are merged, and the columns that come out."""
 
     layout: PaneLayout
     measures: Mapping[str, str]
@@ -74,7 +54,7 @@ class Merger:
         return self.layout.output
 
     @cached_property
-    def states(self) -> list[StateLogic]:
+    def states(self) -> list[State]:
         return states_of(self.layout, self.measures)
 
     @cached_property
@@ -82,178 +62,208 @@ class Merger:
         """The private columns of a pane, and their types."""
         return {column: kind for state in self.states for column, kind in state.columns.items()}
 
-    @property
-    def input_keys(self) -> list[str]:
-        """The columns in which inputs have the keys."""
-        return [quoted(KEY + key) for key in self.layout.keys]
-
     @cached_property
     def schema(self) -> pa.Schema:
         """A pane as stored: what is published, then the state behind it."""
         private = [(name, arrow_type(kind)) for name, kind in self.state_columns.items()]
         return pa.schema([*self.layout.published, *private])
 
-    def of_events(self, judged: DataFrame) -> DataFrame:
-        """Each event as inputs. Events that enter no window lose their group: only their count matters."""
-        enters = f"{FATE} <= {CODES[Fate.LATE_ACCEPTED]}"
-        return judged.selectExpr(
-            f"if({enters}, {START}, null) as {START}",
-            f"if({enters}, {END}, null) as {END}",
-            *(f"if({enters}, {quoted(key)}, null) as {quoted(KEY + key)}" for key in self.layout.keys),
-            FATE,
-            f"{ARRIVAL} as {LAST_ARRIVAL}",
-            f"{WATERMARK} as {LAST_WATERMARK}",
-            f"cast(null as bigint) as {LAST_SEQUENCE}",
-            *self._inputs("from_event"),
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns of events that are needed. Where a state goes by the order of events, ORIGIN and POSITION are
+        among them."""
+        used = (each.column for each in self.output.aggregates.values() if each.column is not None)
+        place = (ORIGIN, POSITION) if any(state.in_order for state in self.states) else ()
+        return list(dict.fromkeys([*self.layout.keys, *self.measures, *used, *place]))
+
+    @cached_property
+    def input_keys(self) -> list[str]:
+        """The columns in which inputs have the keys."""
+        return [KEY + key for key in self.layout.keys]
+
+    # What is merged
+
+    def of_events(self, events: Events) -> pa.Table:
+        """Events as inputs. Those that enter no window lose their group: only their count matters."""
+        out = events.fate > _ENTERS
+        keys = {KEY + key: events.columns[key] for key in self.layout.keys}
+        if out.any():
+            inside = pa.array(~out)
+            keys = {name: pc.if_else(inside, key, pa.scalar(None, key.type)) for name, key in keys.items()}
+        made: Columns = {}
+        for state in self.states:
+            made |= state.init(events)
+        return pa.table(
+            {
+                START: pa.array(events.start, mask=out),
+                END: pa.array(events.end, mask=out),
+                **keys,
+                FATE: pa.array(events.fate),
+                LAST_ARRIVAL: pa.array(events.arrival),
+                LAST_WATERMARK: pa.array(events.watermark),
+                LAST_SEQUENCE: pa.nulls(len(events), pa.int64()),
+                **made,
+            }
         )
 
-    def of_states(
-        self, panes: DataFrame, fate: Fate | None = None, fresh: bool = False, more: Sequence[str] = ()
-    ) -> DataFrame:
+    def of_states(self, panes: pa.Table, fate: Fate | None = None, fresh: bool = False) -> pa.Table:
         """Stored states as inputs; `fresh` ones still count as what this batch added.
 
         Without a `fate`, a state is that of late events where its timing says so, else of those on time.
         """
-        code = f"if(timing = '{Timing.LATE}', {CODES[Fate.LATE_ACCEPTED]}, {CODES[Fate.ON_TIME]})"
-        return panes.selectExpr(
-            f"unix_micros(window_start) as {START}",
-            f"unix_micros(window_end) as {END}",
-            *(f"{quoted(key)} as {quoted(KEY + key)}" for key in self.layout.keys),
-            f"cast({code if fate is None else CODES[fate]} as tinyint) as {FATE}",
-            f"unix_micros(fired_at) as {LAST_ARRIVAL}",
-            f"unix_micros(watermark) as {LAST_WATERMARK}",
-            f"sequence as {LAST_SEQUENCE}",
-            *self._inputs("fresh" if fresh else "from_state"),
-            *more,
+        if fate is None:
+            late = pc.fill_null(pc.equal(column_of(panes, "timing"), Timing.LATE.value), False)
+            codes = pc.if_else(late, CODES[Fate.LATE_ACCEPTED], CODES[Fate.ON_TIME]).cast(pa.int8())
+        else:
+            codes = _same(CODES[fate], panes.num_rows)
+        times = {name: column_of(panes, column).cast(pa.int64()) for name, column in _MOMENTS.items()}
+        return pa.table(
+            {
+                START: times[START],
+                END: times[END],
+                **{KEY + key: column_of(panes, key) for key in self.layout.keys},
+                FATE: codes,
+                LAST_ARRIVAL: times[LAST_ARRIVAL],
+                LAST_WATERMARK: times[LAST_WATERMARK],
+                LAST_SEQUENCE: column_of(panes, "sequence"),
+                **self._stored(panes, fresh),
+            }
         )
 
-    def of_nothing(self, places: DataFrame, more: Sequence[str] = ()) -> DataFrame:
-        """Windows and keys as inputs of no event at all; `places` has START, END, the keys and `more`."""
-        none = {column: f"cast(null as {kind})" for column, kind in self.layout.types.items()}
-        none |= dict.fromkeys((TIME, ARRIVAL, POSITION, WATERMARK), "cast(null as bigint)")
-        none |= {ORIGIN: "cast(null as string)"}
-        none |= {LEADING: "false", PARTLY: "false", FATE: f"cast({CODES[Fate.ON_TIME]} as tinyint)"}
-        bare = places.selectExpr(
-            START,
-            END,
-            *(f"{quoted(key)} as {quoted(KEY + key)}" for key in self.layout.keys),
-            *(f"{sql} as {quoted(name)}" for name, sql in none.items()),
-            *more,
-        )
-        counts = {name: "0L" for name, each in self.output.aggregates.items() if each.function == "count"}
-        counts |= dict.fromkeys((EVENTS, new_column(EVENTS), HELD, SINCE, UNSETTLED, WAITING_EVENTS), "0L")
-        inputs = {name: sql for state in self.states for name, sql in state.from_event.items()}
-        return bare.selectExpr(
-            START,
-            END,
-            *self.input_keys,
-            FATE,
-            *(f"cast(null as bigint) as {name}" for name in _LASTS),
-            *(f"{counts.get(name, sql)} as {quoted(name)}" for name, sql in inputs.items()),
-            *more,
+    def of_nothing(self, places: pa.Table) -> pa.Table:
+        """Windows and keys as inputs of no event at all; `places` has START, END and the keys."""
+        rows = places.num_rows
+        made: Columns = {}
+        for state in self.states:
+            made |= state.nothing(rows)
+        return pa.table(
+            {
+                START: column_of(places, START),
+                END: column_of(places, END),
+                **{KEY + key: column_of(places, key) for key in self.layout.keys},
+                FATE: _same(CODES[Fate.ON_TIME], rows),
+                **{name: pa.nulls(rows, pa.int64()) for name in _LASTS},
+                **made,
+            }
         )
 
-    def again(self, merged: DataFrame) -> DataFrame:
+    def of_sequences(self, panes: pa.Table) -> pa.Table:
+        """Stored panes as inputs that say no more than which sequence was the last."""
+        return self.of_states(self.emptied(panes), Fate.LATE_ACCEPTED)
+
+    def again(self, merged: pa.Table) -> pa.Table:
         """Merged rows as inputs once more; what they count as new stays so."""
-        return merged.selectExpr(
-            START,
-            END,
-            *(f"{quoted(key)} as {quoted(KEY + key)}" for key in self.layout.keys),
-            FATE,
-            *_LASTS,
-            *self._inputs("fresh"),
-        )
+        same = {name: column_of(merged, name) for name in (START, END, FATE, *_LASTS)}
+        keys = {KEY + key: column_of(merged, key) for key in self.layout.keys}
+        return pa.table({**same, **keys, **self._stored(merged, fresh=True)})
+
+    def _stored(self, rows: pa.Table, fresh: bool) -> Columns:
+        made: Columns = {}
+        for state in self.states:
+            made |= state.stored(rows, fresh)
+        return made
+
+    # Merged
 
     def merge(
         self,
-        inputs: DataFrame,
-        first: str | None = None,
+        inputs: Sequence[pa.Table],
         within: str | None = None,
         gather: str | None = None,
-    ) -> DataFrame:
-        """One row per window, key and fate: START, END, keys, FATE, values and states.
+    ) -> pa.Table:
+        """One row per window, key and fate: START, END, keys, FATE, the last ones, values and states.
 
-        Rows are of one window where START and END are the same; where `within` names a column, they are
-        where that is, and the window spans them all. `first` names an input column of which the one value
-        that is not null is kept, `gather` one of which all are.
+        Rows are of one window where START and END are the same; where `within` names a column of the inputs, they are
+        where that is, and the window spans them all. `gather` names a column of inputs of which all values that are not
+        null are kept, as a list; inputs may be without it.
         """
-        kept = [] if first is None else [F.first(first, ignorenulls=True).alias(first)]
-        kept += [] if gather is None else [F.collect_list(gather).alias(gather)]
-        spans = [F.min(START).alias(START), F.max(END).alias(END)] if within else []
-        merged = inputs.groupBy(*([within] if within else (START, END)), *self.input_keys, FATE).agg(
-            *spans,
-            *(F.max(name).alias(name) for name in _LASTS),
-            *(F.expr(sql).alias(name) for state in self.states for name, sql in state.merge.items()),
-            *kept,
+        together = self._together(inputs)
+        place = [START, END] if within is None else [within]
+        folds = dict.fromkeys(_LASTS, "max")
+        folds |= {} if within is None else {START: "min", END: "max"}
+        found = merge_states(
+            self.states, together, [*place, *self.input_keys, FATE], folds, numbered=gather is not None
         )
-        finished = {
-            name: sql
-            for state in self.states
-            for name, sql in (state.finish or {name: quoted(name) for name in state.merge}).items()
-        }
-        return merged.selectExpr(
-            START,
-            END,
-            *(f"{quoted(KEY + key)} as {quoted(key)}" for key in self.layout.keys),
-            FATE,
-            *_LASTS,
-            *(f"{sql} as {quoted(name)}" for name, sql in finished.items()),
-            *(name for name in (first, gather) if name is not None),
+        merged, by = found.inputs, found.place
+        made: Columns = {}
+        for state in self.states:
+            made |= state.value(merged)
+        if gather is not None:
+            assert found.groups is not None  # noqa: S101
+            made[gather] = _gathered(column_of(together, gather), found.groups)
+        return pa.table(
+            {
+                **{name: by.column(name) if within is None else merged[name] for name in (START, END)},
+                **{key: by.column(KEY + key) for key in self.layout.keys},
+                FATE: by.column(FATE),
+                **{name: merged[name] for name in _LASTS},
+                **made,
+            }
         )
+
+    def _together(self, inputs: Sequence[pa.Table]) -> pa.Table:
+        """All inputs; of keys that are floating point numbers there is one zero and one NaN."""
+        together = pa.concat_tables(inputs, promote_options="default")
+        for name in self.input_keys:
+            place = together.schema.get_field_index(name)
+            if pa.types.is_floating(together.schema.field(place).type):
+                together = together.set_column(place, name, one_zero(column_of(together, name)))
+        return together
+
+    def merge_parts(self, parts: Iterable[Events]) -> pa.Table | None:
+        """Events that come in parts, merged as if they came at once; None where there are none. So many rows are held
+        as there are windows, keys and fates, and those of a part."""
+        held: list[pa.Table] = []
+        for part in parts:
+            if len(part):
+                held.append(self.again(self.merge([self.of_events(part)])))
+            if len(held) > 1 and sum(rows.num_rows for rows in held) > _MOST_HELD:
+                held = [self.again(self.merge(held))]
+        return self.merge(held) if held else None
+
+    # As panes
 
     def published(
-        self, merged: DataFrame, columns: Mapping[str, str], instead: Mapping[str, str] | None = None
-    ) -> DataFrame:
-        """Merged rows in the shape of panes.
-
-        `columns` gives the SQL of the firing columns, `instead` that of values or states which are not
-        to be taken as they are.
-        """
-        changed = instead or {}
-
-        def taken(name: str) -> str:
-            return f"{changed[name]} as {quoted(name)}" if name in changed else quoted(name)
-
-        return merged.selectExpr(
-            f"timestamp_micros({START}) as window_start",
-            f"timestamp_micros({END}) as window_end",
-            *map(quoted, self.layout.keys),
-            *map(taken, self.layout.values),
-            *(f"{columns[name]} as {name}" for name in FIRING),
-            *map(taken, self.state_columns),
-            *(f"{sql} as {name}" for name, sql in columns.items() if name not in FIRING),
-        )
-
-    @cached_property
-    def emptied(self) -> dict[str, str]:
-        """Values and states as they stand when a discarding pane has said them: of no events."""
-        counts = {name for name, each in self.output.aggregates.items() if each.function == "count"}
-        sums = {EVENTS, *map(measure_column, self.measures)}
-        kinds = {**self.layout.values, **self.state_columns}
-        names = (*self.layout.values, *sums)
-        kept = [column for name in names for column in (beyond_column(name), *beyond_halves(name))]
-        beyond = [column for column in kept if column in self.state_columns]
-        return {
-            name: f"cast({0 if name in counts | sums else 'null'} as {kinds[name]})"
-            for name in (*names, *beyond)
+        self, merged: pa.Table, firing: Mapping[str, pa.Array], instead: Mapping[str, pa.Array] | None = None
+    ) -> pa.Table:
+        """Merged rows in the shape of panes, with these firing columns; `instead` has values or states that are not to
+        be taken as they are."""
+        given = {
+            "window_start": merged.column(START),
+            "window_end": merged.column(END),
+            **firing,
+            **(instead or {}),
         }
+        columns = [
+            flat(given[each.name] if each.name in given else merged.column(each.name)).cast(each.type)
+            for each in self.schema
+        ]
+        return pa.table(columns, schema=self.schema)
 
-    @cached_property
-    def emptied_inputs(self) -> dict[str, str]:
-        """The same of inputs, in which a sum may stand in two halves."""
-        inputs = {name for state in self.states for name in state.from_state}
-        sums = {EVENTS, *map(measure_column, self.measures)}
-        found = {name: sql for name, sql in self.emptied.items() if name in inputs}
-        for name in (*self.layout.values, *sums):
-            halves = inputs.intersection((half(name, LOW), half(name, HIGH)))
-            found |= dict.fromkeys(halves, "0L" if name in sums else "null")
-        return found
+    def emptied(self, rows: pa.Table, where: Flags | None = None) -> pa.Table:
+        """Panes with values and states as they stand when a discarding pane has published them, of no events: all of
+        them, or `where` it is so."""
+        zero = {name for name, each in self.output.aggregates.items() if each.function == "count"}
+        zero |= {EVENTS, *map(measure_column, self.measures)}
+        names = (*self.layout.values, EVENTS, *map(measure_column, self.measures))
+        kept = [column for name in names for column in (beyond_column(name), *beyond_halves(name))]
+        for name in (*names, *(column for column in kept if column in self.state_columns)):
+            rows = replaced(rows, name, 0 if name in zero else None, where)
+        return rows
 
-    def of_sequences(self, panes: DataFrame) -> DataFrame:
-        """Stored panes as inputs that say no more than which sequence was the last."""
-        return self.of_states(
-            panes.withColumns({name: F.expr(sql) for name, sql in self.emptied.items()}), Fate.LATE_ACCEPTED
-        )
+    def emptied_inputs(self, inputs: pa.Table, where: Flags) -> pa.Table:
+        """The same of inputs, `where` it is so. Only what adds up is ever discarded."""
+        names = {EVENTS, *map(measure_column, self.measures)}
+        names |= {name for name, each in self.output.aggregates.items() if each.function in ADDITIVE}
+        gone = pa.array(where)
+        for state in self.states:
+            if state.name in names:
+                for name, nothing in state.nothing(inputs.num_rows).items():
+                    kept = pc.if_else(gone, nothing, column_of(inputs, name))
+                    inputs = inputs.set_column(inputs.schema.get_field_index(name), name, kept)
+        return inputs
+
+    # For the ledger
 
     @cached_property
     def new_columns(self) -> list[str]:
@@ -268,31 +278,23 @@ class Merger:
         beyond = beyond_column(column)
         return [column, beyond] if beyond in self.state_columns else [column]
 
-    def _inputs(self, origin: Literal["from_event", "from_state", "fresh"]) -> list[str]:
-        return [
-            f"{sql} as {quoted(name)}"
-            for state in self.states
-            for name, sql in (
-                {**state.from_state, **state.fresh} if origin == "fresh" else getattr(state, origin)
-            ).items()
-        ]
 
-    def ddl(self) -> str:
-        """The schema of stored panes, for Spark's reader."""
-        published = {
-            "window_start": "timestamp",
-            "window_end": "timestamp",
-            **self.layout.keys,
-            **self.layout.values,
-            "sequence": "bigint",
-            "timing": "string",
-            "op": "string",
-            "is_last": "boolean",
-            "batch": "bigint",
-            "fired_at": "timestamp",
-            "watermark": "timestamp",
-        }
-        return ddl({**published, **self.state_columns})
+def _same(code: int, rows: int) -> pa.Array:
+    return pa.array(np.full(rows, code, np.int8))
 
 
-FIRING = ("sequence", "timing", "op", "is_last", "batch", "fired_at", "watermark")
+def _gathered(column: pa.Array, groups: Groups) -> pa.Array:
+    """The values of each group that are not null, as a list."""
+    there = np.asarray(column.is_valid())[groups.rows]
+    counts = np.concatenate([[0], np.cumsum(there)])[groups.offsets]
+    return pa.ListArray.from_arrays(pa.array(counts, pa.int32()), column.take(pa.array(groups.rows[there])))
+
+
+def replaced(rows: pa.Table, name: str, value: int | None, where: Flags | None = None) -> pa.Table:
+    """Rows with this value in a column, in all of them or `where` that is so."""
+    place, column = rows.schema.get_field_index(name), flat(rows.column(name))
+    made = pa.nulls(len(column), column.type)
+    if value is not None:
+        made = pa.array(np.full(len(column), value, np.int64)).cast(column.type)
+    kept = made if where is None else pc.if_else(pa.array(where), made, column)
+    return rows.set_column(place, rows.schema.field(place), kept)

@@ -18,16 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.models import Output
-from latecomer.fast import flat
 from latecomer.log.columns import ARRIVAL
+from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
-from latecomer.windowing.derived_in_process import as_seen, kept, stored_columns
-from latecomer.windowing.judge import CODES, Periods
-from latecomer.windowing.judge_in_process import Flags, Judged, Micros, Timeline, fates, micros_of
+from latecomer.windowing.fates import CODES, Periods
+from latecomer.windowing.judge import Flags, Judged, Micros, Timeline, fates, micros_of
+from latecomer.windowing.seen import as_seen, kept, stored_columns
 from latecomer.windowing.sessions import Places, in_order, key_codes, numbered, span_ends
 
 ORDER = {BATCH: "batch", TICK: "tick", ARRIVAL: "arrival_time", ORIGIN: "origin", POSITION: "position"}

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.fast import flat
+from latecomer.model.arrays import flat
 from latecomer.model.windows import Session
 from latecomer.windowing.columns import END, KEY, START
-from latecomer.windowing.judge_in_process import Flags, Micros
+from latecomer.windowing.judge import Flags, Micros
 
 _MOST_CODES = 1 << 62
 

@@ -1,12 +1,13 @@
 """What only Spark computes of an output, as columns of the log's events: the one place where users' SQL is evaluated.
 
-events of the log → what `spark_expressions` names, beside the columns that are needed → Arrow
+files of the log → what `spark_expressions` names, beside the log's own columns → files that tasks read instead
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,39 +15,53 @@ from pyspark.sql import functions as F
 
 from latecomer.config.derived import derived_types
 from latecomer.config.models import Output
-from latecomer.fast import MOST_AT_ONCE, Declined
 from latecomer.log.columns import LOGGED
-from latecomer.log.logged import Logged
+from latecomer.log.logged import Logged, LogSplit
+from latecomer.runner import Runner
 from latecomer.spark.trying import tried
+from latecomer.store.files import Location, footer, parquet_files, remove_all, url
 from latecomer.store.layout import EventLayout
-from latecomer.store.sql import holds, quoted
+from latecomer.store.sql import ddl, holds, quoted
+from latecomer.store.table import new_token
 from latecomer.windowing.columns import BATCH
-from latecomer.windowing.derived_in_process import spark_column, spark_expressions
+from latecomer.windowing.seen import spark_column, spark_expressions
 
 
-def event_tables(
-    logged: Logged, columns: Sequence[str], outputs: Sequence[Output], layout: EventLayout
-) -> Iterator[pa.Table]:
-    """Some columns of events, and what Spark computes of these outputs, a part of the rows at a time."""
+@contextmanager
+def computed(
+    logged: Logged, outputs: Sequence[Output], layout: EventLayout, runner: Runner, root: Location
+) -> Iterator[Logged]:
+    """Events with what Spark alone computes of these outputs, for as long as this lasts; as they are, where there is no
+    such thing. `root` is the store's folder."""
     if not any(spark_expressions(output, layout) for output in outputs):
-        with suppress(Declined):  # then the log has them in another form
-            return logged.parts(columns)
-        with suppress(Declined):
-            return iter([logged.table])
-    return computed_tables(logged.frame, columns, outputs, layout)
+        yield logged
+        return
+    folder = root / "staging" / new_token()
+    try:
+        splits = [_computed(split, outputs, layout, runner, folder) for split in logged.splits]
+        yield Logged(splits, logged.on_read)
+    finally:
+        remove_all(folder)
 
 
-def computed_tables(
-    events: DataFrame, columns: Sequence[str], outputs: Sequence[Output], layout: EventLayout
-) -> Iterator[pa.Table]:
-    """The same of events that Spark has."""
-    found = with_spark_columns(events, columns, outputs, layout).toArrow()
-    kinds = [
-        layout.schema.field(each.name) if each.name in layout.schema.names else each for each in found.schema
-    ]
-    found = found.cast(pa.schema(kinds))
-    for start in range(0, found.num_rows, MOST_AT_ONCE):
-        yield found.slice(start, MOST_AT_ONCE)
+def _computed(
+    split: LogSplit, outputs: Sequence[Output], layout: EventLayout, runner: Runner, folder: Location
+) -> LogSplit:
+    if not split.files:
+        return split
+    place = folder / new_token()
+    events = runner.spark.read.schema(ddl(layout.stored)).parquet(*map(url, split.files))
+    rows = with_spark_columns(events, layout.schema.names, outputs, layout)
+    rows.write.parquet(url(place))
+    files = parquet_files(place)
+    more = [] if not files else _more(files[0], layout)
+    return replace(split, files=files, schema=pa.schema([*split.schema, *more]))
+
+
+def _more(file: Location, layout: EventLayout) -> list[pa.Field]:
+    """The columns that a file has beside those of the log."""
+    schema = footer(file).schema.to_arrow_schema()
+    return [field for field in schema if field.name not in layout.schema.names]
 
 
 def with_spark_columns(

@@ -1,41 +1,124 @@
-"""What became of judged events, batch by batch, in every unit of the ledger."""
+"""What became of events, batch by batch, in every unit of the ledger: a pure function of the log's events, a part of
+them at a time."""
 
 from __future__ import annotations
 
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Context, Decimal
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from latecomer.log.columns import TIME
+from latecomer.config.models import Output
+from latecomer.model.arrays import flat
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
-from latecomer.store.sql import quoted
-from latecomer.windowing.columns import BATCH, FATE, LEADING, PARTLY, WATERMARK
-from latecomer.windowing.judge import FATES
-from latecomer.windowing.merge import Counts, Merger
+from latecomer.store.layout import EventLayout
+from latecomer.windowing.fates import FATES, Counts, Periods
+from latecomer.windowing.judge import Flags, Judged, Timeline, in_parts, judged
+
+_DIGITS = 6
+"""Amounts of the ledger have so many digits after the point."""
+_AMOUNT = pa.decimal256(76, _DIGITS)
+"""No sum of amounts outgrows this."""
+_WIDE, _ZERO = Context(prec=80), Decimal("0.000000")
+_LATE, _PARTLY = "late_at_source", "partly_late"
+_BATCH, _FATE = "batch", "fate"
 
 
-def counts_by_batch(merger: Merger, judged: DataFrame) -> dict[int, Counts]:
-    """For each batch, how many events met which fate, and how much of each measure."""
-    sliding = merger.output.window.overlaps
-    leads = LEADING if sliding else "true"
-    units = {EVENTS: f"if({leads}, 1, 0)", ASSIGNMENTS: "1"}
-    units |= {name: f"if({leads}, {quoted(name)}, 0)" for name in merger.measures}
-    noted = {"late_at_source": f"{leads} and {TIME} < {WATERMARK}"}
-    if sliding:
-        noted["partly_late"] = PARTLY
-    found = judged.groupBy(BATCH, FATE).agg(
-        *(F.sum(F.expr(sql).cast("decimal(38,6)")).alias(f"u{i}") for i, sql in enumerate(units.values())),
-        *(F.count_if(F.expr(sql)).alias(name) for name, sql in noted.items()),
+def counts_by_batch(
+    parts: Iterable[pa.Table],
+    layout: EventLayout,
+    measures: Sequence[str],
+    periods: Periods,
+    timeline: Timeline,
+    last: int,
+) -> dict[int, Counts]:
+    """For each batch up to the last, how many events met which fate, and how much of each measure; under the policies
+    that the output has had."""
+    sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
+    for part in parts:
+        for under, events in by_period(part, periods, last):
+            for few in in_parts(events, under.window):
+                found = judged(few, layout, under, timeline, measures)
+                sums.add(*_counted(found, flat(few.column("batch")), measures))
+    return _as_counts(sums, measures)
+
+
+def counts_of(events: Iterable[tuple[Judged, pa.Array]], measures: Sequence[str]) -> dict[int, Counts]:
+    """The same of events that have been judged, each with the batch in which it was logged."""
+    sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
+    for found, batch in events:
+        sums.add(*_counted(found, batch, measures))
+    return _as_counts(sums, measures)
+
+
+def by_period(events: pa.Table, periods: Periods, last: int) -> Iterator[tuple[Output, pa.Table]]:
+    """The events of batches up to the last, with the output under the policy of their batch."""
+    batch = flat(events.column("batch"))
+    untils = [*(since for since, _ in periods[1:]), last + 1]
+    for (since, under), until in zip(periods, untils, strict=True):
+        within = pc.and_(pc.greater_equal(batch, since), pc.less(batch, min(until, last + 1)))
+        found = events.filter(within)
+        if found.num_rows:
+            yield under, found
+
+
+def _counted(
+    found: Judged, batch: pa.Array, measures: Sequence[str]
+) -> tuple[Mapping[str, pa.Array], Mapping[str, pa.Array]]:
+    """Where each row is counted, and what it adds to which sum."""
+    leads, zero = pa.array(found.leading), pa.scalar(Decimal(0), _AMOUNT)
+    amounts = {
+        EVENTS: _numbers(found.leading),
+        ASSIGNMENTS: _numbers(np.ones(len(found), bool)),
+        _LATE: _numbers(found.leading & (found.time < found.watermark)),
+        _PARTLY: _numbers(found.partly),
+    }
+    amounts |= {name: pc.if_else(leads, in_ledger_digits(found.columns[name]), zero) for name in measures}
+    return {_BATCH: batch.take(pa.array(found.nth)), _FATE: pa.array(found.fate)}, amounts
+
+
+def _numbers(flags: Flags) -> pa.Array:
+    return pa.array(flags.astype(np.int64))
+
+
+def in_ledger_digits(column: pa.Array) -> pa.Array:
+    """The amounts of a measure, as the ledger has them: nothing is 0. No measure has more digits after the point."""
+    numbers = (
+        column.cast(pa.int64()).cast(pa.decimal128(19, 0)) if pa.types.is_integer(column.type) else column
     )
+    return pc.fill_null(numbers.cast(_AMOUNT), pa.scalar(Decimal(0), _AMOUNT))
+
+
+class Sums:
+    """Exact sums by place, added up part by part."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.by_place: dict[tuple[int, ...], dict[str, Decimal]] = {}
+
+    def add(self, places: Mapping[str, pa.Array], amounts: Mapping[str, pa.Array]) -> None:
+        """Add some rows: where each is counted, and what it adds to each sum."""
+        columns = {**places, **{f"{nth}.": amounts[name] for nth, name in enumerate(self.names)}}
+        sums = [(f"{nth}.", "sum") for nth in range(len(self.names))]
+        found = pa.table(columns).group_by(list(places), use_threads=False).aggregate(sums)
+        for row in found.to_pylist():
+            place = tuple(row[name] for name in places)
+            known = self.by_place.setdefault(place, dict.fromkeys(self.names, _ZERO))
+            for nth, name in enumerate(self.names):
+                known[name] = _WIDE.add(known[name], Decimal(row[f"{nth}._sum"]))
+
+
+def _as_counts(sums: Sums, measures: Sequence[str]) -> dict[int, Counts]:
     fates: dict[int, dict[str, dict[Fate, Decimal]]] = {}
     notes: dict[int, dict[str, int]] = {}
-    for row in found.toArrow().to_pylist():
-        counted = fates.setdefault(row[BATCH], {unit: {} for unit in units})
-        for index, unit in enumerate(units):
-            counted[unit][FATES[row[FATE]]] = row[f"u{index}"] or Decimal(0)
-        counts = notes.setdefault(row[BATCH], dict.fromkeys(noted, 0))
-        for name in noted:
-            counts[name] += row[name]
+    for (batch, code), found in sums.by_place.items():
+        counted = fates.setdefault(batch, {unit: {} for unit in (EVENTS, ASSIGNMENTS, *measures)})
+        for unit, by_fate in counted.items():
+            by_fate[FATES[code]] = found[unit]
+        counts = notes.setdefault(batch, {_LATE: 0, _PARTLY: 0})
+        for name in counts:
+            counts[name] += int(found[name])
     return {batch: Counts(counted, **notes[batch]) for batch, counted in fates.items()}

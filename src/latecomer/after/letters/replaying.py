@@ -23,7 +23,6 @@ from latecomer.config import checks
 from latecomer.config.arguments import require_kind
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
-from latecomer.decode.choose import decoder_settings
 from latecomer.decode.detail import UNREADABLE, Explainer
 from latecomer.errors import NoStore, PipelineError, StoreInUse
 from latecomer.log.columns import RAW, REASON
@@ -34,11 +33,13 @@ from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import Timeline
 from latecomer.pipeline import BatchReport, Engine
+from latecomer.runner import InProcess
 from latecomer.source.columns import FORM, MISFIT, NUMBER
 from latecomer.source.fixes import Fix, empty_texts
 from latecomer.source.repaired import Form, RepairSlice
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
+from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.files import Location, scratch, write_table
 from latecomer.store.layout import REPAIRS
@@ -117,12 +118,13 @@ def replay_letters(
             session = _session(store, source, spark, choice, fix, place)
             timeline = TimelineKeeper(store.watermarks, pipeline.watermark).timeline
             with _mistakes_in(place):
-                return _Trial(EventLog(session, store), source, timeline, choice, fix, folder).report()
+                log = EventLog(InProcess(lambda: session), store)
+                return _Trial(log, source, timeline, choice, fix, folder).report()
         require_writable(store.root)
         with _held(store):
             session = _session(store, source, spark, choice, fix, place)
             reports: list[BatchReport] = []
-            with closing(Engine(session, open_store(pipeline), reports.append)) as engine:
+            with closing(Engine(SparkRunner(session), open_store(pipeline), reports.append)) as engine:
                 engine.start()
                 engine.require_whole_log("replay of dead letters")
                 with _mistakes_in(place):
@@ -158,10 +160,7 @@ def _session(
     store: Store, source: str, spark: SparkSession | None, choice: Choice, fix: Fix, place: str
 ) -> SparkSession:
     pipeline = store.pipeline
-    needed = {} if spark else decoder_settings(pipeline.views[source])
-    session = own_session(
-        spark or build_session(pipeline.name, store.root / "logs" / "letters.log", **needed)
-    )
+    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "letters.log"))
     check_predicates(session, store)
     with _mistakes_in(place):
         choice.check_on(session)
@@ -208,7 +207,7 @@ class _Trial:
         self.fix = fix
         self.log = RepairLog(log, fix, self.source)
         self.folder = folder
-        self.picked = picked(log.store, choice, self.source, log.spark, folder)
+        self.picked = picked(log.store, choice, self.source, log.runner.spark, folder)
         LOG.info("trying %s dead letters", f"{self.picked.letters.num_rows:,}")
         self.records = records_of(log.store, self.source, self.picked)
         arrivals = [to_micros(at) for at in self.picked.letters["arrival_time"].to_pylist() if at is not None]

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.fast import flat
 from latecomer.model import types
 from latecomer.model.aggregates import SKETCHED, TALLIED, Aggregate
+from latecomer.model.arrays import flat
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.columns import state_column
 from latecomer.store.layout import arrow_type

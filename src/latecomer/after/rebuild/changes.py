@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
 from latecomer.after.rebuild.rebuilt import Range, counters, of_no_events, place_names, stated_kinds
 from latecomer.after.rebuild.sessions import chosen_sessions
-from latecomer.fast import flat
 from latecomer.firing.merging import last_of, numbers, places_of
 from latecomer.model import types
+from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS
 from latecomer.windowing.columns import END, START
-from latecomer.windowing.judge_in_process import Flags
-from latecomer.windowing.merging import Merger, replaced
+from latecomer.windowing.judge import Flags
+from latecomer.windowing.merge import Merger, replaced
 
 Rows = npt.NDArray[np.int64]
 

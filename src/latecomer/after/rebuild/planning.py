@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +21,10 @@ from latecomer.after.rebuild.rebuilt import Range, computed, events_of, open_sta
 from latecomer.firing.output import OutputLogic
 from latecomer.firing.overflow import overflow_in_words
 from latecomer.log.events import EventLog
+from latecomer.log.progress import Watch, Watched
 from latecomer.model import types
 from latecomer.model.durations import iso
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.spark.progress import Watch, watched
 from latecomer.store.columns import EVENTS
 from latecomer.store.coverage import covered_since, require_windows
 from latecomer.store.files import Location, dataset, parquet_files, remove_all, write_table
@@ -36,7 +35,7 @@ from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.values import json_value
 from latecomer.windowing.columns import END, START
-from latecomer.windowing.merging import Merger
+from latecomer.windowing.spark_columns import computed as by_spark
 
 LOG = logging.getLogger(__name__)
 LARGEST = 10
@@ -59,7 +58,7 @@ def planned(
     `definition` is what the output means from here on, where that changes; the logic has it already. `rebuilds`
     is where the plan is kept: in the store, by default.
     """
-    store, spark = logic.store, logic.spark
+    store = logic.store
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(through)
     watermark = BEGIN_OF_TIME if reached is None else reached.watermark
     range_ = Range(
@@ -72,20 +71,16 @@ def planned(
     published = range_.panes(panes.files()) if panes.exists else []
     rebuilds = rebuilds or Rebuilds(store.root, logic.name)
     draft = rebuilds.draft()
-    with (
-        overflow_in_words(logic.name, logic.layout, store.measures()),
-        watched(spark, sum(file.rows for file in read), watch),
-    ):
+    progress = Watched(sum(file.rows for file in read), watch)
+    with overflow_in_words(logic.name, logic.layout, store.measures()):
         changes = draft / "changes"
-        found = logic.with_merger(
-            "rebuild", partial(_computed, range_, log or EventLog(spark, store), read, published)
-        )
-        LOG.info("computed windows anew: %s", logic.choice.in_words())
+        found = _computed(range_, log or EventLog(logic.runner, store), read, published, progress)
         write_table(found.changes, changes / "changes.parquet")
         if found.open is not None:
             write_table(found.open, draft / "partials" / "open.parquet")
         write_panes(range_, changes, draft / "panes")
         record = _recorded(range_, changes, read, definition, draft)
+    progress.report(1.0)
     remove_all(changes)
     return rebuilds.keep(draft, record)
 
@@ -98,9 +93,18 @@ class _Computed:
 
 
 def _computed(
-    range_: Range, log: EventLog, read: Sequence[DataFile], published: Sequence[DataFile], merger: Merger
+    range_: Range,
+    log: EventLog,
+    read: Sequence[DataFile],
+    published: Sequence[DataFile],
+    progress: Watched,
 ) -> _Computed:
-    truth = computed(range_, events_of(range_, log, read), merger)
+    logic = range_.logic
+    merger, store = logic.merger, logic.store
+    events = events_of(range_, log, read)
+    events.on_read = progress.read
+    with by_spark(events, [logic.output], store.layout, logic.runner, store.root) as seen:
+        truth = computed(range_, seen, merger)
     panes = published_panes(range_, published)
     still_open = open_states(range_, truth, panes, merger) if range_.redefined else None
     return _Computed(differences(range_, truth, panes, merger), still_open)

@@ -24,13 +24,14 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse
 from latecomer.firing.choose import output_logic
 from latecomer.log.filling import fill, new_columns
+from latecomer.log.progress import Watch
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.pipeline import BatchReport, Engine
+from latecomer.runner import InProcess, Runner
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
-from latecomer.spark.progress import Watch
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
 from latecomer.store.files import Location, is_writable, scratch
@@ -75,10 +76,10 @@ def plan(
     """
     store = _opened(pipeline, output)
     require_range(store, output, _first(since))
-    session = _session(pipeline, store, spark)
+    runner = _runner(pipeline, store, spark)
     with scratch("latecomer-plan-") as folder:
         home = store.root if is_writable(store.root) else folder
-        return _Planner(session, store, output, watch, home).plan(_first(since), _end(until))
+        return _Planner(runner, store, output, watch, home).plan(_first(since), _end(until))
 
 
 @explained("the rebuild")
@@ -100,12 +101,12 @@ def apply(
     require_writable(store.root)
     if plan_id is None:
         require_range(store, output, _first(since))
-    session = _session(pipeline, store, spark)
-    planner = _Planner(session, store, output, watch)
+    runner = _runner(pipeline, store, spark)
+    planner = _Planner(runner, store, output, watch)
     range_ = _first(since), _end(until)
     rebuild = planner.of_range(*range_) if plan_id is None else planner.named(plan_id)
     for _ in range(ATTEMPTS):
-        applied = _published(session, planner, rebuild)
+        applied = _published(runner, planner, rebuild)
         if applied is not None:
             return applied
         if plan_id is not None:
@@ -168,14 +169,14 @@ def _with_declared_columns(store: Store) -> Store:
     return declared if new_columns(declared) else store
 
 
-def _take_in_columns(spark: SparkSession, store: Store) -> None:
+def _take_in_columns(runner: Runner, store: Store) -> None:
     """Give the log the columns that it does not have yet, with what was kept of them."""
     if not new_columns(store):
         return
     try:
         with held_for_run(store.root):
             require_widenable(store)
-            fill(spark, store)
+            fill(runner, store)
             store.pin()
     except StoreInUse:
         raise StoreInUse(
@@ -219,21 +220,22 @@ def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> 
         )
 
 
-def _session(pipeline: Pipeline, store: Store, spark: SparkSession | None) -> SparkSession:
+def _runner(pipeline: Pipeline, store: Store, spark: SparkSession | None) -> Runner:
     log = store.root / "logs" / "rebuild.log"
     session = when_needed(lambda: own_session(spark or build_session(pipeline.name, log)))
     check_predicates(session, store, None)
-    _take_in_columns(session, store)
-    return session
+    runner = InProcess(lambda: session)
+    _take_in_columns(runner, store)
+    return runner
 
 
 class _Planner:
     """Computes plans for one output."""
 
     def __init__(
-        self, spark: SparkSession, store: Store, output: str, watch: Watch, home: Location | None = None
+        self, runner: Runner, store: Store, output: str, watch: Watch, home: Location | None = None
     ) -> None:
-        self.spark = spark
+        self.runner = runner
         self.store = store
         self.name = output
         self.watch = watch
@@ -272,7 +274,7 @@ class _Planner:
         """A plan by the log as it is now."""
         store = open_store(self.store.pipeline)
         store.redefining = self.store.redefining
-        logic = output_logic(self.spark, store, self.name)
+        logic = output_logic(self.runner, store, self.name)
         through = store.ledger.last_batch()
         return planned(logic, since, until, through, self.definition, self.watch, rebuilds=self.rebuilds)
 
@@ -280,18 +282,18 @@ class _Planner:
 # Publishing
 
 
-def _published(spark: SparkSession, planner: _Planner, rebuild: Rebuild) -> Applied | None:
+def _published(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied | None:
     """Have a plan published; None where the store has gone on in what it changes."""
     if rebuild.batch is None and not rebuild.record.changes and rebuild.record.definition is None:
         rebuild.remove()
-        _finish_what_was_begun(spark, planner.store)
+        _finish_what_was_begun(runner, planner.store)
         return Applied(rebuild, None, False)
     store = planner.store
     asked = False
     while True:
         try:
             with held_for_run(store.root):
-                return _published_here(spark, planner, rebuild)
+                return _published_here(runner, planner, rebuild)
         except StoreInUse:
             if store.redefining:
                 raise StoreInUse(
@@ -309,10 +311,10 @@ def _published(spark: SparkSession, planner: _Planner, rebuild: Rebuild) -> Appl
         time.sleep(POLL_SECONDS)
 
 
-def _finish_what_was_begun(spark: SparkSession, store: Store) -> None:
+def _finish_what_was_begun(runner: Runner, store: Store) -> None:
     """Sinks that an interrupted rebuild did not reach are caught up; a run that is there does so itself."""
     try:
-        with held_for_run(store.root), closing(Engine(spark, open_store(store.pipeline))) as engine:
+        with held_for_run(store.root), closing(Engine(runner, open_store(store.pipeline))) as engine:
             engine.start()
             engine.finish()
     except StoreInUse:
@@ -324,11 +326,11 @@ def _complete(store: Store, batch: int) -> bool:
     return store.ledger.last_batch() >= batch
 
 
-def _published_here(spark: SparkSession, planner: _Planner, rebuild: Rebuild) -> Applied | None:
+def _published_here(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied | None:
     store = open_store(planner.store.pipeline)
     store.redefining = planner.store.redefining if rebuild.batch is None else None
     reports: list[BatchReport] = []
-    with closing(Engine(spark, store, reports.append)) as engine:
+    with closing(Engine(runner, store, reports.append)) as engine:
         engine.start()
         if rebuild.batch is None and not engine.rebuild(rebuild):
             return None

@@ -21,9 +21,7 @@ from latecomer.firing.empty import zero_sums
 from latecomer.firing.merging import constant, last_of, places_of
 from latecomer.firing.output import OutputLogic
 from latecomer.log.events import EventLog
-from latecomer.log.logged import Logged
-from latecomer.log.parts import parts_of
-from latecomer.log.repeats import repeats_in
+from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Op
@@ -33,11 +31,10 @@ from latecomer.store.columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, me
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile
 from latecomer.windowing.columns import END, START
-from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import CODES
-from latecomer.windowing.judge_in_process import Flags, Judged, Micros, NothingLate, in_parts, judged
-from latecomer.windowing.merging import Merger, replaced
-from latecomer.windowing.spark_columns import event_tables
+from latecomer.windowing.fates import CODES
+from latecomer.windowing.judge import Flags, Judged, Micros, NothingLate, in_parts, judged
+from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.seen import event_tables, stored_columns
 
 
 @dataclass(frozen=True)
@@ -101,13 +98,8 @@ class Range:
             or (self.redefined and _meets(file, "window_end", (self.final + 1, END_OF_TIME + 1)))
         ]
 
-    @property
-    def events_sql(self) -> str:
-        """Whether an event of the log is in the spans. In words that Parquet understands."""
-        return " or ".join(f"({_within(*span)})" for span in self.spans) or "false"
-
     def holds_event(self) -> pc.Expression:
-        """The same for a reader of files."""
+        """Whether an event of the log is in the spans, for a reader of files."""
         return reduce(or_, (_between("event_time", *span) for span in self.spans), pc.scalar(False))
 
     def holds_pane(self) -> pc.Expression:
@@ -133,16 +125,8 @@ class Range:
 
 def events_of(range_: Range, log: EventLog, read: Sequence[DataFile]) -> Logged:
     """The events of the range in these files of the log, each once: what was delivered again counts once."""
-    store, last = range_.logic.store, range_.through
-
-    def parts(columns: Sequence[str]) -> Iterator[pa.Table]:
-        within = range_.holds_event()
-        return parts_of(store.events, read, columns, store.layout.schema, last=last, where=within)
-
-    logged = Logged(
-        lambda: log.of_files(read).where(range_.events_sql).where(f"batch <= {last}"), parts=parts
-    )
-    return repeats_in(logged, store.pipeline, last).left_out_of(logged)
+    logged = log.of_files(read, range_.through, range_.holds_event())
+    return log.without_repeated(logged, range_.through)
 
 
 def computed(range_: Range, events: Logged, merger: Merger) -> pa.Table:
@@ -175,9 +159,9 @@ def _placed(range_: Range, events: Logged, merger: Merger) -> Iterator[Judged]:
 def published_panes(range_: Range, files: Sequence[DataFile]) -> pa.Table:
     """Every pane of such windows, so far: with START and END."""
     schema, table = range_.logic.merger.schema, range_.logic.tables.panes
-    found = [schema.empty_table()]
-    found += parts_of(table, files, schema.names, schema, last=range_.through, where=range_.holds_pane())
-    panes = pa.concat_tables(found)
+    places = [table.location(file) for file in files]
+    stored = LogSplit(places, 1, schema, last=range_.through, where=range_.holds_pane())
+    panes = pa.concat_tables([schema.empty_table(), *stored.tables()])
     for name, column in ((START, "window_start"), (END, "window_end")):
         panes = panes.append_column(name, panes.column(column).cast(pa.int64()))
     return panes

@@ -11,7 +11,7 @@ from latecomer.firing.output import OutputLogic
 from latecomer.firing.sessions import SessionLogic
 from latecomer.log.logged import Logged
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.windowing.judge_in_process import Flags
+from latecomer.windowing.judge import Flags
 from latecomer.windowing.session_judge import session_of
 from latecomer.windowing.sessions import Places, key_codes, numbered
 

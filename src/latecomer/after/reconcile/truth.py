@@ -29,10 +29,10 @@ from latecomer.firing.overflow import overflow_in_words
 from latecomer.firing.sessions import SessionLogic
 from latecomer.log.events import EventLog
 from latecomer.log.logged import Logged
-from latecomer.log.repeats import repeats_in
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import Fate
+from latecomer.runner import InProcess, Runner
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.session import build_session, own_session
@@ -44,12 +44,11 @@ from latecomer.store.past import ReplayStore
 from latecomer.store.store import Store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from latecomer.windowing.columns import END, START
-from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import CODES, Periods
-from latecomer.windowing.judge_in_process import Judged, NothingLate, Timeline, in_parts, judged
-from latecomer.windowing.merging import Merger
-from latecomer.windowing.spark_columns import event_tables
-from latecomer.windowing.tally_in_process import by_period
+from latecomer.windowing.fates import CODES, Periods
+from latecomer.windowing.judge import Judged, NothingLate, Timeline, in_parts, judged
+from latecomer.windowing.merge import Merger
+from latecomer.windowing.seen import event_tables, stored_columns
+from latecomer.windowing.tally import by_period
 
 LOG = logging.getLogger(__name__)
 
@@ -75,7 +74,7 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
         overflow_in_words(name, accounts.layout, store.measures()),
     ):
         LOG.info("computing output %s from the whole log", name)
-        logic = output_logic(computing.spark, computing.store, name)
+        logic = output_logic(computing.runner, computing.store, name)
         rows = _everything(logic, computing.logged)
         dropped = pa.table({})
         if accounts.any_dropped():
@@ -128,7 +127,7 @@ def _as_rows(merger: Merger, merged: pa.Table | None) -> pa.Table:
 
 @dataclass(frozen=True)
 class _Computing:
-    spark: SparkSession
+    runner: Runner
     store: ReplayStore
     last: int
     folder: Location
@@ -136,8 +135,7 @@ class _Computing:
     @cached_property
     def logged(self) -> Logged:
         """Every event, once."""
-        logged = EventLog(self.spark, self.store).everything()
-        return repeats_in(logged, self.store.pipeline, self.last).left_out_of(logged)
+        return EventLog(self.runner, self.store).each_once(self.last)
 
     @cached_property
     def stretch(self) -> Stretch:
@@ -166,6 +164,7 @@ def _recomputing(store: Store, last: int, spark: SparkSession | None) -> Iterato
         log = root / "logs" / "spark.log"
         session = when_needed(lambda: own_session(spark or build_session(store.pipeline.name, log)))
         check_predicates(session, store)
+        runner = InProcess(lambda: session)
         there = store.pipeline.model_copy(update={"store": str(root / "store")})
         past = ReplayStore(there, store, last, new_timeline=False)
-        yield _Computing(session, past, last, root)
+        yield _Computing(runner, past, last, root)

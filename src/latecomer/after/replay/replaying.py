@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,6 +39,7 @@ from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreM
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row, Timeline
 from latecomer.pipeline import Engine
+from latecomer.runner import InProcess, Runner
 from latecomer.source.base import Slice
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
@@ -70,8 +71,6 @@ class Replay:
     outputs: Mapping[str, OutputComparison]
     fates: pa.Table
     """The ledgers' totals: output, unit, fate, stored, replayed, difference."""
-    paths: Mapping[str, str] = field(default_factory=dict)
-    """The log and each output: how many steps were done without Spark, and why the others were not."""
 
     @property
     def equal(self) -> bool:
@@ -149,13 +148,13 @@ def replay(
         store = ReplayStore(there, origin, last, new_timeline)
         session = _session(spark, pipeline, root)
         check_predicates(session, Store(supposed, origin.columns))
-        paths = _compute(session, store, parts, origin, last, one_shot)
+        _compute(InProcess(lambda: session), store, parts, origin, last, one_shot)
         LOG.info("comparing with the store")
         sides = Side(origin, last), Side(store, last)
         exact = not changes and not one_shot
         compared = {part.name: compare_output(*sides, part.name, exact) for part in parts}
         fates = compare_fates(*sides, compared)
-        return Replay(store.pipeline, exact, one_shot, last + 1, compared, fates, paths)
+        return Replay(store.pipeline, exact, one_shot, last + 1, compared, fates)
 
 
 @explained("computing results again")
@@ -181,7 +180,7 @@ def recompute(
     store = ReplayStore(there, origin, last, new_timeline=False)
     session = _session(spark, pipeline, to)
     check_predicates(session, origin)
-    _compute(session, store, [part], origin, last, one_shot)
+    _compute(InProcess(lambda: session), store, [part], origin, last, one_shot)
     return store.pipeline
 
 
@@ -192,22 +191,18 @@ def _session(spark: SparkSession | None, pipeline: Pipeline, root: Path) -> Spar
 
 
 def _compute(
-    session: SparkSession,
+    runner: Runner,
     store: ReplayStore,
     parts: Sequence[_Part],
     origin: Store,
     last: int,
     one_shot: bool,
-) -> dict[str, str]:
-    """Compute it, and tell which way that went."""
-    with closing(_Replayer(session, store, parts)) as replayer:
+) -> None:
+    with closing(_Replayer(runner, store, parts)) as replayer:
         if one_shot:
             replayer.in_one_shot(last)
         else:
             replayer.run(_steps(origin, last))
-        for what, path in replayer.engine.paths().items():
-            LOG.info("%s: %s", what, path)
-        return replayer.engine.paths()
 
 
 @dataclass(frozen=True)
@@ -239,9 +234,9 @@ class _Step:
 class _Replayer:
     """Drives an engine by a log that is there instead of a source."""
 
-    def __init__(self, spark: SparkSession, store: ReplayStore, parts: Sequence[_Part]) -> None:
+    def __init__(self, runner: Runner, store: ReplayStore, parts: Sequence[_Part]) -> None:
         self.store = store
-        self.engine = Engine(spark, store, log=PastLog(spark, store))
+        self.engine = Engine(runner, store, log=PastLog(runner, store))
         self.parts = parts
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
-from latecomer.fast import flat
+from latecomer.model.arrays import flat
 
 Columns: TypeAlias = dict[str, pa.Array]
 Flags: TypeAlias = npt.NDArray[np.bool_]

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.fast import flat
 from latecomer.model import types
+from latecomer.model.arrays import flat
 from latecomer.model.json_text import json_text
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.columns import state_column

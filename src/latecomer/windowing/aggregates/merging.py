@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from latecomer.fast import flat
+from latecomer.model.arrays import flat
 from latecomer.windowing.aggregates.base import Columns, Groups, State, column_of
 
 _ROW = "row"

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.fast import flat
 from latecomer.model import types
+from latecomer.model.arrays import flat
 from latecomer.store.columns import state_column
 from latecomer.windowing.aggregates.base import Columns, Events, Groups, State, column_of, part, valid
 

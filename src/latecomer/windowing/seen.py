@@ -6,7 +6,7 @@ of the events before they get here (`spark_columns.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
-from latecomer.fast import flat
+from latecomer.log.logged import Logged
+from latecomer.model.arrays import flat
 from latecomer.model.expressions import Expression, condition_of, expression
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout, arrow_type
@@ -128,3 +129,11 @@ def stored_columns(layout: EventLayout, outputs: Sequence[Output], wanted: Itera
     named = [name for name in layout.view if any(name in text for text in texts)]
     needed = [view[name] for name in (*wanted, *named) if name in view]
     return list(dict.fromkeys(["batch", "tick", "event_time", "arrival_time", *needed]))
+
+
+def event_tables(
+    logged: Logged, columns: Sequence[str], outputs: Sequence[Output], layout: EventLayout
+) -> Iterator[pa.Table]:
+    """Some columns of events, and what Spark has computed of these outputs, a part of the rows at a time."""
+    by_spark = [name for output in outputs for name in spark_expressions(output, layout)]
+    return logged.parts(list(dict.fromkeys([*columns, *by_spark])))
