@@ -45,8 +45,7 @@ from latecomer.testing.checking import in_turn
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge import judged
-from latecomer.windowing.seen import stored_columns
-from latecomer.windowing.seen import event_tables
+from latecomer.windowing.seen import event_tables, stored_columns
 
 COLUMNS = {"at": "bigint", "seen": "bigint", "part": "string", "id": "string"}
 PAYLOAD = {"key": "string", "paise": "bigint", "ok": "boolean"}
