@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
+from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.timeline.keeper import Step, Stretch
 from latecomer.windowing.columns import KEY
@@ -32,7 +34,7 @@ from latecomer.windowing.session_judge import Arrivals, prompt_fates
 from scenarios import thorough, watermarks
 from spark_kit import PAYLOAD, pipeline_over
 from timeline_kit import Reader
-from window_kit import AGGREGATES, any_outputs, quiet_batches, sessions
+from window_kit import any_outputs, quiet_batches, sessions
 
 Judgement = tuple[Fate, int | None]
 
@@ -95,6 +97,9 @@ class Kernels:
         columns = {
             "key": pa.array([each.payload["key"] for each in events], pa.string()),
             "paise": pa.array([each.payload["paise"] for each in events], pa.int64()),
+            "ok": pa.array([each.payload["ok"] for each in events], pa.bool_()),
+            ORIGIN: rows.column("origin").combine_chunks(),
+            POSITION: rows.column("position").combine_chunks(),
         }
         ok = [each.payload["ok"] is True or self.output.where is None for each in events]
         marks = np.array([self.reader.in_force[at] for at in positions], np.int64)
@@ -104,6 +109,7 @@ class Kernels:
         self, number: int, stretch: Stretch, parts: Sequence[Arrivals], only_if_fired: bool = False
     ) -> bool:
         splits = [fold_events(part, self.merger, stretch.fires_at) for part in parts]
+        splits = pickle.loads(pickle.dumps(splits))  # as tasks send it
         judged, lanes = [], []
         for bucket in range(self.buckets):
             verdicts, found = self._bucket(number, bucket, stretch, splits)
@@ -205,7 +211,7 @@ def outputs() -> st.SearchStrategy[Output]:
         quiet = output.trigger.model_copy(update={"closing": False})
         return output.model_copy(update={"trigger": quiet, "where": "ok" if where else None})
 
-    return st.builds(as_drawn, any_outputs(window=sessions(), aggregates=AGGREGATES), st.booleans())
+    return st.builds(as_drawn, any_outputs(window=sessions()), st.booleans())
 
 
 @given(
