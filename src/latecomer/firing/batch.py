@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeGuard
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.config.models import Output
+from latecomer.firing.clocks import by_arrival as by_arrival
 from latecomer.firing.columns import BEGAN, CLOCK, EARLY_DUE, LATE_DUE, NOW
 from latecomer.log.columns import THIS_BATCH, WATERMARK_BEFORE
 from latecomer.log.logged import Logged
-from latecomer.model.triggers import Every
 from latecomer.timeline.keeper import Stretch
 
 
@@ -52,8 +51,3 @@ class Batch:
         return spark.createDataFrame(
             pa.table({name: pa.array([int(value)], pa.int64()) for name, value in row.items()})
         )
-
-
-def by_arrival(rule: object) -> TypeGuard[Every]:
-    """Whether a trigger goes by the arrival clock."""
-    return isinstance(rule, Every) and rule.clock == "arrival"

@@ -20,7 +20,8 @@ from latecomer.store.columns import EVENTS, LANE, NEW_BEHIND, NEW_PARTLY, measur
 from latecomer.store.files import Location, parquet_files, read_table
 from latecomer.timeline.columns import FIRED_WATERMARK
 from latecomer.windowing.columns import END, START
-from latecomer.windowing.merge import Counts, Merger
+from latecomer.windowing.fates import Counts
+from latecomer.windowing.merge import Merger
 from latecomer.windowing.states import assignments_column
 
 

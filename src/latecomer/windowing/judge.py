@@ -6,8 +6,6 @@ generated code stays the same from batch to batch and is compiled once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -20,19 +18,9 @@ from latecomer.spark.trying import tried
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import holds, quoted
 from latecomer.windowing.columns import BATCH, END, TICK, WATERMARK
-
-CODES: dict[Fate, int] = {
-    Fate.ON_TIME: 0,
-    Fate.LATE_ACCEPTED: 1,
-    Fate.SIDE_OUTPUT: 2,
-    Fate.DROPPED: 3,
-    Fate.FILTERED: 4,
-}
-"""Fates as small integers: cheaper to group by than text."""
-FATES = {code: fate for fate, code in CODES.items()}
-
-Periods = Sequence[tuple[int, Output]]
-"""An output under each policy it has had, and the batch since which that was in force."""
+from latecomer.windowing.fates import CODES as CODES
+from latecomer.windowing.fates import FATES as FATES
+from latecomer.windowing.fates import Periods as Periods
 
 
 def as_seen(events: DataFrame, layout: EventLayout, output: Output | None, *more: str) -> DataFrame:

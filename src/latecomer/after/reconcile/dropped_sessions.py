@@ -17,7 +17,7 @@ from latecomer.model.verdicts import Fate
 from latecomer.store.files import Location
 from latecomer.store.sql import quoted
 from latecomer.windowing.columns import END, FATE, START
-from latecomer.windowing.judge import CODES, Periods
+from latecomer.windowing.fates import CODES, Periods
 
 
 def dropped_from_sessions(

@@ -1,0 +1,32 @@
+"""The fates of events as kernels have them, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from latecomer.config.models import Output
+from latecomer.model.verdicts import Fate
+
+CODES: dict[Fate, int] = {
+    Fate.ON_TIME: 0,
+    Fate.LATE_ACCEPTED: 1,
+    Fate.SIDE_OUTPUT: 2,
+    Fate.DROPPED: 3,
+    Fate.FILTERED: 4,
+}
+"""Fates as small integers: cheaper to group by than text."""
+FATES = {code: fate for fate, code in CODES.items()}
+
+Periods = Sequence[tuple[int, Output]]
+"""An output under each policy it has had, and the batch since which that was in force."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a batch's events came to: for each unit of the ledger, how much met which fate."""
+
+    fates: Mapping[str, Mapping[Fate, Decimal]] = field(default_factory=dict)
+    late_at_source: int = 0
+    partly_late: int = 0
