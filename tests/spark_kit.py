@@ -15,7 +15,6 @@ from decimal import Decimal
 from itertools import combinations
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from hypothesis import HealthCheck, Phase, settings
 from pyspark.sql import SparkSession
@@ -28,7 +27,6 @@ from latecomer.config.sources import Files, Source
 from latecomer.decode.files import SourceFile
 from latecomer.firing.batch import Batch as EngineBatch
 from latecomer.firing.sessions import SessionLogic
-from latecomer.log.logged import Logged
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros
 from latecomer.model.interpreter import Interpretation, interpret
@@ -45,9 +43,8 @@ from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
 from latecomer.timeline.keeper import TimelineKeeper
-from latecomer.windowing.columns import BATCH, END, FATE, WATERMARK
 from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import FATES
+from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge_in_process import judged
 from latecomer.windowing.spark_columns import event_tables
 
@@ -210,14 +207,18 @@ class Bench:
         logged = engine.log.everything()
         (logic,) = [each for each in engine.outputs if each.name == output]
         if isinstance(logic, SessionLogic):
-            log = EngineBatch(engine.last, stretch, Logged.of(logged.frame), history=True)
-            rows = logic.judged(log, self.folder / uuid4().hex, more=["position as nth"])
+            log = EngineBatch(engine.last, stretch, logged, history=True)
             return {
-                self.judged_place(output, row[BATCH], row["nth"], row[END], FATES[row[FATE]]): (
-                    FATES[row[FATE]],
-                    row[WATERMARK],
+                self.judged_place(output, batch, nth, end, FATES[fate]): (FATES[fate], watermark)
+                for part, found in logic.judged(log)
+                for batch, nth, end, fate, watermark in zip(
+                    part.rows().column("batch").to_pylist(),
+                    part.rows().column("position").to_pylist(),
+                    found.end.tolist(),
+                    found.fate.tolist(),
+                    found.watermark.tolist(),
+                    strict=True,
                 )
-                for row in rows.select(BATCH, "nth", END, FATE, WATERMARK).toArrow().to_pylist()
             }
         rules = self.outputs[output]
         wanted = [*stored_columns(store.layout, [rules], ()), "position"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from latecomer.model.interpreter import Arrival
 from latecomer.model.strategies import REACH, Head, Strategy
-from latecomer.model.timeline import Timeline
+from latecomer.model.timeline import Row, Timeline
 
 
 def summary(strategy: Strategy, place: tuple[int, int, str], events: Sequence[Arrival]) -> Head:
@@ -39,6 +39,8 @@ class Reader:
         self.timeline = Timeline(strategy)
         self.position = 0
         self.in_force: dict[int, int] = {}
+        self.ticks: dict[int, int] = {}
+        self.rows: list[Row] = []
 
     def read(self, batch: Sequence[Arrival], named: Mapping[str, bool] | None = None) -> None:
         every = self.timeline.strategy.every
@@ -54,7 +56,8 @@ class Reader:
         for position, arrival in ordered:
             brought.setdefault((*ticks[position], arrival.partition), []).append(arrival)
         heads = [summary(self.timeline.strategy, *place) for place in brought.items()]
-        rows = self.timeline.extend(heads, named)
+        self.rows = rows = self.timeline.extend(heads, named)
+        self.ticks |= {position: tick for position, (tick, _) in ticks.items()}
         watermark = {row.tick: row.watermark for row in rows}
         self.in_force |= {position: watermark[tick] for position, (tick, _) in ticks.items()}
         self.position += len(batch)

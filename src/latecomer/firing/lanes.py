@@ -9,17 +9,12 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Output
-from latecomer.firing.columns import BEGAN, NOW, Lane
-from latecomer.log.columns import WATERMARK_BEFORE
+from latecomer.firing.columns import Lane
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
-from latecomer.model.panes import Timing
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS, LANE, NEW_BEHIND, NEW_PARTLY, measure_column, new_column
 from latecomer.store.files import Location, parquet_files, read_table
-from latecomer.timeline.columns import FIRED_WATERMARK
-from latecomer.windowing.columns import END, START
 from latecomer.windowing.fates import Counts
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.states import assignments_column
@@ -75,28 +70,6 @@ NOTED = {"late_at_source": NEW_BEHIND, "partly_late": NEW_PARTLY}
 
 
 # For sessions, as long as those are in SQL
-
-
-def interval_passed(output: Output, every: int) -> str:
-    """Whether the watermark has passed a multiple of an interval from the window's start on, in SQL.
-
-    The global window has no start: its intervals are those of the clock, from the first watermark on.
-    """
-    if output.window.endless:
-        now, began = (f"({mark} - pmod({mark}, {every}L)) div {every}L" for mark in (NOW, BEGAN))
-        return f"{NOW} > {BEGIN_OF_TIME}L and {now} > {began}"
-    reached, earlier = (f"greatest(0, ({mark} - {START}) div {every}L)" for mark in (NOW, WATERMARK_BEFORE))
-    return f"{NOW} > {START} and {reached} > {earlier}"
-
-
-def is_last(output: Output, timing: Timing) -> str:
-    """Whether nothing more can come for a window that fires, in SQL.
-
-    A window that closed is published for the last time where the watermark that closed it left no time for
-    late events, a late one where the batch's end leaves none.
-    """
-    reached = FIRED_WATERMARK if timing is Timing.ON_TIME else NOW
-    return f"{reached} >= least({END} + {output.settles_after}L, {END_OF_TIME}L)"
 
 
 def _by_fate(lane: str, table: pa.Table) -> list[tuple[Fate, pa.Table]]:

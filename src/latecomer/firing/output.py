@@ -16,11 +16,11 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from latecomer.fast import Choice
-from latecomer.firing.batch import Batch, by_arrival
-from latecomer.firing.clocks import Clocks
+from latecomer.firing.batch import Batch
+from latecomer.firing.clocks import Clocks, by_arrival
 from latecomer.firing.closing import CLOSING, closing_panes, may_close, places_to_close
 from latecomer.firing.columns import Lane
 from latecomer.firing.empty import KnownKeys, empty_panes, windows_closed
@@ -171,14 +171,6 @@ class OutputLogic:
         if not files:
             return self.merger.schema.empty_table()
         return dataset(files, self.merger.schema).to_table(filter=where)
-
-    # For sessions, as long as those are in SQL
-
-    def _read(self, files: Sequence[DataFile]) -> DataFrame:
-        return self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.partials.paths(files))
-
-    def _params(self, batch: Batch) -> DataFrame:
-        return batch.params(self.spark, self.output)
 
     # Published: each step visible at once, and once
 

@@ -1,4 +1,4 @@
-"""What becomes of each session at the end of a batch, row by row, lane by lane.
+"""What becomes of each session at the end of a batch, lane by lane.
 
 open     sessions still open, whole                      → partials
 waiting  closed ones whose late events wait, whole       → partials
@@ -9,219 +9,249 @@ rest     one row for each other fate, for the ledger alone
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
-from latecomer.firing.columns import EARLY_DUE, LATE_DUE, NOW, PANES, PRIOR, Lane
-from latecomer.firing.lanes import interval_passed, is_last
-from latecomer.log.columns import THIS_BATCH
+from latecomer.fast import flat
+from latecomer.firing.clocks import Clocks
+from latecomer.firing.columns import Lane
+from latecomer.firing.session_bucket import Sessions
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.triggers import Count, Every
-from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
-from latecomer.store.columns import HELD, LANE, SINCE, UNSETTLED, WAITING_EVENTS
-from latecomer.store.sql import quoted
-from latecomer.timeline.columns import FIRED_AT, FIRED_WATERMARK
-from latecomer.timeline.keeper import Step, Stretch
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.store.columns import HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
-from latecomer.windowing.judge import CODES
-from latecomer.windowing.merge import Merger
+from latecomer.windowing.fates import CODES, FATES
+from latecomer.windowing.judge_in_process import Flags, Micros
+from latecomer.windowing.merging import Merger, replaced
 
-_FIRES, _STAYS, _SAME = f"{PRIVATE}fires", f"{PRIVATE}stays", f"{PRIVATE}same"
-_ROW = f"{PRIVATE}lane_and_prior"
-_CELL, _AFTER = f"{PRIVATE}step_cell", f"{PRIVATE}step_after"
-_LOW, _WIDTH = f"{PRIVATE}low", f"{PRIVATE}width"
-CELLS = 1024
+_FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
 
 
-def with_lanes(
-    spark: SparkSession, merger: Merger, sessions: DataFrame, stretch: Stretch, params: DataFrame
-) -> DataFrame:
-    """Merged sessions → panes, states and published panes, each with its LANE."""
-    publishes = PANES in sessions.columns
-    placed = _with_closings(spark, sessions, stretch).crossJoin(F.broadcast(params))
-    output = merger.output
-    place = (
-        f"t.{name} = timestamp_micros({at})" for name, at in (("window_start", START), ("window_end", END))
-    )
-    same = f"exists({PANES}, t -> {' and '.join(place)})"
-    placed = (
-        placed.withColumn(_FIRES, F.expr(_fires(output)))
-        .withColumn(_STAYS, F.expr(_stays()))
-        .withColumn(_SAME, F.expr(same if publishes else "false"))
-    )
-    nothing = f"cast(null as {_pane_type(merger)})" if publishes else "cast(null as boolean)"
-    laned = placed.selectExpr("*", f"explode({_rows(output, publishes, nothing)}) as {_ROW}").selectExpr(
-        "*", f"{_ROW}.lane as {LANE}", f"{_ROW}.prior as {PRIOR}"
-    )
-    columns = {**_firing(output, publishes), LANE: LANE, PRIOR: PRIOR}
-    panes = merger.published(laned, columns, _after_publishing(merger))
-    return _taken_back(panes, merger).drop(PRIOR) if publishes else panes.drop(PRIOR)
+def session_lanes(sessions: Sessions, clocks: Clocks, merger: Merger) -> dict[Lane, pa.Table]:
+    """Merged sessions → panes, states and published panes, by lane."""
+    return _Lanes(sessions, clocks, merger).tables()
 
 
-# When
+@dataclass(frozen=True)
+class _Lanes:
+    sessions: Sessions
+    clocks: Clocks
+    merger: Merger
 
+    @property
+    def output(self) -> Output:
+        return self.merger.output
 
-def _fires(output: Output) -> str:
-    """The timing of the pane that a session fires now; null where it does not."""
-    closed = f"{FATE} = {CODES[Fate.ON_TIME]} and {END} <= {NOW}"
-    again = f"if({HELD} > {UNSETTLED}, '{Timing.LATE}', '{Timing.ON_TIME}')"
-    news = f"{UNSETTLED} > 0"
-    if output.closes_silently:
-        news = f"({news} and {SINCE} > {WAITING_EVENTS})"
-    due = f"{news} or ({WAITING_EVENTS} > 0 and {_late_due(output)})"
-    early = f"{FATE} = {CODES[Fate.ON_TIME]} and {END} > {NOW} and {SINCE} > 0 and {_early_due(output)}"
-    return f"case when {closed} and ({due}) then {again} when {early} then '{Timing.EARLY}' end"
+    def tables(self) -> dict[Lane, pa.Table]:
+        rows: dict[Lane, list[pa.Table]] = {}
+        for lane, table in (*self._own_rows(), *self._rows_of_panes()):
+            if table.num_rows:
+                rows.setdefault(lane, []).append(table)
+        return {lane: pa.concat_tables(tables) for lane, tables in rows.items()}
 
+    # When
 
-def _stays() -> str:
-    """The lane in which a session's state is kept; null where it has nothing left to publish."""
-    ours = f"{FATE} = {CODES[Fate.ON_TIME]}"
-    return (
-        f"case when {ours} and {END} > {NOW} then '{Lane.OPEN}' "
-        f"when {ours} and {_FIRES} is null and {WAITING_EVENTS} > 0 then '{Lane.WAITING}' end"
-    )
+    def _numbers(self, name: str) -> Micros:
+        """A column of numbers, 0 where there is none."""
+        return np.asarray(pc.fill_null(flat(self.sessions.merged.column(name)), 0))
 
+    @cached_property
+    def _ours(self) -> Flags:
+        """Whether a row is a session: the others are of events that entered none."""
+        return np.equal(self._numbers(FATE), CODES[Fate.ON_TIME])
 
-def _early_due(output: Output) -> str:
-    match output.trigger.early:
-        case None:
-            return "false"
-        case Count(count=count):
-            return f"{SINCE} >= {count}"
-        case Every(clock="arrival"):
-            return f"{EARLY_DUE} = 1"
-        case Every(every=every):
-            return interval_passed(output, every)
+    @cached_property
+    def _open(self) -> Flags:
+        return self._ours & (self._numbers(END) > self.clocks.now)
 
+    @cached_property
+    def _fires(self) -> npt.NDArray[np.object_]:
+        """The timing of the pane that a session fires now; no text where it does not."""
+        unsettled, waiting, since = map(self._numbers, (UNSETTLED, WAITING_EVENTS, SINCE))
+        news = unsettled > 0
+        if self.output.closes_silently:
+            news &= since > waiting
+        closed = self._ours & ~self._open & (news | ((waiting > 0) & self._late_due()))
+        again = np.where(self._numbers(HELD) > unsettled, Timing.LATE.value, Timing.ON_TIME.value)
+        early = self._open & (since > 0) & self._early_due()
+        timing = np.full(len(news), "", object)
+        timing[closed], timing[early] = again[closed], Timing.EARLY.value
+        return timing
 
-def _late_due(output: Output) -> str:
-    over = is_last(output, Timing.LATE)
-    match output.trigger.late:
-        case "batch":
-            return "true"
-        case Count(count=count):
-            return f"({WAITING_EVENTS} >= {count} or {over})"
-        case Every():
-            return f"({LATE_DUE} = 1 or {over})"
+    @cached_property
+    def _firing(self) -> Flags:
+        firing: Flags = self._fires.astype(bool)
+        return firing
 
+    @cached_property
+    def _waits(self) -> Flags:
+        """Whether a closed session has late events that no pane publishes yet."""
+        return self._ours & ~self._open & ~self._firing & (self._numbers(WAITING_EVENTS) > 0)
 
-def _with_closings(spark: SparkSession, sessions: DataFrame, stretch: Stretch) -> DataFrame:
-    """Add when a session that has closed did so, and by which watermark.
+    def _early_due(self) -> Flags:
+        start, clocks = self._numbers(START), self.clocks
+        match self.output.trigger.early:
+            case Count(count=count):
+                return self._numbers(SINCE) >= count
+            case Every(clock="arrival"):
+                return np.full(len(start), clocks.early_due)
+            case Every(every=every):
+                now, before = (np.maximum(0, (mark - start) // every) for mark in (clocks.now, clocks.before))
+                return (clocks.now > start) & (now > before)
+        return np.zeros(len(start), bool)
 
-    The step of the watermark that first reached an end is found among those in the same cell of time.
-    """
-    steps = [step for step in stretch.steps if step.watermark > BEGIN_OF_TIME]
-    low = steps[0].watermark if steps else 0
-    width = (steps[-1].watermark - low) // CELLS + 1 if steps else 1
-    bounds = pa.table({_LOW: pa.array([low], pa.int64()), _WIDTH: pa.array([width], pa.int64())})
-    cell = f"least(greatest(({END} - {_LOW}) div {_WIDTH}, 0L), {CELLS - 1}L)"
-    celled = sessions.crossJoin(F.broadcast(spark.createDataFrame(bounds))).withColumn(_CELL, F.expr(cell))
-    firsts = spark.createDataFrame(_steps_by_cell(steps, low, width)).withColumnRenamed(_CELL, f"{_CELL}s")
-    reached = F.expr(f"{_CELL} = {_CELL}s and {_AFTER} < {END} and {END} <= {FIRED_WATERMARK}")
-    return celled.join(F.broadcast(firsts), reached, "left")
+    def _late_due(self) -> Flags:
+        match self.output.trigger.late:
+            case Count(count=count):
+                return (self._numbers(WAITING_EVENTS) >= count) | self._over(self.clocks.now)
+            case Every():
+                return self._over(self.clocks.now) | self.clocks.late_due
+        return np.ones(len(self._ours), bool)
 
+    def _over(self, reached: Micros | int) -> Flags:
+        """Whether nothing more can come for a session, where the watermark has reached so far."""
+        return reached >= np.minimum(self._numbers(END) + self.output.settles_after, END_OF_TIME)
 
-def _steps_by_cell(steps: Sequence[Step], low: int, width: int) -> pa.Table:
-    """Each step in every cell where an end could be that it is the first to reach."""
+    # What
 
-    def cell(moment: int) -> int:
-        return min(max((moment - low) // width, 0), CELLS - 1)
+    @cached_property
+    def _same(self) -> Flags:
+        """Whether a session has a pane that stands for the very window it has now."""
+        same = np.zeros(len(self._ours), bool)
+        if self.sessions.of is not None:
+            same[self.sessions.of[self._of_same_window]] = True
+        return same
 
-    afters = [BEGIN_OF_TIME, *(step.watermark for step in steps)]
-    rows = [
-        (number, after, step.watermark, step.at)
-        for after, step in zip(afters, steps, strict=False)
-        for number in range(cell(after + 1), cell(step.watermark) + 1)
-    ]
-    names = (_CELL, _AFTER, FIRED_WATERMARK, FIRED_AT)
-    return pa.table({name: pa.array([row[i] for row in rows], pa.int64()) for i, name in enumerate(names)})
-
-
-# What
-
-
-def _rows(output: Output, publishes: bool, nothing: str) -> str:
-    """The rows that a session becomes, as an array of lane and, where the row is one, earlier pane."""
-    retracting = output.accumulation is Accumulation.RETRACTING
-    fires, stays = f"{_FIRES} is not null", f"{_STAYS} is not null"
-
-    def own(lane: str, when: str) -> str:
-        return f"if({when}, array(named_struct('lane', {lane}, 'prior', {nothing})), array())"
-
-    def each_published(lane: str, when: str) -> str:
-        return f"if({when}, transform({PANES}, t -> named_struct('lane', {lane}, 'prior', t)), array())"
-
-    parts = [
-        own(f"'{Lane.FIRED}'", fires),
-        own(_STAYS, stays),
-        own(f"'{Lane.TO_RETRACT}'", f"{fires} and {stays}"),
-        own(f"'{Lane.REST}'", f"{FATE} != {CODES[Fate.ON_TIME]}"),
-    ]
-    if publishes:
-        parts.append(each_published(f"'{Lane.FIRED}'", fires if retracting else f"{fires} and not {_SAME}"))
-        parts.append(each_published(f"'{Lane.TO_RETRACT}'", f"{_FIRES} is null and {stays}"))
-        if output.accumulation is Accumulation.DISCARDING:
-            parts.append(each_published(f"'{Lane.TO_RETRACT}'", f"{fires} and {stays} and {_SAME}"))
-    return f"concat({', '.join(parts)})"
-
-
-def _firing(output: Output, publishes: bool) -> dict[str, str]:
-    """The firing columns of each lane."""
-    fired, published = f"{LANE} = '{Lane.FIRED}'", f"{LANE} = '{Lane.TO_RETRACT}'"
-    closes = f"{UNSETTLED} > 0 and {END} <= {NOW}"
-    following = f"if({_SAME}, array_max({PANES}.sequence) + 1, 0L)" if publishes else "0L"
-    fates = " ".join(f"when {code} then '{fate}'" for fate, code in CODES.items())
-    last = " ".join(
-        f"when {_FIRES} = '{timing}' then {is_last(output, timing)}"
-        for timing in (Timing.ON_TIME, Timing.LATE)
-    )
-    return {
-        "sequence": f"case when {fired} or {published} then {following} end",
-        "timing": f"if({fired} or {published}, {_FIRES}, case {FATE} {fates} end)",
-        # A published pane is kept as what it will be.
-        "op": f"if({published} or {PRIOR} is not null, '{Op.RETRACT}', '{Op.INSERT}')",
-        "is_last": f"{fired} and {PRIOR} is null and coalesce(case {last} end, false)",
-        "batch": THIS_BATCH,
-        "fired_at": f"timestamp_micros(if({closes}, {FIRED_AT}, {LAST_ARRIVAL}))",
-        "watermark": f"timestamp_micros(if({closes}, {FIRED_WATERMARK}, nullif({LAST_WATERMARK}, {BEGIN_OF_TIME}L)))",
-    }
-
-
-def _after_publishing(merger: Merger) -> dict[str, str]:
-    """What a firing changes in the state: the pane has been published, and counted once."""
-    fires = f"{_FIRES} is not null"
-    counted = f"{PRIOR} is not null or ({fires} and {LANE} != '{Lane.FIRED}')"
-    after = {column: f"if({counted}, 0, {quoted(column)})" for column in merger.new_columns}
-    after |= {column: f"if({fires}, 0L, {column})" for column in (SINCE, WAITING_EVENTS)}
-    after[UNSETTLED] = (
-        f"if({LANE} in ('{Lane.FIRED}', '{Lane.TO_RETRACT}', '{Lane.WAITING}'), 0L, {UNSETTLED})"
-    )
-    if merger.output.accumulation is Accumulation.DISCARDING:
-        published = f"{fires} and {LANE} = '{Lane.OPEN}'"
-        after |= {name: f"if({published}, {sql}, {quoted(name)})" for name, sql in merger.emptied.items()}
-    return after
-
-
-def _taken_back(panes: DataFrame, merger: Merger) -> DataFrame:
-    """Rows that are an earlier pane have its window, values, state and sequence."""
-    own = {"op", "is_last", "batch", "fired_at", "watermark", *merger.new_columns, LANE, PRIOR}
-    timing = f"if({PRIOR} is null or {LANE} = '{Lane.FIRED}', timing, {PRIOR}.timing) as timing"
-    return panes.selectExpr(
-        *(
-            timing
-            if name == "timing"
-            else quoted(name)
-            if name in own
-            else f"if({PRIOR} is null, {quoted(name)}, {PRIOR}.{quoted(name)}) as {quoted(name)}"
-            for name in panes.columns
+    @cached_property
+    def _of_same_window(self) -> Flags:
+        """Whether each pane is of the very window that its session has now."""
+        panes, of = self._panes
+        start, end = (
+            np.asarray(flat(panes.column(name)).cast(pa.int64())) for name in ("window_start", "window_end")
         )
-    )
+        same: Flags = (start == self._numbers(START)[of]) & (end == self._numbers(END)[of])
+        return same
 
+    @property
+    def _panes(self) -> tuple[pa.Table, Micros]:
+        assert self.sessions.panes is not None  # noqa: S101
+        assert self.sessions.of is not None  # noqa: S101
+        return self.sessions.panes, self.sessions.of
 
-def _pane_type(merger: Merger) -> str:
-    return f"struct<{merger.ddl()}>"
+    def _own_rows(self) -> Iterator[tuple[Lane, pa.Table]]:
+        """The rows that sessions are themselves."""
+        firing, discards = self._firing, self.output.accumulation is Accumulation.DISCARDING
+        yield Lane.FIRED, self._published(firing, Lane.FIRED)
+        opened = self._published(self._open, Lane.OPEN)
+        published = firing[self._open]
+        opened = self._counted(opened, published)
+        yield Lane.OPEN, self.merger.emptied(opened, published) if discards else opened
+        yield Lane.WAITING, self._published(self._waits, Lane.WAITING)
+        stays = firing & self._open
+        yield (
+            Lane.TO_RETRACT,
+            self._counted(self._published(stays, Lane.TO_RETRACT), np.ones(int(stays.sum()), bool)),
+        )
+        yield Lane.REST, self._published(~self._ours, Lane.REST)
+
+    def _rows_of_panes(self) -> Iterator[tuple[Lane, pa.Table]]:
+        """The panes that stood before: taken back now, or kept until they are."""
+        if self.sessions.panes is None:
+            return
+        panes, of = self._panes
+        firing, stays, same = (each[of] for each in (self._firing, self._open | self._waits, self._same))
+        retracting = self.output.accumulation is Accumulation.RETRACTING
+        back = firing if retracting else firing & ~same
+        yield Lane.FIRED, self._taken_back(panes, of, back, now=True)
+        kept = ~firing & stays
+        if self.output.accumulation is Accumulation.DISCARDING:
+            kept |= firing & stays & same
+        yield Lane.TO_RETRACT, self._taken_back(panes, of, kept, now=False)
+
+    def _published(self, which: Flags, lane: Lane) -> pa.Table:
+        """Some sessions in the shape of panes, as a lane has them."""
+        fired = lane in (Lane.FIRED, Lane.TO_RETRACT)
+        count = int(which.sum())
+        timing = self._fires if fired else _FATE_NAMES[self._numbers(FATE)]
+        op = Op.RETRACT if lane == Lane.TO_RETRACT else Op.INSERT  # it is kept as what it will be
+        firing = {
+            "sequence": pa.array(self._following[which]) if fired else pa.nulls(count, pa.int64()),
+            "timing": pa.array(timing[which], pa.string()),
+            "op": pa.array([op.value] * count, pa.string()),
+            "is_last": pa.array(self._is_last[which] & (lane == Lane.FIRED)),
+            **self._moments(np.flatnonzero(which)),
+        }
+        rows = self.merger.published(self.sessions.merged.filter(pa.array(which)), firing)
+        published = self._firing[which]
+        for name in (SINCE, WAITING_EVENTS):
+            rows = replaced(rows, name, 0, published)
+        return replaced(rows, UNSETTLED, 0) if fired or lane == Lane.WAITING else rows
+
+    def _counted(self, rows: pa.Table, which: Flags) -> pa.Table:
+        """Rows in which nothing is new any more where the pane that was fired beside them has counted it."""
+        for name in self.merger.new_columns:
+            rows = replaced(rows, name, 0, which)
+        return rows
+
+    def _taken_back(self, panes: pa.Table, of: Micros, which: Flags, now: bool) -> pa.Table:
+        """Panes as rows that take them back, `now` or later: their own windows, values, states and sequences."""
+        rows, sessions = panes.filter(pa.array(which)), of[which]
+        count = rows.num_rows
+        columns = {
+            "op": pa.array([Op.RETRACT.value] * count, pa.string()),
+            "is_last": pa.array(np.zeros(count, bool)),
+            **self._moments(sessions),
+        }
+        if now:
+            columns["timing"] = pa.array(self._fires[sessions], pa.string())
+        for name, column in columns.items():
+            place = rows.schema.get_field_index(name)
+            field = rows.schema.field(place)
+            rows = rows.set_column(place, field, column.cast(field.type))
+        return self._counted(rows, np.ones(count, bool))
+
+    @cached_property
+    def _following(self) -> Micros:
+        """The sequence of the next pane of each session."""
+        following = np.zeros(len(self._ours), np.int64)
+        if self.sessions.of is not None:
+            panes, of = self._panes
+            last = np.asarray(flat(panes.column("sequence")))
+            np.maximum.at(following, of, last + 1)
+        return np.where(self._same, following, 0)
+
+    @cached_property
+    def _is_last(self) -> Flags:
+        """Whether the pane that a session fires is its last, as far as can be known."""
+        closed_by = np.asarray(self._closing[1].fill_null(BEGIN_OF_TIME))
+        on_time = (self._fires == Timing.ON_TIME.value) & self._over(closed_by)
+        late = (self._fires == Timing.LATE.value) & self._over(self.clocks.now)
+        last: Flags = on_time | late
+        return last
+
+    @cached_property
+    def _closing(self) -> tuple[pa.Array, pa.Array]:
+        """When each session closed, and by which watermark; null where it has not."""
+        return self.clocks.closings(self._numbers(END), self._ours & ~self._open)
+
+    def _moments(self, rows: Micros) -> dict[str, pa.Array]:
+        """The batch, and when and by which watermark sessions fired: where one closed, else what its newest event
+        met."""
+        closes = pa.array((self._numbers(UNSETTLED) > 0) & ~self._open)
+        at, mark = self._closing
+        met = flat(self.sessions.merged.column(LAST_WATERMARK))
+        known = pc.if_else(pc.equal(met, BEGIN_OF_TIME), pa.scalar(None, pa.int64()), met)
+        wanted = pa.array(rows)
+        return {
+            "batch": pa.array(np.full(len(rows), self.clocks.batch, np.int64)),
+            "fired_at": pc.if_else(closes, at, flat(self.sessions.merged.column(LAST_ARRIVAL))).take(wanted),
+            "watermark": pc.if_else(closes, mark, known).take(wanted),
+        }

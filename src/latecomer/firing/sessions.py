@@ -9,89 +9,75 @@ came behind the watermark, for only such an event can touch a session that has c
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property, reduce
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
-from latecomer.config.checks import PRIVATE
-from latecomer.fast import LeftToSpark
+from latecomer.fast import flat
+from latecomer.firing import folding
 from latecomer.firing.batch import Batch
+from latecomer.firing.clocks import Clocks
 from latecomer.firing.closing import places_in
-from latecomer.firing.columns import PANES, Lane
+from latecomer.firing.columns import Lane
 from latecomer.firing.lanes import Lanes, _sum
-from latecomer.firing.output import OutputLogic, Prepared
-from latecomer.firing.session_lanes import with_lanes
-from latecomer.firing.side_output import missed
+from latecomer.firing.output import OutputLogic, Prepared, timeline
+from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions, standing_panes
+from latecomer.firing.session_lanes import session_lanes
+from latecomer.log.logged import Logged
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.ledger import EVENTS as EVENT_UNIT
-from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import Count, Every
-from latecomer.model.verdicts import Fate
-from latecomer.model.windows import Session
+from latecomer.model.verdicts import END_OF_TIME, Fate
+from latecomer.model.windows import FIRST_MOMENT, Session
 from latecomer.store.columns import (
     EVENTS,
-    HELD,
     LANE,
     NEW_BEHIND,
-    NTH,
     SINCE,
-    UNSETTLED,
     WAITING_EVENTS,
     late_column,
     measure_column,
     new_column,
 )
-from latecomer.store.files import Location, footer, parquet_files, read_table, scratch, url
-from latecomer.store.sql import quoted
-from latecomer.store.standing import STANDS, newest_first
+from latecomer.store.files import Location, dataset, parquet_files, read_table, write_table
+from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.columns import CELL, END, FATE, JUDGED_END, JUDGED_START, SESSION, START, WATERMARK
-from latecomer.windowing.judge import CODES, Periods, as_seen, whole_event
-from latecomer.windowing.merge import Counts
-from latecomer.windowing.sessions import (
-    cell_sql,
-    judged,
-    judged_suspects,
-    numbered,
-    suspects,
-    suspects_ddl,
-    with_verdicts,
+from latecomer.windowing.columns import END, FATE, START
+from latecomer.windowing.fates import CODES, Counts, Periods
+from latecomer.windowing.judge_in_process import Judged, NothingLate, Timeline
+from latecomer.windowing.session_judge import (
+    Arrivals,
+    arrivals_of,
+    event_columns,
+    prompt_fates,
+    session_of,
+    witnesses_of,
 )
-from latecomer.windowing.tally import counts_by_batch
+from latecomer.windowing.spark_columns import event_tables
+from latecomer.windowing.tally_in_process import counts_of
 
-SUSPECTS, VERDICTS = "suspects", "verdicts"
-_PUBLISHED = f"{PRIVATE}published"
+_FILE = "part.parquet"
 
 
 @dataclass(frozen=True)
 class Known:
-    """What there was before a batch: files of `partials`, and closed sessions that suspects may touch."""
+    """What there was before a batch: files of `partials`."""
 
     states: Sequence[DataFile] = ()
     published: Sequence[DataFile] = ()
-    closed: DataFrame | None = None
 
     @property
     def files(self) -> list[DataFile]:
         return [*self.states, *self.published]
-
-
-@dataclass(frozen=True)
-class PreparedSessions(Prepared):
-    """With the suspects of the batch, judged."""
-
-    verdicts: Sequence[Location] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -150,52 +136,79 @@ class SessionLogic(OutputLogic):
 
     @property
     def window(self) -> Session:
-        assert isinstance(self.output.window, Session)  # noqa: S101
-        return self.output.window
+        return session_of(self.output)
 
-    @property
-    def discards(self) -> bool:
-        return self.output.accumulation is Accumulation.DISCARDING
-
-    def prepare(self, batch: Batch) -> PreparedSessions:
-        """Judge the suspects, if there are any; then one pass over events and the sessions they meet."""
+    def prepare(self, batch: Batch) -> Prepared:
+        """Fold the events, judge the suspects among them, and merge all with the sessions that they meet."""
         known = self._known(batch)
-        scratch = self.tables.panes.new_folder(batch.number, SUSPECTS)
-        found = self._find_suspects(batch, scratch)
-        if found and not batch.history:
-            known = Known(known.states, known.published, self._closed(batch, found, known))
-        verdicts = self._judge(batch, found, known, [(0, self.output)], scratch) if found else []
-        inputs = self._inputs(batch, verdicts, known)
-        if not inputs:
-            return PreparedSessions()
+        bucket = Bucket(self._fold(batch), self._read_all(known.states), self._read_all(known.published))
+        if not batch.history:
+            bucket = replace(bucket, closed=self._closed(batch, bucket))
+        judged = bucket.judged([(0, self.output)])
+        sessions = merge_sessions(bucket, judged, self.kernel)
+        if sessions is None:
+            return Prepared()
         folder = self.tables.panes.new_folder(batch.number)
-        publishes = bool(known.published) or known.closed is not None
-        rows = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), inputs)
-        rows = numbered(rows, [*self.merger.input_keys, FATE], self.window)
-        if publishes and self.discards:
-            rows = self._without_published(rows)
-        merged = self.merger.merge(rows, within=SESSION, gather=PANES if publishes else None)
-        laned = with_lanes(self.spark, self.merger, merged, batch.stretch, self._params(batch))
-        laned.write.partitionBy(LANE).parquet(url(folder))
+        for lane, rows in session_lanes(
+            sessions, Clocks.of(batch.number, batch.stretch, self.output), self.kernel
+        ).items():
+            write_table(rows, folder / f"{LANE}={lane}" / _FILE)
         lanes = SessionLanes(folder, self.merger)
-        return PreparedSessions(lanes, known.files, lanes.counts, verdicts)
+        late = (
+            [] if bucket.suspects is None or judged is None else self._aside(batch, bucket.suspects, judged)
+        )
+        return Prepared(lanes, known.files, lanes.counts, late=late)
+
+    def _aside(self, batch: Batch, suspects: Arrivals, judged: Judged) -> list[Location]:
+        """The side output of a batch: it comes of suspects alone."""
+        rows = folding.set_aside(suspects.rows(), judged, self.layout)
+        if not rows.num_rows or self.tables.late.holds(batch.number):
+            return []
+        return [write_table(rows, self.tables.late.new_folder(batch.number) / _FILE)]
 
     def judged(
-        self, batch: Batch, scratch: Location, periods: Periods = (), more: Sequence[str] = ()
-    ) -> DataFrame:
-        """The events of the whole log, judged by the log and the timeline alone; `scratch` is for what has
-        to be written down on the way."""
-        under = periods or [(0, self.output)]
-        found = self._find_suspects(batch, scratch)
-        verdicts = self._judge(batch, found, Known(), under, scratch) if found else []
-        return self._with_verdicts(batch, verdicts, under, *more)
+        self, batch: Batch, wanted: Sequence[str] = (), periods: Periods = ()
+    ) -> Iterator[tuple[Arrivals, Judged]]:
+        """The events of the whole log, a part at a time, judged by the log and the timeline alone, under each policy
+        that the output has had; with the columns that are wanted."""
+        under = list(periods) or [(0, self.output)]
+        folded = []
+        last = batch.stretch.fires_at
+        logged = batch.logged
+        for part in () if logged is None else self._arrivals(logged, under, timeline(batch), wanted):
+            suspects = part.suspects(self.window)
+            prompt = part.only(~suspects) if suspects.any() else part
+            places = prompt.places(self.output.by, self.window)
+            yield prompt, prompt.judged(places.start, places.end, prompt_fates(prompt))
+            late = part.only(suspects).apart() if suspects.any() else None
+            folded.append(Folded(None, late, witnesses_of(prompt, self.output.by, self.window, last)))
+        bucket = Bucket(folded)
+        judged = bucket.judged(under)
+        if bucket.suspects is not None and judged is not None:
+            yield bucket.suspects, judged
+
+    def whole(self, logged: Logged) -> pa.Table:
+        """Every session of these events, as if nothing had ever been late: START, END, keys, values and states."""
+        names = [*self.layout.keys, *self.layout.values, *self.merger.state_columns]
+        kinds = {START: pa.int64(), END: pa.int64()}
+        kinds |= {name: self.merger.schema.field(name).type for name in names}
+        parts = self._arrivals(logged, [(0, self.output)], NothingLate(), self.kernel.columns)
+        folded = [fold_events(part, self.kernel, None) for part in parts]
+        found = merge_sessions(Bucket(folded), None, self.kernel)
+        if found is None:
+            return pa.schema(list(kinds.items())).empty_table()
+        entered = found.merged.filter(pc.field(FATE) == CODES[Fate.ON_TIME])
+        return pa.table({name: entered.column(name).cast(kind) for name, kind in kinds.items()})
 
     def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
-        if batch.events is None:
+        if batch.logged is None:
             return {}
-        self.choice.leave("fates", LeftToSpark("sessions"))
-        with scratch() as folder:
-            return counts_by_batch(self.merger, self.judged(batch, folder, periods))
+        measures = list(self.merger.measures)
+        found = (
+            (judged, flat(part.rows(["batch"]).column(0)))
+            for part, judged in self.judged(batch, measures, periods)
+        )
+        return counts_of(found, measures)
 
     # What a batch meets
 
@@ -207,139 +220,61 @@ class SessionLogic(OutputLogic):
             return Known(*_apart(self.tables.partials.files_before(batch.number)))
         return Known(self.open_states, self.published)
 
-    def _find_suspects(self, batch: Batch, scratch: Location) -> list[Location]:
-        """The events behind the watermark, in files of their own; none if there are none."""
-        if batch.events is None or (not batch.history and batch.earliest > batch.stretch.fires_at):
-            return []
-        folder = scratch / SUSPECTS
-        timeline = batch.timeline(self.spark)
-        found = suspects(batch.events, timeline, self.output, self.store.layout)
-        found.write.parquet(url(folder))
-        return [file for file in parquet_files(folder) if footer(file).num_rows]
-
-    def _judge(
-        self, batch: Batch, found: Sequence[Location], known: Known, periods: Periods, scratch: Location
-    ) -> list[Location]:
-        """Every suspect with the session that judges it, in files of their own."""
-        assert batch.events is not None  # noqa: S101
-        folder = scratch / VERDICTS
-        timeline = batch.timeline(self.spark)
-        suspected = self._files(found, suspects_ddl(self.store.layout))
-        standing = [self._read(known.states)] if known.states else []
-        standing += [known.closed] if known.closed is not None else []
-        places = [self._places(rows) for rows in standing]
-        there = reduce(lambda left, right: left.unionByName(right), places) if places else None
-        layout = self.store.layout
-        with_verdicts(suspected, batch.events, timeline, periods, layout, there).write.parquet(url(folder))
-        return parquet_files(folder)
-
-    def _closed(self, batch: Batch, found: Sequence[Location], known: Known) -> DataFrame | None:
-        """The panes that stand for closed sessions which a suspect may touch, by file and by key.
-
-        A session that is in `partials` as well, because it has more to publish, is left to that.
-        """
-        # What an interrupted attempt at this batch published is no past.
-        earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
-        files = _touching(earlier, self._cells(found), self.window.gap)
+    def _read_all(self, files: Sequence[DataFile]) -> pa.Table | None:
+        """Stored states, or panes to be taken back; None where there are none."""
         if not files:
             return None
-        panes = self.spark.read.schema(self.merger.ddl()).parquet(*self.tables.panes.paths(files))
-        layout = self.store.layout
-        wanted = as_seen(self._files(found, suspects_ddl(layout)), layout, self.output).select(
-            *map(quoted, self.output.by)
-        )
-        panes = _same_key(panes, wanted, self.output.by, "left_semi")
-        place = ["window_start", "window_end", *map(quoted, self.output.by)]
-        one = ", ".join([*place, *(["sequence"] if self.discards else [])])
-        stands = panes.withColumn(NTH, F.expr(newest_first(one))).where(STANDS).drop(NTH)
-        if not known.states:
-            return stands
-        inside = F.expr(f"{START} <= unix_micros(window_start) and unix_micros(window_end) <= {END}")
-        return _same_key(stands, self._places(self._read(known.states)), self.output.by, "left_anti", inside)
+        return dataset(map(self.tables.partials.location, files), self.merger.schema).to_table()
 
-    def _cells(self, found: Sequence[Location]) -> list[int]:
-        """Where the suspects are, in cells of the gap's length."""
-        times = [read_table(file, columns=["event_time"]).column(0) for file in found]
+    def _arrivals(
+        self,
+        logged: Logged,
+        periods: Periods,
+        timeline: Timeline,
+        wanted: Sequence[str],
+        more: Sequence[str] = (),
+    ) -> Iterator[Arrivals]:
+        """Events with the columns that are wanted, a part at a time; `more` are columns of the log, for their rows."""
+        layout, outputs = self.store.layout, [under for _, under in periods]
+        columns = list(dict.fromkeys([*event_columns(layout, periods, wanted), *more]))
+        for part in event_tables(logged, columns, outputs, layout):
+            if part.num_rows:
+                yield arrivals_of(part, layout, periods, timeline, wanted)
+
+    def _fold(self, batch: Batch) -> list[Folded]:
+        """The events of a batch, folded a part at a time."""
+        if batch.logged is None:
+            return []
+        wanted = [*self.kernel.columns, *self.output.counted]
+        rows = folding.event_columns(self.layout, self.kernel)
+        parts: Iterable[Arrivals] = self._arrivals(
+            batch.logged, [(0, self.output)], timeline(batch), wanted, rows
+        )
+        last: int | None = batch.stretch.fires_at
+        if not batch.history:
+            parts = list(parts)
+            last = last if any(part.suspects(self.window).any() for part in parts) else None
+        return [fold_events(part, self.kernel, last) for part in parts]
+
+    def _closed(self, batch: Batch, bucket: Bucket) -> pa.Table | None:
+        """The panes that stand for closed sessions which a suspect may touch, by file and by key."""
+        suspects = bucket.suspects
+        if suspects is None:
+            return None
+        # What an interrupted attempt at this batch published is no past.
+        earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
         gap = self.window.gap
-        return sorted({time // gap for each in times for time in each.cast(pa.int64()).to_pylist()})
-
-    # One pass
-
-    def _inputs(self, batch: Batch, verdicts: Sequence[Location], known: Known) -> list[DataFrame]:
-        """Events, first folded cell by cell, the sessions they meet, and the panes that those published."""
-        inputs = []
-        if batch.events is not None:
-            events = self.merger.of_events(self._with_verdicts(batch, verdicts, [(0, self.output)]))
-            cells = self.merger.merge(events.withColumn(CELL, F.expr(cell_sql(self.window))), within=CELL)
-            one = f"cast(if({FATE} <= {CODES[Fate.LATE_ACCEPTED]}, {CODES[Fate.ON_TIME]}, {FATE}) as tinyint)"
-            inputs.append(self.merger.again(cells).withColumn(FATE, F.expr(one)))
-        if known.states:
-            inputs.append(self.merger.of_states(self._read(known.states), Fate.ON_TIME))
-        if known.published:
-            inputs += self._of_published(self._read(known.published), self._read(known.states))
-        if known.closed is not None:
-            held = {HELD: F.col(EVENTS)} if self.discards else {}
-            whole = [self._whole_pane()]
-            inputs.append(self.merger.of_states(known.closed.withColumns(held), Fate.ON_TIME, more=whole))
-        return inputs
-
-    def _with_verdicts(
-        self, batch: Batch, verdicts: Sequence[Location], periods: Periods, *more: str
-    ) -> DataFrame:
-        assert batch.events is not None  # noqa: S101
-        layout = self.store.layout
-        timeline = batch.timeline(self.spark)
-        prompt = judged(as_seen(batch.events, layout, self.output, *more), timeline, self.output)
-        if not verdicts:
-            return prompt
-        logged = self._files(verdicts, suspects_ddl(layout, judged=True))
-        seen = as_seen(logged, layout, self.output, *more, WATERMARK, JUDGED_START, JUDGED_END)
-        return prompt.unionByName(judged_suspects(seen, periods))
-
-    def _of_published(self, panes: DataFrame, states: DataFrame) -> list[DataFrame]:
-        """Panes that have to be taken back, as inputs that say nothing: their session has what they hold.
-
-        One that discards does not have what the panes of the very same window published.
-        """
-        if not self.discards:
-            return [self._of_nothing(panes)]
-        places = self._places(states)
-        same = F.expr(f"unix_micros(window_start) = {START} and unix_micros(window_end) = {END}")
-        others, of_same = (
-            _same_key(panes, places, self.output.by, how, same) for how in ("left_anti", "left_semi")
-        )
-        none = dict.fromkeys((HELD, SINCE, UNSETTLED, WAITING_EVENTS), F.lit(0).cast("bigint"))
-        zeroed = of_same.selectExpr("*", self._whole_pane()).withColumns(none)
-        return [self._of_nothing(others), self.merger.of_states(zeroed, Fate.ON_TIME, more=[PANES])]
-
-    def _of_nothing(self, panes: DataFrame) -> DataFrame:
-        return self.merger.of_nothing(self._places(panes, self._whole_pane()), more=[PANES])
-
-    def _places(self, rows: DataFrame, *more: str) -> DataFrame:
-        """The window and key of stored sessions."""
-        return rows.selectExpr(
-            f"unix_micros(window_start) as {START}",
-            f"unix_micros(window_end) as {END}",
-            *map(quoted, self.output.by),
-            *more,
-        )
-
-    def _without_published(self, rows: DataFrame) -> DataFrame:
-        """Where the window is still the same, a discarding pane does not publish again what others published."""
-        session = Window.partitionBy(*self.merger.input_keys, FATE, SESSION)
-        same = (F.min(START).over(session) == F.col(START)) & (F.max(END).over(session) == F.col(END))
-        after = rows.withColumn(_PUBLISHED, F.col(PANES).isNotNull() & same)
-        emptied = {
-            name: F.expr(f"if({_PUBLISHED}, {sql}, {quoted(name)})")
-            for name, sql in self.merger.emptied_inputs.items()
-        }
-        return after.withColumns(emptied).drop(_PUBLISHED)
-
-    def _whole_pane(self) -> str:
-        return f"struct({', '.join(quoted(field.name) for field in self.merger.schema)}) as {PANES}"
-
-    def _files(self, files: Sequence[Location], schema: str) -> DataFrame:
-        return self.spark.read.schema(schema).parquet(*map(url, files))
+        files = _touching(earlier, np.unique(suspects.time // gap).tolist(), gap)
+        if not files:
+            return None
+        low, high = int(suspects.time.min()), int(suspects.time.max()) + gap
+        wanted = (pc.field("window_end") >= _moment(low)) & (pc.field("window_start") <= _moment(high))
+        for key in self.output.by:
+            values = pc.unique(suspects.columns[key])
+            if not pa.types.is_floating(values.type):  # equal ones may have different bits
+                wanted &= pc.field(key).isin(values)
+        panes = dataset(map(self.tables.panes.location, files), self.merger.schema).to_table(filter=wanted)
+        return standing_panes(panes, bucket, self.kernel)
 
     def _to_retract(self) -> set[tuple[Any, ...]]:
         return places_in(map(self.tables.partials.location, self.published), self.output)
@@ -370,20 +305,6 @@ class SessionLogic(OutputLogic):
             )
             files += self._closing_panes(batch, files, published)
         return files, []
-
-    def _side_output(self, batch: Batch, prepared: Prepared) -> Sequence[Location]:
-        aside = prepared.counts.fates[ASSIGNMENTS].get(Fate.SIDE_OUTPUT, Decimal(0))
-        if not aside or batch.logged is None:
-            return []
-        folder = self.tables.late.new_folder(batch.number)
-        self._late(batch, prepared).coalesce(1).write.parquet(url(folder))
-        return parquet_files(folder)
-
-    def _late(self, batch: Batch, prepared: Prepared) -> DataFrame:
-        assert isinstance(prepared, PreparedSessions)  # noqa: S101
-        layout = self.store.layout
-        events = self._with_verdicts(batch, prepared.verdicts, [(0, self.output)], whole_event(layout))
-        return missed(events, self.output, layout)
 
     def _remember_panes(self, _batch: Batch, added: Sequence[DataFile], _folded: Sequence[DataFile]) -> None:
         self.recent_panes += _bounded(added)
@@ -423,12 +344,5 @@ def _touching(files: Sequence[DataFile], cells: Sequence[int], gap: int) -> list
     return found
 
 
-def _same_key(
-    rows: DataFrame, others: DataFrame, by: Sequence[str], how: str, also: Column | None = None
-) -> DataFrame:
-    """The rows whose key is, or with `left_anti` is not, among the others'."""
-    names = {key: f"{PRIVATE}other_{key}" for key in by}
-    renamed = others.withColumnsRenamed(names)
-    same = [F.col(quoted(key)).eqNullSafe(F.col(quoted(name))) for key, name in names.items()]
-    conditions = [*same, *([] if also is None else [also])]
-    return rows.join(renamed, conditions, how) if conditions else rows
+def _moment(micros: int) -> pa.Scalar:
+    return pa.scalar(min(max(micros, FIRST_MOMENT), END_OF_TIME), pa.int64()).cast(TIMESTAMP)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from latecomer.model.heads import HeadColumns
 from latecomer.model.strategies import Head, Strategy
@@ -17,8 +15,6 @@ from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import Table, moments
-from latecomer.timeline.columns import FIRED_AT, FIRED_WATERMARK
-from latecomer.windowing.columns import BATCH, END, TICK, WATERMARK
 from latecomer.windowing.judge_in_process import Watermarks
 
 
@@ -82,17 +78,6 @@ class Stretch:
                     steps.append(Step(watermark, row.at))
         return steps
 
-    def frame(self, spark: SparkSession, with_batch: bool = False) -> DataFrame:
-        """Tick → watermark, to be broadcast and joined to events."""
-        ticks = {(batch if with_batch else 0, row.tick): row.watermark for batch, row in self.rows}
-        columns = {
-            TICK: pa.array([tick for _, tick in ticks], pa.int64()),
-            WATERMARK: pa.array(list(ticks.values()), pa.int64()),
-        }
-        if with_batch:
-            columns[BATCH] = pa.array([batch for batch, _ in ticks], pa.int64())
-        return spark.createDataFrame(pa.table(columns))
-
     @cached_property
     def by_tick(self) -> Watermarks:
         """The watermark of each tick of one batch, without Spark."""
@@ -102,25 +87,6 @@ class Stretch:
     def by_batch(self) -> Watermarks:
         """The watermark of each batch and tick, without Spark."""
         return Watermarks.of_batches({(batch, row.tick): row.watermark for batch, row in self.rows})
-
-    def closed(self, ends: Iterable[int]) -> list[tuple[int, Step]]:
-        """The window ends that have closed, each with the moment at which it did."""
-        steps = self.steps
-        marks = [step.watermark for step in steps]
-        return [(end, steps[bisect_left(marks, end)]) for end in ends if marks and end <= marks[-1]]
-
-    def firings(self, spark: SparkSession, ends: Iterable[int]) -> DataFrame:
-        """Window end → when it closed and by which watermark, for the ends that have closed."""
-        closed = self.closed(ends)
-        return spark.createDataFrame(
-            pa.table(
-                {
-                    END: pa.array([end for end, _ in closed], pa.int64()),
-                    FIRED_AT: pa.array([step.at for _, step in closed], pa.int64()),
-                    FIRED_WATERMARK: pa.array([step.watermark for _, step in closed], pa.int64()),
-                }
-            )
-        )
 
 
 @dataclass(frozen=True)

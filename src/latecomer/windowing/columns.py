@@ -39,14 +39,3 @@ LAST_WATERMARK = f"{PRIVATE}last_watermark"
 """The watermark that its newest event met, or at which its state fired, in microseconds."""
 LAST_SEQUENCE = f"{PRIVATE}last_sequence"
 """The sequence of a window's last pane, bigint; null where it has none."""
-
-# Of sessions
-
-CELL = f"{PRIVATE}cell"
-"""A cell of time so small that two events of a key in it are in one session for certain, bigint."""
-SESSION = f"{PRIVATE}session"
-"""The number of a session among those of its key, bigint."""
-JUDGED_START = f"{PRIVATE}judged_start"
-"""Where the session begins by which a suspect was judged, in microseconds."""
-JUDGED_END = f"{PRIVATE}judged_end"
-"""Where that session ends, in microseconds."""

@@ -45,8 +45,7 @@ from latecomer.windowing.columns import (
     WATERMARK,
 )
 from latecomer.windowing.exact_sums import HIGH, LOW, half
-from latecomer.windowing.fates import Counts as Counts
-from latecomer.windowing.judge import CODES
+from latecomer.windowing.fates import CODES
 from latecomer.windowing.state_logic import StateLogic
 from latecomer.windowing.states import states_of
 

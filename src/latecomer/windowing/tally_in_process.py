@@ -46,6 +46,14 @@ def counts_by_batch(
     return _as_counts(sums, measures)
 
 
+def counts_of(events: Iterable[tuple[Judged, pa.Array]], measures: Sequence[str]) -> dict[int, Counts]:
+    """The same of events that have been judged, each with the batch in which it was logged."""
+    sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
+    for found, batch in events:
+        sums.add(*_counted(found, batch, measures))
+    return _as_counts(sums, measures)
+
+
 def by_period(events: pa.Table, periods: Periods, last: int) -> Iterator[tuple[Output, pa.Table]]:
     """The events of batches up to the last, with the output under the policy of their batch."""
     batch = flat(events.column("batch"))

@@ -21,12 +21,12 @@ from pyspark.sql import SparkSession
 
 from latecomer.after.reading.accounts import Accounts
 from latecomer.after.rebuild.sessions import whole_sessions
-from latecomer.after.reconcile.dropped_sessions import dropped_from_sessions
 from latecomer.config.models import Output
 from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
 from latecomer.firing.overflow import overflow_in_words
+from latecomer.firing.sessions import SessionLogic
 from latecomer.log.events import EventLog
 from latecomer.log.logged import Logged
 from latecomer.log.repeats import repeats_in
@@ -107,9 +107,12 @@ def _with_fate(
     """The events that meet a fate, each as if it had been on time."""
     for output, part in parts:
         for few in in_parts(part, output.window):
-            judged_ = judged(few, layout, output, timeline, merger.columns)
-            found = judged_.only(judged_.fate == CODES[fate])
-            yield replace(found, fate=np.full(len(found), CODES[Fate.ON_TIME], np.int8))
+            yield _only(fate, judged(few, layout, output, timeline, merger.columns))
+
+
+def _only(fate: Fate, events: Judged) -> Judged:
+    found = events.only(events.fate == CODES[fate])
+    return replace(found, fate=np.full(len(found), CODES[Fate.ON_TIME], np.int8))
 
 
 def _as_rows(merger: Merger, merged: pa.Table | None) -> pa.Table:
@@ -146,9 +149,10 @@ class _Computing:
         adding = logic.output.model_copy(update={"aggregates": dict(additive)})
         layout = self.store.layout
         merger = Merger(PaneLayout(adding, layout), {})
-        if logic.output.window.merges:
+        if isinstance(logic, SessionLogic):
             log = Batch(self.last, self.stretch, self.logged, history=True)
-            return dropped_from_sessions(logic, log, self.folder, periods, additive)
+            events = (found for _, found in logic.judged(log, merger.columns, periods))
+            return _as_rows(merger, merger.merge_parts(_only(Fate.DROPPED, found) for found in events))
         outputs = [under for _, under in periods]
         parts = event_tables(self.logged, stored_columns(layout, outputs, merger.columns), outputs, layout)
         found = (each for part in parts for each in by_period(part, periods, self.last))

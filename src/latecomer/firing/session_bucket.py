@@ -1,0 +1,248 @@
+"""A batch of sessions, in two functions that can each run in many tasks.
+
+    fold_events     events of a split              → partial states, suspects, witnesses
+    merge_sessions  all of that for some keys      → sessions, and the panes that they take back
+                    + their open states
+                    + the panes that stand for them
+
+A split is any part of a batch's events; what it gives is split by key, and all of a key's goes to one `merge_sessions`.
+Partial states are of the prompt events alone, merged into the sessions that they make among themselves: two events of
+a key whose spans meet are in one session for certain, if both are accepted, and a prompt event always is. Suspects stay
+as they are until they have been judged. The witnesses are needed only where the batch may have suspects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.fast import flat
+from latecomer.model.panes import Accumulation
+from latecomer.model.verdicts import Fate
+from latecomer.store.columns import EVENTS, HELD, SINCE, UNSETTLED, WAITING_EVENTS
+from latecomer.windowing.columns import END, FATE, START
+from latecomer.windowing.fates import CODES, Periods
+from latecomer.windowing.judge_in_process import Flags, Judged, Micros
+from latecomer.windowing.merging import Merger, replaced
+from latecomer.windowing.session_judge import (
+    Arrivals,
+    judged_suspects,
+    prompt_fates,
+    session_of,
+    together,
+    witnesses_of,
+)
+from latecomer.windowing.sessions import Places, covering, key_codes, numbered
+
+_ENTERS = CODES[Fate.LATE_ACCEPTED]
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What one split of a batch's events comes to."""
+
+    partials: pa.Table | None
+    """Prompt events, as inputs of a merge."""
+    suspects: Arrivals | None = None
+    witnesses: pa.Table | None = None
+
+
+def fold_events(arrivals: Arrivals, merger: Merger, last: int | None) -> Folded:
+    """Fold the events of one split. `last` is the highest watermark that an event of the batch met; None where none
+    of them came behind it."""
+    output = merger.output
+    window, by = session_of(output), output.by
+    suspects = arrivals.suspects(window) if last is not None else np.zeros(len(arrivals), bool)
+    prompt, late = arrivals, None
+    if suspects.any():
+        prompt, late = arrivals.only(~suspects), arrivals.only(suspects).apart()
+    witnesses = None if last is None else witnesses_of(prompt, by, window, last)
+    return Folded(_partials(prompt, merger) if len(prompt) else None, late, witnesses)
+
+
+def _partials(prompt: Arrivals, merger: Merger) -> pa.Table:
+    """Prompt events, merged into the sessions that they make among themselves."""
+    output = merger.output
+    window = session_of(output)
+    places = prompt.places(output.by, window)
+    (codes,) = key_codes([places])
+    start, end = places.start.copy(), places.end.copy()
+    kept = prompt.kept
+    found = numbered(codes[kept], start[kept], end[kept], window)
+    start[kept], end[kept] = found.start, found.end
+    return merger.again(merger.merge([merger.of_events(prompt.judged(start, end, prompt_fates(prompt)))]))
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """What there is of some keys in a batch. Panes and states are as they are stored."""
+
+    folded: Sequence[Folded] = ()
+    states: pa.Table | None = None
+    """The sessions that had something left to publish."""
+    published: pa.Table | None = None
+    """The panes that these will take back."""
+    closed: pa.Table | None = None
+    """The panes of other sessions, that have published everything: those that a suspect may touch."""
+
+    @cached_property
+    def suspects(self) -> Arrivals | None:
+        """The suspects of all splits."""
+        found = [each.suspects for each in self.folded if each.suspects is not None and len(each.suspects)]
+        return together(found) if found else None
+
+    def judged(self, periods: Periods) -> Judged | None:
+        """The suspects with their fates."""
+        if self.suspects is None:
+            return None
+        by = periods[-1][1].by
+        standing = [Places.of_panes(each, by) for each in (self.states, self.closed) if each is not None]
+        witnesses = [each.witnesses for each in self.folded if each.witnesses is not None]
+        return judged_suspects(self.suspects, witnesses, standing, periods)
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Sessions as they stand after a batch, and the panes that stand for them or for those that they swallowed."""
+
+    merged: pa.Table
+    """One row a session and, for the ledger, one for each fate of events that entered none."""
+    panes: pa.Table | None = None
+    of: Micros | None = None
+    """Which session each pane is of."""
+
+
+def merge_sessions(bucket: Bucket, judged: Judged | None, merger: Merger) -> Sessions | None:
+    """Merge what there is of some keys; `judged` are its suspects. None where there is nothing."""
+    output = merger.output
+    by, window = output.by, session_of(output)
+    events = [each.partials for each in bucket.folded if each.partials is not None]
+    events += [] if judged is None else [_entered(merger.of_events(judged))]
+    fresh = pa.concat_tables(events, promote_options="default") if events else None
+    states = bucket.states
+    if fresh is None and states is None:
+        return None
+    enters = None if fresh is None else np.asarray(flat(fresh.column(FATE))) == CODES[Fate.ON_TIME]
+    parts = [] if fresh is None else [Places.of_inputs(fresh.filter(pa.array(enters)), by)]
+    parts += [Places.of_panes(rows, by) for rows in (states, bucket.closed) if rows is not None]
+    found = numbered(
+        np.concatenate(key_codes(parts)),
+        np.concatenate([part.start for part in parts]),
+        np.concatenate([part.end for part in parts]),
+        window,
+    )
+    bounds = np.cumsum([len(part) for part in parts])[:-1]
+    spans = iter(zip(np.split(found.start, bounds), np.split(found.end, bounds), strict=True))
+    inputs = []
+    if fresh is not None and enters is not None:
+        inputs.append(_spanning(fresh, enters, *next(spans)))
+    if states is not None:
+        of_states = next(spans)
+        every = np.ones(states.num_rows, bool)
+        inputs.append(_spanning(merger.of_states(states, Fate.ON_TIME), every, *of_states))
+        if bucket.published is not None and _discards(merger):
+            inputs.append(_published_apart(merger, bucket.published, states, *of_states))
+    if bucket.closed is not None:
+        inputs.append(_of_closed(merger, bucket.closed, *next(spans)))
+    merged = merger.merge(inputs)
+    panes = [rows for rows in (bucket.published, bucket.closed) if rows is not None and rows.num_rows]
+    if not panes:
+        return Sessions(merged)
+    standing = pa.concat_tables(panes)
+    ours = np.flatnonzero(np.asarray(flat(merged.column(FATE))) == CODES[Fate.ON_TIME])
+    sessions = Places.of_merged(merged.take(pa.array(ours)), by)
+    return Sessions(merged, standing, ours[covering(sessions, Places.of_panes(standing, by))])
+
+
+def _discards(merger: Merger) -> bool:
+    return merger.output.accumulation is Accumulation.DISCARDING
+
+
+def _entered(inputs: pa.Table) -> pa.Table:
+    """Suspects as inputs: those that were accepted are in one session with the events that were on time."""
+    fate = np.asarray(flat(inputs.column(FATE)))
+    one = np.where(fate <= _ENTERS, CODES[Fate.ON_TIME], fate).astype(np.int8)
+    return inputs.set_column(inputs.schema.get_field_index(FATE), FATE, pa.array(one))
+
+
+def _spanning(inputs: pa.Table, which: Flags, start: Micros, end: Micros) -> pa.Table:
+    """Inputs with the window of the session that each is part of; the others are as they were."""
+    for name, moments in ((START, start), (END, end)):
+        whole = np.zeros(len(which), np.int64)
+        whole[which] = moments
+        inputs = inputs.set_column(inputs.schema.get_field_index(name), name, pa.array(whole, mask=~which))
+    return inputs
+
+
+def _of_closed(merger: Merger, closed: pa.Table, start: Micros, end: Micros) -> pa.Table:
+    """Closed sessions as inputs. One that discards does not publish again what it published for the same window."""
+    if _discards(merger):
+        place = closed.schema.get_field_index(HELD)
+        closed = closed.set_column(place, closed.schema.field(place), closed.column(EVENTS))
+        closed = merger.emptied(closed, _same(closed, merger, start, end))
+    inputs = merger.of_states(closed, Fate.ON_TIME)
+    return _spanning(inputs, np.ones(closed.num_rows, bool), start, end)
+
+
+def _published_apart(
+    merger: Merger, published: pa.Table, states: pa.Table, start: Micros, end: Micros
+) -> pa.Table:
+    """What an open session that discards has published and no longer holds: it holds it again once its window is
+    another."""
+    by = merger.output.by
+    of = covering(Places.of_panes(states, by), Places.of_panes(published, by))
+    state = states.take(pa.array(of))
+    places = (Places.of_panes(each, by) for each in (state, published))
+    before, pane = places
+    apart = (before.start == pane.start) & (before.end == pane.end)
+    rows, of = published.filter(pa.array(apart)), of[apart]
+    for name in (HELD, SINCE, UNSETTLED, WAITING_EVENTS):
+        rows = replaced(rows, name, 0)
+    rows = merger.emptied(rows, _same(rows, merger, start[of], end[of]))
+    inputs = merger.of_states(rows, Fate.ON_TIME)
+    return _spanning(inputs, np.ones(rows.num_rows, bool), start[of], end[of])
+
+
+def _same(panes: pa.Table, merger: Merger, start: Micros, end: Micros) -> Flags:
+    """Whether each pane is of the very window that its session has now."""
+    places = Places.of_panes(panes, merger.output.by)
+    same: Flags = (places.start == start) & (places.end == end)
+    return same
+
+
+def standing_panes(panes: pa.Table, bucket: Bucket, merger: Merger) -> pa.Table | None:
+    """Of stored panes, those that stand for closed sessions of keys that have suspects; None where there are none.
+
+    A session that is among the states as well, because it has more to publish, is left to them.
+    """
+    output = merger.output
+    by, suspects = output.by, bucket.suspects
+    if suspects is None:
+        return None
+    places = Places.of_panes(panes, by)
+    wanted, codes = key_codes([suspects.places(by, session_of(output)), places])
+    stands = np.isin(codes, wanted) & _stand(panes, places, codes, _discards(merger))
+    rows = panes.filter(pa.array(stands))
+    if bucket.states is not None:
+        left = covering(Places.of_panes(bucket.states, by), Places.of_panes(rows, by)) < 0
+        rows = rows.filter(pa.array(left))
+    return rows if rows.num_rows else None
+
+
+def _stand(panes: pa.Table, places: Places, codes: Micros, discards: bool) -> Flags:
+    """Whether each pane stands: the last of its window and key, if that was not taken back. Those that discard add up:
+    each stands that was not."""
+    sequence = np.asarray(flat(panes.column("sequence")))
+    back = np.asarray(pc.not_equal(flat(panes.column("op")), "insert"))
+    order = np.lexsort((back, sequence, places.end, places.start, codes))
+    same = np.ones(len(order), bool)
+    for each in (codes, places.start, places.end, *([sequence] if discards else [])):
+        same &= np.append(each[order][1:] == each[order][:-1], False) if len(order) else same
+    stands = np.zeros(len(order), bool)
+    stands[order] = ~same & ~back[order]
+    return stands

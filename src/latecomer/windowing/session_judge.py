@@ -1,0 +1,345 @@
+"""Who may join a session: the rule of `model/sessions`, on columns.
+
+An event at or after the watermark of its arrival is on time whatever else there is: every session that has closed ends
+before it. One behind the watermark is a *suspect*. What becomes of it depends on the sessions there were when it came,
+so the suspects of a key are judged one at a time, in order of arrival, and with them the prompt events of that key,
+the *witnesses*.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.models import Output
+from latecomer.fast import flat
+from latecomer.log.columns import ARRIVAL
+from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Session
+from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.store.layout import EventLayout
+from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
+from latecomer.windowing.derived_in_process import as_seen, kept, stored_columns
+from latecomer.windowing.fates import CODES, Periods
+from latecomer.windowing.judge_in_process import Flags, Judged, Micros, Timeline, fates, micros_of
+from latecomer.windowing.sessions import Places, in_order, key_codes, numbered, span_ends
+
+ORDER = {BATCH: "batch", TICK: "tick", ARRIVAL: "arrival_time", ORIGIN: "origin", POSITION: "position"}
+"""The order in which events came: its columns, and those of the log."""
+_ENTERS = CODES[Fate.LATE_ACCEPTED]
+
+
+def session_of(output: Output) -> Session:
+    """The window of an output with sessions."""
+    assert isinstance(output.window, Session)  # noqa: S101
+    return output.window
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Events as an output sees them, with the watermark that each met."""
+
+    logged: pa.Table
+    """The rows of the log that they are among."""
+    nth: Micros
+    """Which of the rows each is."""
+    columns: Mapping[str, pa.Array]
+    """The columns that the output needs, by the source's names and its own: the keys among them."""
+    time: Micros
+    arrival: Micros
+    watermark: Micros
+    kept: Flags
+    """Whether the output's `where` keeps each."""
+
+    @classmethod
+    def of(
+        cls, logged: pa.Table, columns: Mapping[str, pa.Array], watermark: Micros, kept: Flags
+    ) -> Arrivals:
+        """All events of a table."""
+        time, arrival = (micros_of(logged, name) for name in ("event_time", "arrival_time"))
+        return cls(logged, np.arange(logged.num_rows), columns, time, arrival, watermark, kept)
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def rows(self, names: Sequence[str] | None = None) -> pa.Table:
+        """The events as they were logged; some columns of them."""
+        some = self.logged if names is None else self.logged.select(list(names))
+        return some if len(self) == some.num_rows else some.take(pa.array(self.nth))
+
+    def only(self, which: Flags) -> Arrivals:
+        """Some of them."""
+        wanted = pa.array(which)
+        columns = {name: column.filter(wanted) for name, column in self.columns.items()}
+        return Arrivals(
+            self.logged,
+            self.nth[which],
+            columns,
+            self.time[which],
+            self.arrival[which],
+            self.watermark[which],
+            self.kept[which],
+        )
+
+    def apart(self) -> Arrivals:
+        """The same without the rows of others, to be kept or sent."""
+        return replace(self, logged=self.rows(), nth=np.arange(len(self)))
+
+    def suspects(self, window: Session) -> Flags:
+        """Whether each can touch a session that has closed: such a one may end at the watermark itself."""
+        behind = self.time <= self.watermark if window.joins else self.time < self.watermark
+        return self.kept & behind
+
+    def places(self, by: Sequence[str], window: Session) -> Places:
+        """What each stands for."""
+        return Places([self.columns[key] for key in by], self.time, span_ends(self.time, window))
+
+    def judged(self, start: Micros, end: Micros, fate: npt.NDArray[np.int8]) -> Judged:
+        """With these windows and fates."""
+        count = len(self)
+        return Judged(
+            self.columns,
+            self.time,
+            self.arrival,
+            self.watermark,
+            start,
+            end,
+            fate,
+            np.ones(count, bool),
+            np.zeros(count, bool),
+            np.arange(count, dtype=np.int64),
+        )
+
+
+def arrivals_of(
+    events: pa.Table, layout: EventLayout, periods: Periods, timeline: Timeline, wanted: Sequence[str]
+) -> Arrivals:
+    """Events of the log, with the columns that are wanted and the keys, as the `where` of their period keeps them."""
+    output = periods[-1][1]
+    seen = as_seen(events, layout, output)
+    columns = {name: seen.column(name) for name in dict.fromkeys([*output.by, *wanted])}
+    enters = kept(seen, output)
+    if len(periods) > 1:
+        for under, rows in by_policy(micros_of(events, "batch"), periods):
+            enters[rows] = kept(as_seen(events.take(pa.array(rows)), layout, under), under)
+    return Arrivals.of(events, columns, timeline.over(events), enters)
+
+
+def event_columns(layout: EventLayout, periods: Periods, wanted: Sequence[str]) -> list[str]:
+    """The columns of the log that this takes."""
+    output = periods[-1][1]
+    used = stored_columns(layout, [under for _, under in periods], [*output.by, *wanted])
+    return list(dict.fromkeys([*used, *ORDER.values()]))
+
+
+def together(parts: Sequence[Arrivals]) -> Arrivals:
+    """Arrivals of several splits as one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = {
+        name: flat(pa.chunked_array([part.columns[name] for part in parts])) for name in parts[0].columns
+    }
+    return Arrivals.of(
+        pa.concat_tables([part.rows() for part in parts]),
+        columns,
+        np.concatenate([part.watermark for part in parts]),
+        np.concatenate([part.kept for part in parts]),
+    )
+
+
+def prompt_fates(prompt: Arrivals) -> npt.NDArray[np.int8]:
+    """The fates of events that are no suspects: on time, or filtered."""
+    return np.where(prompt.kept, CODES[Fate.ON_TIME], CODES[Fate.FILTERED]).astype(np.int8)
+
+
+def witnesses_of(prompt: Arrivals, by: Sequence[str], window: Session, last: int) -> pa.Table:
+    """What suspects are judged by: of each prompt event, its key, its span, and when it came.
+
+    `last` is the highest watermark that a suspect can have met. What begins more than a gap after it tells no suspect
+    anything: a session that reaches beyond the watermark is open, however far it goes on.
+    """
+    wanted = prompt.kept & (prompt.time - window.gap <= last)
+    return _came(prompt if wanted.all() else prompt.only(wanted), by, window)
+
+
+def _came(arrivals: Arrivals, by: Sequence[str], window: Session) -> pa.Table:
+    """The key and the span of each event, and when it came."""
+    places, rows = arrivals.places(by, window), arrivals.rows(list(ORDER.values()))
+    return pa.table(
+        {
+            **{KEY + key: column for key, column in zip(by, places.keys, strict=True)},
+            **{name: rows.column(stored) for name, stored in ORDER.items()},
+            START: pa.array(places.start),
+            END: pa.array(places.end),
+        }
+    )
+
+
+def judged_suspects(
+    suspects: Arrivals, witnesses: Sequence[pa.Table], standing: Sequence[Places], periods: Periods
+) -> Judged:
+    """Suspects with their fates, by the policy of their batch.
+
+    One that was accepted has its own span as START and END, one that was not has the session that judged it.
+    `standing` are the sessions there were before, none of a key overlapping another.
+    """
+    output = periods[-1][1]
+    by, window = output.by, session_of(output)
+    policies = list(by_policy(micros_of(suspects.rows(["batch"]), "batch"), periods))
+    bound = np.zeros(len(suspects), np.int64)
+    for under, rows in policies:
+        bound[rows] = _bound(under, suspects.watermark[rows])
+    came = pa.concat_tables([_came(suspects, by, window), *witnesses])
+    start, end = _in_turn(came, bound, standing, by, window)
+    fate = np.zeros(len(suspects), np.int8)
+    for under, rows in policies:
+        fate[rows] = fates(under, suspects.kept[rows], end[rows], suspects.watermark[rows])
+    own, accepted = suspects.places(by, window), fate <= _ENTERS
+    return suspects.judged(np.where(accepted, own.start, start), np.where(accepted, own.end, end), fate)
+
+
+def by_policy(batch: Micros, periods: Periods) -> Iterator[tuple[Output, Micros]]:
+    """Under which policy which of the events came, by the batch of each."""
+    since = np.array([since for since, _ in periods[1:]], np.int64)
+    nth = np.searchsorted(since, batch, side="right")
+    for period, (_, under) in enumerate(periods):
+        yield under, np.flatnonzero(nth == period)
+
+
+def _bound(output: Output, watermark: Micros) -> Micros:
+    """An event is accepted in a session that ends after this."""
+    return watermark - output.allowed_lateness if output.late.accepts else watermark
+
+
+def _in_turn(
+    came: pa.Table, bound: Micros, standing: Sequence[Places], by: Sequence[str], window: Session
+) -> tuple[Micros, Micros]:
+    """The session by which each suspect is judged: where it begins and ends. The suspects, for each of which there is a
+    bound, are the first of those that came."""
+    suspects = len(bound)
+    codes, *known = key_codes([Places.of_inputs(came, by), *standing])
+    keys = np.unique(codes[:suspects])
+    rows = np.flatnonzero(np.isin(codes, keys))
+    codes, came = codes[rows], came.select([*ORDER, START, END]).take(pa.array(rows))
+    start, end = (np.asarray(flat(came.column(name))) for name in (START, END))
+    epoch = _epochs(codes, came, suspects)
+    runs = numbered(epoch[suspects:], start[suspects:], end[suspects:], window)
+    first = suspects + np.unique(runs.session, return_index=True)[1]
+    before = [
+        (code[mask], place.start[mask], place.end[mask])
+        for code, place in zip(known, standing, strict=True)
+        for mask in [np.isin(code, keys)]
+    ]
+    items = _Items(
+        np.concatenate([codes[:suspects], codes[first], *(each[0] for each in before)]),
+        np.concatenate([start[:suspects], runs.starts, *(each[1] for each in before)]),
+        np.concatenate([end[:suspects], runs.ends, *(each[2] for each in before)]),
+        np.concatenate([epoch[:suspects], epoch[first], *(np.full(len(each[0]), -1) for each in before)]),
+        suspects,
+    )
+    return items.judged(bound, window)
+
+
+def _epochs(codes: Micros, came: pa.Table, suspects: int) -> Micros:
+    """For each event, how many suspects of its key came before it. The numbers of a key follow those of another."""
+    origin = flat(came.column(ORIGIN)).dictionary_encode()
+    rank = np.full(len(origin.dictionary) + 1, -1, np.int64)  # an event without origin comes first
+    rank[np.asarray(pc.sort_indices(origin.dictionary))] = np.arange(len(origin.dictionary))
+    numbers = {
+        name: np.asarray(flat(came.column(name)).cast(pa.int64()).fill_null(-1))
+        for name in ORDER
+        if name != ORIGIN
+    }
+    numbers[ORIGIN] = rank[np.asarray(origin.indices.fill_null(-1))]
+    order = in_order(codes, *(numbers[name] for name in ORDER))
+    is_suspect = (order < suspects).astype(np.int64)
+    of_key = np.cumsum(np.append(True, codes[order][1:] != codes[order][:-1]))
+    epoch = np.empty(len(codes), np.int64)
+    epoch[order] = np.cumsum(is_suspect) - is_suspect + of_key
+    return epoch
+
+
+@dataclass(frozen=True)
+class _Items:
+    """What happened to keys with suspects: the suspects first, then runs of witnesses, then what stood before."""
+
+    key: Micros
+    start: Micros
+    end: Micros
+    epoch: Micros
+    suspects: int
+
+    def judged(self, bound: Micros, window: Session) -> tuple[Micros, Micros]:
+        """The session by which each suspect is judged. Only what may meet a suspect is looked at, in turn."""
+        group = numbered(self.key, self.start, self.end, window).session
+        among = np.zeros(int(group.max()) + 1, bool)
+        among[group[: self.suspects]] = True
+        rows = np.flatnonzero(among[group])
+        # Witnesses first, then the suspect that came after them: the order in which things happened.
+        rows = rows[np.lexsort((rows < self.suspects, self.epoch[rows], group[rows]))]
+        start, end = np.zeros(self.suspects, np.int64), np.zeros(self.suspects, np.int64)
+        sessions, current = _Sessions(window), -1
+        for nth, here, low, high in zip(
+            rows.tolist(),
+            group[rows].tolist(),
+            self.start[rows].tolist(),
+            self.end[rows].tolist(),
+            strict=True,
+        ):
+            if here != current:
+                sessions, current = _Sessions(window), here
+            if nth < self.suspects:
+                start[nth], end[nth] = sessions.judge(low, high, int(bound[nth]))
+            else:
+                sessions.join(low, high)
+        return start, end
+
+
+class _Sessions:
+    """The sessions of a key, in order, none overlapping another."""
+
+    def __init__(self, window: Session) -> None:
+        self.window = window
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+
+    def join(self, start: int, end: int) -> None:
+        """A span, and all that it meets, become one."""
+        self._put(start, end, *self._met(start, end))
+
+    def judge(self, start: int, end: int, bound: int) -> tuple[int, int]:
+        """The session by which a suspect is judged: the first final one that it meets, or else the one that it makes.
+
+        That one stands from now on, if it ends after the bound.
+        """
+        low, high = self._met(start, end)
+        if low < high and self.ends[low] <= bound - self.window.joinable_after:
+            return self.starts[low], self.ends[low]
+        made = self._made(start, end, low, high)
+        if made[1] > bound:
+            self._put(start, end, low, high)
+        return made
+
+    def _met(self, start: int, end: int) -> tuple[int, int]:
+        """Which sessions a span meets: from one up to another."""
+        low, high = bisect_right(self.ends, start), bisect_left(self.starts, end)
+        if self.window.joins:
+            low -= low > 0 and self.ends[low - 1] == start and self._may_touch_at(start)
+            high += high < len(self.starts) and self.starts[high] == end and self._may_touch_at(end)
+        return low, high
+
+    def _may_touch_at(self, moment: int) -> bool:
+        return self.window.max is None or moment % self.window.max != 0
+
+    def _made(self, start: int, end: int, low: int, high: int) -> tuple[int, int]:
+        return (min(start, self.starts[low]), max(end, self.ends[high - 1])) if low < high else (start, end)
+
+    def _put(self, start: int, end: int, low: int, high: int) -> None:
+        made = self._made(start, end, low, high)
+        self.starts[low:high], self.ends[low:high] = [made[0]], [made[1]]
