@@ -44,7 +44,7 @@ from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import FATES
+from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge_in_process import judged
 from latecomer.windowing.spark_columns import event_tables
 

@@ -62,7 +62,7 @@ from latecomer.store.sql import quoted
 from latecomer.store.store import Store, as_received_sql, definition_of
 from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import Origin, Stretch, TimelineKeeper
-from latecomer.windowing.merge import Counts
+from latecomer.windowing.fates import Counts
 from latecomer.windowing.widening import require_widenable
 
 LOG = logging.getLogger(__name__)

@@ -26,14 +26,12 @@ from latecomer.ledger.check import check_ledger
 from latecomer.log import parts
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
-from latecomer.store.files import read_table
-from latecomer.store.rebuilds import Rebuild
 from latecomer.store.store import open_store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from latecomer.windowing.judge_in_process import Watermarks
 from properties.test_options_on_spark import crowd
 from properties.test_rebuild_on_spark import require_right
-from spark_kit import PAYLOAD, Batch, Bench, as_lines, require_equal, stored_entries, stored_panes
+from spark_kit import PAYLOAD, Batch, as_lines, require_equal, stored_entries
 
 AGGREGATES = {"rows": "count(*)", "paise": "sum(paise)", "mean": "avg(paise)"}
 LATE = {"allowed_lateness": "6us", "by": ("key",), "aggregates": AGGREGATES}
@@ -167,18 +165,6 @@ def test_the_switch_leaves_a_check_to_spark(whole: Alone, monkeypatch: pytest.Mo
         check_ledger(whole.pipeline, whole.spark)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("table", [None, *TAMPERED])
-def test_spark_finds_the_same_differences(
-    whole: Alone, spark: SparkSession, tmp_path: Path, table: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench: Bench = whole if table is None else tampered(whole, tmp_path / "copy", table)
-    here = check_ledger(bench.pipeline, whole.spark)
-    monkeypatch.setenv(VARIABLE, "off")
-    assert check_ledger(bench.pipeline, spark) == here
-    assert bool(here) == (table is not None)
-
-
 def test_a_store_is_replayed_without_spark(whole: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
     no_spark(monkeypatch)
     names = ["taken_back", "added", "days"]
@@ -234,20 +220,6 @@ def test_a_log_that_lacks_an_event_reproduces_nothing_without_spark(
         check(bench.pipeline, "updated", certify(whole.pipeline, "updated"))
 
 
-@pytest.mark.long
-def test_spark_computes_the_same_at_once(
-    whole: Alone, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    here = replay(whole.pipeline, one_shot=True, to=tmp_path / "here")
-    monkeypatch.setenv(VARIABLE, "off")
-    by_spark = replay(whole.pipeline, one_shot=True, spark=spark, to=tmp_path / "spark")
-    assert by_spark.summary.equals(here.summary)
-    for name in whole.outputs:
-        assert stored_panes(open_store(by_spark.pipeline), name) == stored_panes(
-            open_store(here.pipeline), name
-        )
-
-
 LOG = Against("log", None, {})
 
 
@@ -257,18 +229,6 @@ def test_results_are_reconciled_with_the_log_without_spark(whole: Alone) -> None
         found = reconcile(whole.pipeline, name, LOG, spark=whole.spark)
         assert found.explained, (name, found.gaps, found.notes)
         assert found.rows.num_rows, name
-
-
-@pytest.mark.long
-def test_spark_reconciles_the_same(
-    whole: Alone, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = {name: reconcile(whole.pipeline, name, LOG, spark=whole.spark) for name in whole.outputs}
-    monkeypatch.setenv(VARIABLE, "off")
-    for name, each in here.items():
-        by_spark = reconcile(whole.pipeline, name, LOG, spark=spark)
-        assert by_spark.rows.to_pylist() == each.rows.to_pylist(), name
-        assert replace(by_spark, rows=each.rows) == each
 
 
 def rebuilt_copy(whole: Alone, folder: Path) -> Alone:
@@ -300,25 +260,7 @@ def test_rebuilds_of_all_kinds_are_replayed_without_spark(
 ) -> None:
     no_spark(monkeypatch)
     bench = rebuilt_copy(whole, tmp_path / "copy")
-    for name in ("updated", "taken_back", "aside", "dropped"):
+    for name in ("updated", "taken_back", "aside", "dropped", "added"):
         rebuild(bench, name)
     assert check_ledger(bench.pipeline, bench.spark) == []
     assert replay(bench.pipeline).equal
-
-
-@pytest.mark.long
-def test_spark_plans_the_same_rebuild(
-    whole: Alone, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copies = [rebuilt_copy(whole, tmp_path / name) for name in ("here", "spark")]
-    here = {name: rebuilding.plan(copies[0].pipeline, name, spark=spark) for name in whole.outputs}
-    monkeypatch.setenv(VARIABLE, "off")
-    for name, plan in here.items():
-        by_spark = rebuilding.plan(copies[1].pipeline, name, spark=spark)
-        assert by_spark.id == plan.id, (by_spark.record, plan.record)
-        assert staged(by_spark) == staged(plan)
-
-
-def staged(plan: Rebuild) -> list[str]:
-    """The panes of a plan."""
-    return sorted(repr(row) for file in plan.panes for row in read_table(file).to_pylist())

@@ -28,7 +28,7 @@ from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.timeline.keeper import Step, Stretch
 from latecomer.windowing.columns import KEY
-from latecomer.windowing.judge import FATES
+from latecomer.windowing.fates import FATES
 from latecomer.windowing.merging import Merger
 from latecomer.windowing.session_judge import Arrivals, prompt_fates
 from scenarios import thorough, watermarks

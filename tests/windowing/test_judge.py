@@ -18,7 +18,7 @@ from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate, fate_of, judge
 from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.windowing import judge_in_process
-from latecomer.windowing.judge import FATES
+from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge_in_process import Watermarks, fates, in_parts, judged
 from latecomer.windowing.tally_in_process import counts_by_batch
 

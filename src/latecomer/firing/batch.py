@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeGuard
 
 from latecomer.log.logged import Logged
-from latecomer.model.triggers import Every
 from latecomer.timeline.keeper import Stretch
 
 
@@ -21,8 +19,3 @@ class Batch:
     latest: int = 0
     history: bool = False
     """The events are the whole log, of many batches: an output that was added later catches up."""
-
-
-def by_arrival(rule: object) -> TypeGuard[Every]:
-    """Whether a trigger goes by the arrival clock."""
-    return isinstance(rule, Every) and rule.clock == "arrival"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
 from latecomer.config.models import Output
-from latecomer.firing.batch import by_arrival
+from latecomer.model.triggers import Every
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Micros
-from latecomer.timeline.keeper import Stretch
-from latecomer.windowing.judge_in_process import Flags
+from latecomer.windowing.derived_in_process import Flags
+
+if TYPE_CHECKING:
+    from latecomer.timeline.keeper import Stretch
 
 
 @dataclass(frozen=True)
@@ -68,3 +71,8 @@ class Clocks:
     def known(self) -> int | None:
         """The watermark after the batch; None where nothing is known yet."""
         return None if self.now == BEGIN_OF_TIME else self.now
+
+
+def by_arrival(rule: object) -> TypeGuard[Every]:
+    """Whether a trigger goes by the arrival clock."""
+    return isinstance(rule, Every) and rule.clock == "arrival"

@@ -15,7 +15,7 @@ from latecomer.fast import flat
 from latecomer.model.verdicts import Fate, LatePolicy, TooLatePolicy, Verdict
 from latecomer.store.layout import PaneLayout
 from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import CODES
+from latecomer.windowing.fates import CODES
 from latecomer.windowing.judge_in_process import Judged, Timeline, in_parts, judged
 from latecomer.windowing.merging import Merger
 

@@ -21,7 +21,7 @@ from latecomer.model.triggers import Count, Every
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.store.columns import EVENTS, SINCE
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
-from latecomer.windowing.judge import CODES, FATES
+from latecomer.windowing.fates import CODES, FATES
 from latecomer.windowing.judge_in_process import Flags, Micros
 from latecomer.windowing.merging import Merger, replaced
 

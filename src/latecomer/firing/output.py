@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from latecomer.fast import Choice
-from latecomer.firing.batch import Batch, by_arrival
-from latecomer.firing.clocks import Clocks
+from latecomer.firing.batch import Batch
+from latecomer.firing.clocks import Clocks, by_arrival
 from latecomer.firing.closing import CLOSING, closing_panes, may_close, places_to_close
 from latecomer.firing.columns import Lane
 from latecomer.firing.empty import KnownKeys, empty_panes, windows_closed
@@ -41,9 +41,9 @@ from latecomer.store.store import Store
 from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import Periods
+from latecomer.windowing.fates import Counts, Periods
 from latecomer.windowing.judge_in_process import Watermarks
-from latecomer.windowing.merge import Counts, Merger
+from latecomer.windowing.merge import Merger
 from latecomer.windowing.merging import Merger as Kernel
 from latecomer.windowing.spark_columns import event_tables
 from latecomer.windowing.tally_in_process import counts_by_batch

@@ -26,7 +26,7 @@ from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS, HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.columns import END, FATE, START
-from latecomer.windowing.judge import CODES, Periods
+from latecomer.windowing.fates import CODES, Periods
 from latecomer.windowing.judge_in_process import Flags, Judged, Micros
 from latecomer.windowing.merging import Merger, replaced
 from latecomer.windowing.session_judge import (

@@ -52,9 +52,8 @@ from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.columns import END, FATE, START
-from latecomer.windowing.judge import CODES, Periods
+from latecomer.windowing.fates import CODES, Counts, Periods
 from latecomer.windowing.judge_in_process import Judged, NothingLate, Timeline
-from latecomer.windowing.merge import Counts
 from latecomer.windowing.session_judge import (
     Arrivals,
     arrivals_of,

@@ -15,7 +15,7 @@ from latecomer.log.events import Received
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, unbalanced
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import LEDGER
-from latecomer.windowing.merge import Counts
+from latecomer.windowing.fates import Counts
 
 
 @dataclass(frozen=True)

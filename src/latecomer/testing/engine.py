@@ -34,7 +34,7 @@ from latecomer.testing.outcome import Assigned, Outcome, StepOutcome
 from latecomer.testing.scenario import Batch, Restart, Step, read_rows, settles
 from latecomer.testing.shapes import Shape
 from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import FATES
+from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge_in_process import judged
 from latecomer.windowing.spark_columns import event_tables
 

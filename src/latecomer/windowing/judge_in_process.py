@@ -19,7 +19,7 @@ from latecomer.model.windows import Session, Windows
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.derived_in_process import Flags as Flags
 from latecomer.windowing.derived_in_process import as_seen, kept
-from latecomer.windowing.judge import CODES
+from latecomer.windowing.fates import CODES
 
 MOST_WINDOWS = 1_000_000
 """So many rows are made of events at a time, one for each window of an event."""

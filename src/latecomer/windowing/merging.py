@@ -31,7 +31,7 @@ from latecomer.windowing.aggregates import Columns, Events, Flags, Groups, State
 from latecomer.windowing.aggregates.base import column_of, one_zero
 from latecomer.windowing.aggregates.merging import merge_states
 from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
-from latecomer.windowing.judge import CODES
+from latecomer.windowing.fates import CODES
 
 FIRING = ("sequence", "timing", "op", "is_last", "batch", "fired_at", "watermark")
 _LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)

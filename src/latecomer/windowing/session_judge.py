@@ -26,7 +26,7 @@ from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
 from latecomer.windowing.derived_in_process import as_seen, kept, stored_columns
-from latecomer.windowing.judge import CODES, Periods
+from latecomer.windowing.fates import CODES, Periods
 from latecomer.windowing.judge_in_process import Flags, Judged, Micros, Timeline, fates, micros_of
 from latecomer.windowing.sessions import Places, in_order, key_codes, numbered, span_ends
 

@@ -39,7 +39,7 @@ from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import quoted
 from latecomer.windowing.columns import FATE, LEADING, PARTLY, WATERMARK
 from latecomer.windowing.exact_sums import LOW, half, is_long, long_sum, whole_sum, with_point_moved
-from latecomer.windowing.judge import CODES
+from latecomer.windowing.fates import CODES
 from latecomer.windowing.kept_values import ordered, tallied
 from latecomer.windowing.state_logic import StateLogic
 

@@ -15,9 +15,8 @@ from latecomer.fast import flat
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import EventLayout
-from latecomer.windowing.judge import FATES, Periods
+from latecomer.windowing.fates import FATES, Counts, Periods
 from latecomer.windowing.judge_in_process import Flags, Judged, Timeline, in_parts, judged
-from latecomer.windowing.merge import Counts
 
 _DIGITS = 6
 """Amounts of the ledger have so many digits after the point."""

@@ -34,7 +34,7 @@ from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import CODES
+from latecomer.windowing.fates import CODES
 from latecomer.windowing.judge_in_process import Flags, Judged, Micros, NothingLate, in_parts, judged
 from latecomer.windowing.merging import Merger, replaced
 from latecomer.windowing.spark_columns import event_tables

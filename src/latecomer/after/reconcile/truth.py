@@ -45,7 +45,7 @@ from latecomer.store.store import Store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.derived_in_process import stored_columns
-from latecomer.windowing.judge import CODES, Periods
+from latecomer.windowing.fates import CODES, Periods
 from latecomer.windowing.judge_in_process import Judged, NothingLate, Timeline, in_parts, judged
 from latecomer.windowing.merging import Merger
 from latecomer.windowing.spark_columns import event_tables

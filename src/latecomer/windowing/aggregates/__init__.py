@@ -55,7 +55,7 @@ from latecomer.windowing.aggregates.sums import (
     LongSum,
     NarrowSum,
 )
-from latecomer.windowing.judge import CODES
+from latecomer.windowing.fates import CODES
 
 __all__ = ["Columns", "Events", "Flags", "Groups", "State", "assignments_column", "state_of", "states_of"]
 

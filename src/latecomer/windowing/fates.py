@@ -1,8 +1,10 @@
-"""Fates as small numbers, and the policies that an output has had."""
+"""The fates of events as kernels have them, and what they come to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
 
 from latecomer.config.models import Output
 from latecomer.model.verdicts import Fate
@@ -19,3 +21,12 @@ FATES = {code: fate for fate, code in CODES.items()}
 
 Periods = Sequence[tuple[int, Output]]
 """An output under each policy it has had, and the batch since which that was in force."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a batch's events came to: for each unit of the ledger, how much met which fate."""
+
+    fates: Mapping[str, Mapping[Fate, Decimal]] = field(default_factory=dict)
+    late_at_source: int = 0
+    partly_late: int = 0
