@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Output
@@ -13,12 +13,12 @@ from latecomer.model.aggregates import FUNCTIONS, parse_aggregate
 from latecomer.model.arrivals import Arrival
 from latecomer.model.panes import surviving
 from latecomer.model.strategies import Bounded
+from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import state_parts
 from latecomer.store.store import Store
-from latecomer.windowing.judge import as_seen, judged
-from latecomer.windowing.merge import Merger
-from latecomer.windowing.states import states_of
+from latecomer.windowing.aggregates import states_of
+from latecomer.windowing.merging import Merger
 from spark_kit import Bench, stored_panes
 
 KINDS = {"whole": "int", "money": "decimal(18,4)", "real": "float", "city": "string", "when": "timestamp"}
@@ -52,45 +52,12 @@ def test_who_merges_without_spark_knows_the_parts_of_a_state(
     assert logic.columns == {f"_lc_x_{part}": kind for part, kind in known.items()}
 
 
-def plan_of(spark: SparkSession, folder: Path, **aggregates: str) -> str:
-    """How Spark would compute panes from an empty log."""
-    made = bench(spark, folder, **aggregates)
-    merger = merger_of(made)
-    log = spark.read.schema(_ddl(merger)).parquet(str(_empty(spark, folder, merger)))
-    timeline = spark.sql("select 0L as _lc_tick, 0L as _lc_watermark")
-    merged = merger.merge(
-        merger.of_events(judged(as_seen(log, merger.layout.events, merger.output), timeline, merger.output))
-    )
-    return _plan(merged)
-
-
-def _ddl(merger: Merger) -> str:
-    return ", ".join(f"`{name}` {kind}" for name, kind in merger.layout.events.stored.items())
-
-
-def _empty(spark: SparkSession, folder: Path, merger: Merger) -> Path:
-    nothing = ", ".join(
-        f"cast(null as {kind}) as `{name}`" for name, kind in merger.layout.events.stored.items()
-    )
-    spark.sql(f"select {nothing}").write.parquet(str(folder / "log"))
-    return folder / "log"
-
-
-def _plan(frame: DataFrame) -> str:
-    return str(frame._jdf.queryExecution().executedPlan().toString())
-
-
-def test_the_common_aggregates_are_hashed_and_read_nothing_that_orders_events(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    common = plan_of(spark, tmp_path / "a", s="sum(money)", n="count(*)", m="avg(real)", x="max(whole)")
-    assert "HashAggregate" in common
-    assert "SortAggregate" not in common
-    assert "ObjectHash" not in common
-    assert "origin" not in common
-    assert "position" not in common
-    keeping = plan_of(spark, tmp_path / "b", s="sum(money)", b="first(whole)", t="top_k(whole, 3)")
-    assert "position" in keeping
+def test_the_order_of_events_is_read_only_where_a_state_goes_by_it(tmp_path: Path) -> None:
+    common = merger_of(bench(None, tmp_path / "a", s="sum(money)", n="count(*)", t="top_k(whole, 3)"))
+    assert not {ORIGIN, POSITION} & set(common.columns)
+    assert not any(state.needs_groups for state in common.states[:-1]), "Arrow folds it by itself"
+    keeping = merger_of(bench(None, tmp_path / "b", s="sum(money)", b="first(whole)"))
+    assert {ORIGIN, POSITION} <= set(keeping.columns)
 
 
 def test_a_column_of_any_name_is_written_in_backticks(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -47,19 +46,13 @@ from latecomer.windowing.columns import (
 )
 from latecomer.windowing.exact_sums import HIGH, LOW, half
 from latecomer.windowing.judge import CODES
+from latecomer.windowing.merging import Counts
 from latecomer.windowing.state_logic import StateLogic
 from latecomer.windowing.states import states_of
 
+__all__ = ["FIRING", "Counts", "Merger"]
+
 _LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What a batch's events came to: for each unit of the ledger, how much met which fate."""
-
-    fates: Mapping[str, Mapping[Fate, Decimal]] = field(default_factory=dict)
-    late_at_source: int = 0
-    partly_late: int = 0
 
 
 @dataclass(frozen=True)

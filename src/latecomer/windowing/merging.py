@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
@@ -40,6 +41,15 @@ _ENTERS = CODES[Fate.LATE_ACCEPTED]
 _MOMENTS = {START: "window_start", END: "window_end", LAST_ARRIVAL: "fired_at", LAST_WATERMARK: "watermark"}
 _MOST_HELD = 1_000_000
 """So many merged rows of parts are held before they are merged again."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a batch's events came to: for each unit of the ledger, how much met which fate."""
+
+    fates: Mapping[str, Mapping[Fate, Decimal]] = field(default_factory=dict)
+    late_at_source: int = 0
+    partly_late: int = 0
 
 
 @dataclass(frozen=True)
