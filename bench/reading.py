@@ -30,7 +30,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import LEDGER, WATERMARKS, PaneLayout, arrow_type
 from latecomer.store.publications import PublicationClock, wall_clock
 from latecomer.store.store import Store
-from latecomer.windowing.states import states_of
+from latecomer.windowing.aggregates import states_of
 
 MINUTE = 60_000_000
 KEYS = 500

@@ -22,7 +22,7 @@ from latecomer.model.timeline import Timeline
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS, PaneLayout, arrow_type
 from latecomer.store.publications import PublicationClock
 from latecomer.store.store import OutputTables, Store
-from latecomer.windowing.states import states_of
+from latecomer.windowing.aggregates import states_of
 
 MINUTE = UNITS["m"]
 NOON = 1_777_118_400_000_000

@@ -9,17 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from latecomer.store.layout import arrow_type
-from latecomer.store.sql import quoted
-from latecomer.windowing.exact_sums import EXACT, long_sum, whole_sum
-from latecomer.windowing.state_logic import StateLogic
+from latecomer.store.state_types import WHOLE
+from latecomer.windowing.aggregates.exact import Wholes, limbs, limbs_of, quotient, squared_limbs
+from latecomer.windowing.aggregates.sums import Column, ExactSum, LongSum, NarrowSum
+from merging_kit import Given, merged_groups
 
 LARGEST = (1 << 63) - 1
 GROUPS = 300
-WHOLE = [0, 1, -1, (1 << 32) - 1, 1 << 32, LARGEST, LARGEST - 1, -LARGEST - 1, -LARGEST, None]
+WHOLES = [0, 1, -1, (1 << 32) - 1, 1 << 32, LARGEST, LARGEST - 1, -LARGEST - 1, -LARGEST, None]
 
 
 def long_numbers(scale: int) -> list[Decimal | None]:
@@ -29,31 +28,28 @@ def long_numbers(scale: int) -> list[Decimal | None]:
         return [None, *(Decimal(each).scaleb(-scale) for each in near)]
 
 
-def merged(logic: StateLogic, inputs: DataFrame) -> DataFrame:
-    """One step: inputs of a group become its value and its state."""
-    folded = inputs.groupBy("g").agg(*(F.expr(sql).alias(name) for name, sql in logic.merge.items()))
-    return folded.selectExpr("g", *(f"{sql} as {quoted(name)}" for name, sql in logic.finish.items()))
-
-
-def inputs(rows: DataFrame, given: Any) -> DataFrame:
-    return rows.selectExpr("g", *(f"{sql} as {quoted(name)}" for name, sql in given.items()))
-
-
-def in_two_steps(spark: SparkSession, logic: StateLogic, kind: str, groups: Sequence[list[Any]]) -> list[Any]:
+def in_two_steps(state: ExactSum, kind: str, groups: Sequence[list[Any]]) -> list[Any]:
     """Half of each group's numbers, then those of the other half and the state of the first."""
+    numbers = [len(values) // 2 for values in groups]
+    firsts = [values[:half] for values, half in zip(groups, numbers, strict=True)]
+    seconds = [values[half:] for values, half in zip(groups, numbers, strict=True)]
+    made = merged_groups(state, [state.init(given(firsts, kind))], [places(firsts)], len(groups))
+    stored = state.stored(pa.table(made), fresh=False)
+    both = merged_groups(
+        state,
+        [state.init(given(seconds, kind)), stored],
+        [places(seconds), list(range(len(groups)))],
+        len(groups),
+    )
+    return list(both["s"].to_pylist())
 
-    def frame(halves: Sequence[list[Any]]) -> DataFrame:
-        flat = [(g, value) for g, values in enumerate(halves) for value in values]
-        columns = {"g": [g for g, _ in flat], "v": pa.array([value for _, value in flat], arrow_type(kind))}
-        return spark.createDataFrame(pa.table(columns))
 
-    halves = [len(values) // 2 for values in groups]
-    first = frame([values[:half] for values, half in zip(groups, halves, strict=True)])
-    second = frame([values[half:] for values, half in zip(groups, halves, strict=True)])
-    state = merged(logic, inputs(first, logic.from_event))
-    both = inputs(state, logic.from_state).unionByName(inputs(second, logic.from_event))
-    found = {row["g"]: row["s"] for row in merged(logic, both).toArrow().to_pylist()}
-    return [found.get(g) for g in range(len(groups))]
+def given(groups: Sequence[list[Any]], kind: str) -> Given:
+    return Given({"v": pa.array([value for values in groups for value in values], arrow_type(kind))})
+
+
+def places(groups: Sequence[list[Any]]) -> list[int]:
+    return [group for group, values in enumerate(groups) for _ in values]
 
 
 def exact(values: Sequence[Any], limit: Any) -> Any:
@@ -68,10 +64,12 @@ def drawn(numbers: Sequence[Any]) -> list[list[Any]]:
     return [[chance.choice(numbers) for _ in range(chance.randint(0, 9))] for _ in range(GROUPS)]
 
 
-@pytest.mark.parametrize(("kind", "limit"), [(EXACT, 10**38), ("bigint", LARGEST + 1)])
-def test_whole_numbers_near_64_bits(spark: SparkSession, kind: str, limit: int) -> None:
-    groups = drawn(WHOLE)
-    found = in_two_steps(spark, whole_sum("s", "v", kind), "bigint", groups)
+@pytest.mark.parametrize(
+    ("sums", "kind", "limit"), [(ExactSum, WHOLE, 10**38), (NarrowSum, "bigint", LARGEST + 1)]
+)
+def test_whole_numbers_near_64_bits(sums: type[ExactSum], kind: str, limit: int) -> None:
+    groups = drawn(WHOLES)
+    found = in_two_steps(sums("s", Column("v"), "bigint", kind), "bigint", groups)
     # -2^63 itself fits 64 bits, and no drawn sum is exactly that without being it by one number.
     assert [
         exact(values, limit) if total != -limit else total
@@ -81,10 +79,64 @@ def test_whole_numbers_near_64_bits(spark: SparkSession, kind: str, limit: int) 
 
 
 @pytest.mark.parametrize("scale", [0, 2, 18, 35, 36, 38])
-def test_decimals_near_38_digits(spark: SparkSession, scale: int) -> None:
+def test_decimals_near_38_digits(scale: int) -> None:
     kind, groups = f"decimal(38,{scale})", drawn(long_numbers(scale))
-    found = in_two_steps(spark, long_sum("s", "v", kind), kind, groups)
+    found = in_two_steps(LongSum("s", Column("v"), kind, kind), kind, groups)
     with localcontext(prec=80):
         limit = Decimal(10**38).scaleb(-scale)
     assert found == [exact(values, limit) for values in groups]
     assert 20 < sum(total is None for total in found) < GROUPS - 20
+
+
+def test_what_is_beyond_38_digits_is_kept_in_halves_of_the_same_sign() -> None:
+    state = LongSum("s", Column("v"), "decimal(38,2)", "decimal(38,2)")
+    most, least = Decimal("9" * 36 + ".99"), Decimal("-" + "9" * 36 + ".99")
+    given_ = given([[least, least], [most]], "decimal(38,2)")
+    made = merged_groups(state, [state.init(given_)], [[0, 0, 1]], 2)
+    assert made["s"].to_pylist() == [None, most]
+    high, low = (made[f"_lc_s_beyond_{half}"].to_pylist() for half in ("high", "low"))
+    assert (high[1], low[1]) == (None, None)
+    assert int(high[0]) * 10**20 + int(low[0] * 100) == -2 * (10**38 - 1)
+    assert high[0] < 0
+    assert low[0] < 0
+
+
+def test_a_sum_that_no_column_holds_is_refused() -> None:
+    state = ExactSum("_lc_measure_x", Column("v"), "decimal(38,0)", WHOLE)
+    given_ = given([[Decimal(10**38 - 1)] * 2], "decimal(38,0)")
+    with pytest.raises(OverflowError, match="38 digits"):
+        merged_groups(state, [state.init(given_)], [[0, 0]], 1)
+
+
+@pytest.mark.parametrize("number", [0, 1, -1, 3 * 10**18, -(2**63), 10**19 - 1, 1 - 10**19, 2**64 - 1])
+def test_squares_are_exact_until_they_have_more_than_38_digits(number: int) -> None:
+    column = pa.array([Decimal(number), None], pa.decimal128(38, 0))
+    cut, lost = squared_limbs(column)
+    if abs(number) < 10**19:
+        assert Wholes.of(cut).numbers() == [number * number, 0]
+    assert lost.tolist() == [abs(number) >= 10**19, False]
+    if -(2**63) <= number < 2**63:
+        assert Wholes.of(squared_limbs(pa.array([number]))[0]).numbers() == [number * number]
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**32, -(2**63), 2**63 - 1])
+@pytest.mark.parametrize("count", [2, 4])
+def test_limbs_are_put_together_again(number: int, count: int) -> None:
+    column = pa.array([number, None, number], pa.int64()).slice(1)
+    for each in (column, column.cast(pa.decimal128(38, 0))):
+        assert Wholes.of(limbs(each, count)).numbers() == [None, number]
+
+
+def test_numbers_of_more_than_128_bits() -> None:
+    numbers = [10**45, -(10**45), 10**38, 10**38 - 1, -(10**38) + 1, -(10**38), None]
+    found = Wholes.of(limbs_of(numbers))
+    assert found.numbers() == numbers
+    assert found.is_decimal.tolist() == [False, False, False, True, True, False, True]
+    assert not found.is_short[:6].any()
+
+
+def test_an_average_has_the_fewer_digits_the_longer_its_sum_is() -> None:
+    assert quotient(10, 3, 2, 6) == 33333
+    assert quotient(-2 * 10**34, 3, 2, 6) == -66666666666666666666666666666666666667
+    assert quotient(10**38 - 1, 1, 2, 6) is None, "four digits more do not fit"
+    assert quotient(10**30, 3, 2, 6) == 3333333333333333333333333333333333

@@ -13,11 +13,12 @@ from latecomer.model.aggregates import FUNCTIONS, parse_aggregate
 from latecomer.model.arrivals import Arrival
 from latecomer.model.panes import surviving
 from latecomer.model.strategies import Bounded
+from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import state_parts
 from latecomer.store.store import Store
-from latecomer.windowing.merge import Merger
-from latecomer.windowing.states import states_of
+from latecomer.windowing.aggregates import states_of
+from latecomer.windowing.merging import Merger
 from spark_kit import Bench, stored_panes
 
 KINDS = {"whole": "int", "money": "decimal(18,4)", "real": "float", "city": "string", "when": "timestamp"}
@@ -49,6 +50,14 @@ def test_who_merges_without_spark_knows_the_parts_of_a_state(
     (*_, logic) = states_of(merger.layout, {})
     known = state_parts(parse_aggregate(written(function, column)), KINDS[column])
     assert logic.columns == {f"_lc_x_{part}": kind for part, kind in known.items()}
+
+
+def test_the_order_of_events_is_read_only_where_a_state_goes_by_it(tmp_path: Path) -> None:
+    common = merger_of(bench(None, tmp_path / "a", s="sum(money)", n="count(*)", t="top_k(whole, 3)"))
+    assert not {ORIGIN, POSITION} & set(common.columns)
+    assert not any(state.needs_groups for state in common.states[:-1]), "Arrow folds it by itself"
+    keeping = merger_of(bench(None, tmp_path / "b", s="sum(money)", b="first(whole)"))
+    assert {ORIGIN, POSITION} <= set(keeping.columns)
 
 
 def test_a_column_of_any_name_is_written_in_backticks(spark: SparkSession, tmp_path: Path) -> None:

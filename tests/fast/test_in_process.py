@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,73 +18,12 @@ from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.ids import event_id
 from latecomer.model.zones import to_local, to_utc
 from latecomer.source.columns import LANDED, ORIGIN, POSITION
-from latecomer.windowing.exact_arrow import (
-    decimals,
-    halves,
-    put_together,
-    quarters,
-    scaled,
-    squares,
-    unscaled,
-    whole,
-)
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
 TIMES = st.integers(-(10**15), 4 * 10**15)
 RECENT = st.integers(-(10**15), 2 * 10**15)
 """Up to 2033."""
 MINUTE = 60_000_000
-
-
-@given(st.lists(st.none() | NUMBERS, max_size=20))
-def test_halves_add_up_to_the_exact_sum_or_decline(numbers: list[int | None]) -> None:
-    low, high = halves(pa.array(numbers, pa.int64()))
-    sums = (
-        pa.table({"low": low, "high": high, "k": [0] * len(numbers)})
-        .group_by("k")
-        .aggregate([("low", "sum"), ("high", "sum")])
-    )
-    known = [number for number in numbers if number is not None]
-    try:
-        found = whole(*(sums.column(f"{each}_sum").combine_chunks() for each in ("low", "high"))).to_pylist()
-    except Declined:
-        assert abs(sum(known)) >= 1 << 61
-        return
-    assert found == ([sum(known) if known else None] if numbers else [])
-
-
-@given(st.lists(NUMBERS | st.sampled_from([-(1 << 63), (1 << 63) - 1, 1 << 32, -1]), max_size=20))
-def test_squares_are_exact_to_the_last_of_38_digits(numbers: list[int]) -> None:
-    parts = squares(pa.array(numbers, pa.int64()))
-    assert put_together(parts) == [number**2 for number in numbers]
-    sums = [pa.array([sum(part.to_pylist())]) for part in parts]
-    total = sum(number**2 for number in numbers)
-    assert put_together(sums) == [total]
-    if total < 10**38:
-        kept = decimals([total, -total, *numbers])
-        assert put_together(quarters(kept)) == [total, -total, *numbers]
-        assert put_together(quarters(kept[1:])) == [-total, *numbers]
-    else:
-        with pytest.raises(Declined):
-            decimals([total])
-
-
-def test_a_sum_that_was_lost_is_left_to_spark() -> None:
-    with pytest.raises(Declined, match="lost"):
-        quarters(pa.array([Decimal(1), None], pa.decimal128(38, 0)))
-
-
-@given(st.lists(st.none() | NUMBERS, max_size=20), st.integers(0, 6), st.integers(0, 3))
-def test_decimals_are_their_digits(numbers: list[int | None], scale: int, cut: int) -> None:
-    written = [None if number is None else Decimal(number).scaleb(-scale) for number in numbers]
-    column = pa.array(written, pa.decimal128(38, scale))
-    assert unscaled(column.slice(cut)).to_pylist() == numbers[cut:]
-    assert scaled(unscaled(column), column.type).equals(column)
-
-
-def test_a_decimal_beyond_64_bits_declines() -> None:
-    with pytest.raises(Declined):
-        unscaled(pa.array([Decimal(1 << 63)], pa.decimal128(38, 0)))
 
 
 @given(st.lists(TIMES, min_size=1, max_size=10), st.booleans())

@@ -15,9 +15,9 @@ from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS, LANE, NEW_BEHIND, NEW_PARTLY, measure_column, new_column
 from latecomer.store.files import Location, parquet_files, read_table
+from latecomer.windowing.aggregates import assignments_column
 from latecomer.windowing.fates import Counts
-from latecomer.windowing.merge import Merger
-from latecomer.windowing.states import assignments_column
+from latecomer.windowing.merging import Merger
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,7 @@ from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.derived_in_process import stored_columns
 from latecomer.windowing.fates import Counts, Periods
 from latecomer.windowing.judge_in_process import Watermarks
-from latecomer.windowing.merge import Merger
-from latecomer.windowing.merging import Merger as Kernel
+from latecomer.windowing.merging import Merger
 from latecomer.windowing.spark_columns import event_tables
 from latecomer.windowing.tally_in_process import counts_by_batch
 
@@ -115,7 +114,7 @@ class OutputLogic:
             return Prepared()
         return self.with_merger("windowing", partial(self._prepared, batch, consumed))
 
-    def _prepared(self, batch: Batch, consumed: Sequence[DataFile], merger: Kernel) -> Prepared:
+    def _prepared(self, batch: Batch, consumed: Sequence[DataFile], merger: Merger) -> Prepared:
         late = self.tables.late.new_folder(batch.number)
         partials, aside = self._folded(batch, merger, late)
         states = [self.tables.partials.location(file) for file in consumed]
@@ -128,7 +127,7 @@ class OutputLogic:
         lanes = Lanes(folder, self.merger)
         return Prepared(lanes, consumed, lanes.counts, late=aside)
 
-    def _folded(self, batch: Batch, merger: Kernel, late: Location) -> tuple[list[pa.Table], list[Location]]:
+    def _folded(self, batch: Batch, merger: Merger, late: Location) -> tuple[list[pa.Table], list[Location]]:
         """The partial states of a batch's events, and the files of its side output."""
         partials: list[pa.Table] = []
         aside: list[Location] = []
@@ -144,15 +143,15 @@ class OutputLogic:
                 partials = [merger.merge([merger.again(rows) for rows in partials])]
         return partials, aside
 
-    def with_merger(self, step: str, compute: Callable[[Kernel], _Result]) -> _Result:
+    def with_merger(self, step: str, compute: Callable[[Merger], _Result]) -> _Result:
         """What is computed with the merger; the step is counted among those without Spark."""
         self.choice.fast[step] = self.choice.fast.get(step, 0) + 1
         return compute(self.kernel)
 
     @cached_property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> Merger:
         """What merges events and states."""
-        return Kernel(self.layout, self.store.measures())
+        return self.merger
 
     @property
     def _window(self) -> FixedWindow:
@@ -245,7 +244,7 @@ class OutputLogic:
                 files.append(write_table(rows, folder / f"part-{first}.parquet"))
         return files
 
-    def _empty_of(self, merger: Kernel, **of: Any) -> pa.Table:
+    def _empty_of(self, merger: Merger, **of: Any) -> pa.Table:
         return empty_panes(Firing(merger), **of)
 
     def _retracts(self, batch: Batch, fired: Sequence[Location]) -> list[Location]:

@@ -16,7 +16,7 @@ from latecomer.model import types
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.store.table import DataFile, Table
-from latecomer.windowing.merge import Merger
+from latecomer.windowing.merging import Merger
 
 LOG = logging.getLogger(__name__)
 

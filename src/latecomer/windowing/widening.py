@@ -14,7 +14,7 @@ from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
 from latecomer.store.pins import read_pins
 from latecomer.store.store import Store
 from latecomer.store.table import holds
-from latecomer.windowing.merge import Merger
+from latecomer.windowing.merging import Merger
 
 _OF_WHOLE = re.compile(
     r"\b(to_json|hash|xxhash64|string|array_(distinct|union|except|intersect|contains|position)|arrays_overlap)\s*\("

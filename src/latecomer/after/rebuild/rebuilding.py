@@ -41,7 +41,7 @@ from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, definition_of, open_store, source_columns, under
 from latecomer.timeline.keeper import TimelineKeeper
-from latecomer.windowing.merge import Merger
+from latecomer.windowing.merging import Merger
 from latecomer.windowing.widening import require_widenable
 
 ATTEMPTS = 20

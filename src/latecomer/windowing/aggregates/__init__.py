@@ -118,7 +118,7 @@ def state_of(name: str, aggregate: Aggregate, kind: str, value: str) -> State:
         case "avg" if types.is_decimal(kind):
             return DecimalAverage(name, column, kind, value)
         case "avg":
-            return FloatAverage(name, column) if kind in types.FLOATS else Average(name, column, kind)
+            return Average(name, column, kind) if kind in types.INTEGERS else FloatAverage(name, column)
         case "count_distinct":
             return CountDistinct(name, column, kind)
         case "median":
@@ -139,7 +139,7 @@ def state_of(name: str, aggregate: Aggregate, kind: str, value: str) -> State:
 
 
 def _sum(name: str, column: str, kind: str, value: str) -> State:
-    if kind in types.FLOATS:
+    if not types.is_exact(kind):
         return FloatSum(name, column)
     if types.is_decimal(kind) and types.whole_digits(kind) + types.scale_of(kind) > SAFE_DIGITS:
         return LongSum(name, Column(column), kind, value)

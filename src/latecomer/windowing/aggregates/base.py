@@ -13,10 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
 from latecomer.fast import flat
+from latecomer.store.columns import state_column
 
 Columns: TypeAlias = dict[str, pa.Array]
+Doubles: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Integers: TypeAlias = npt.NDArray[np.int64]
 
@@ -128,7 +129,7 @@ def column_of(rows: pa.Table, name: str, kind: pa.DataType | None = None) -> pa.
 
 def part(name: str, which: str) -> str:
     """The name of an input that is never stored."""
-    return f"{name if name.startswith(PRIVATE) else PRIVATE + name}.{which}"
+    return state_column(name, f".{which}")
 
 
 def valid(column: pa.Array) -> Flags:
@@ -154,13 +155,13 @@ def only(column: pa.Array, where: Flags) -> pa.Array:
 _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
-def float_ranks(numbers: npt.NDArray[np.float64]) -> Integers:
+def float_ranks(numbers: Doubles) -> Integers:
     """Whole numbers in the order of floating point numbers: NaN, of which there is one, is the largest."""
     bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)
     return bits ^ ((bits >> 63) & _SIGN)
 
 
-def ranked_floats(ranks: Integers) -> npt.NDArray[np.float64]:
+def ranked_floats(ranks: Integers) -> Doubles:
     """The numbers of such ranks; the other way round."""
     return (ranks ^ ((ranks >> 63) & _SIGN)).view(np.float64)
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model import types
-from latecomer.windowing.aggregates.base import Columns, Flags, Integers, part, valid
+from latecomer.windowing.aggregates.base import Flags, Integers, part, valid
 
 TOO_LONG = 10**types.MOST_DIGITS
 """The first whole number that no decimal holds."""
@@ -186,10 +185,6 @@ def decimals(low: Integers, high: Integers, known: Flags, kind: pa.DataType) -> 
     return pa.Array.from_buffers(kind, len(low), [bitmap, pa.py_buffer(both)], null_count=missing)
 
 
-def summed(names: Sequence[str], parts: Sequence[pa.Array]) -> Columns:
-    return dict(zip(names, parts, strict=True))
-
-
 def add_limbs(left: Sequence[pa.Array], right: Sequence[pa.Array], times: int = 1) -> list[pa.Array]:
     """Two columns of limbs added up, and multiplied by a small number."""
     return [pc.multiply(pc.add(one, other), times) for one, other in zip(left, right, strict=True)]
@@ -244,6 +239,3 @@ def unscaled(column: pa.Array) -> list[int | None]:
     """Decimals without their point, as numbers of Python's."""
     low, high = words(column)
     return Wholes(low, high, high >> 63, valid(column)).numbers()
-
-
-Doubles = npt.NDArray[np.float64]

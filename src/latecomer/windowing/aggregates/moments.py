@@ -15,6 +15,7 @@ from latecomer.store.layout import arrow_type
 from latecomer.store.state_types import WHOLE
 from latecomer.windowing.aggregates.base import (
     Columns,
+    Doubles,
     Events,
     Flags,
     Groups,
@@ -28,7 +29,6 @@ from latecomer.windowing.aggregates.base import (
     valid,
 )
 from latecomer.windowing.aggregates.exact import (
-    Doubles,
     Wholes,
     decimals,
     limb_count,
