@@ -8,14 +8,12 @@ compiling and spreading them. The processes that tests start, the tests that ask
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings as hypothesis_settings
-from latecomer.fast import VARIABLE as FAST
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -28,14 +26,10 @@ from latecomer.config.zoned import use_zone
 from latecomer.decode import retrying
 from latecomer.errors import MachineError
 from latecomer.running import run
-from latecomer.spark.packages import avro_reader, jars, joined, kafka_connector, with_jars
 from latecomer.spark.session import build_session
 from latecomer.store import failpoints
 from postgres_kit import Postgres, required_binaries, running
 from registry.registry_kit import Server, beside
-
-# Latecomer starts no Python workers: Spark would take them from whatever python3 is on the PATH.
-os.environ["PYSPARK_PYTHON"] = "/no/python/worker/is/needed"
 
 hypothesis_settings.register_profile("usual", usual)
 hypothesis_settings.load_profile("usual")
@@ -98,9 +92,8 @@ JAVA_OPTIONS = (
 
 
 @pytest.fixture(scope="session")
-def spark(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
+def spark(pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     settings = {
-        **connector(request.session),
         **(AS_USERS_DO if pytestconfig.getoption("-m").startswith("long") else SMALL),
         "spark.driver.memory": "1500m",
         # Nobody looks at the plans that Spark writes out for its web pages.
@@ -111,23 +104,6 @@ def spark(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterat
     forget_other_storage(session)
     yield session
     session.stop()
-
-
-def connector(session: pytest.Session) -> dict[str, str]:
-    """Spark's Kafka connector and its Avro, where a test of this run asks for them and they are to be had."""
-    wanted = {"kafka_jars": kafka_connector(), "avro_jars": avro_reader()}
-    found: list[dict[str, str]] = []
-    for fixture, package in wanted.items():
-        if any(fixture in getattr(item, "fixturenames", ()) for item in session.items):
-            with contextlib.suppress(MachineError):
-                found.append(with_jars(package))
-    return joined(found)
-
-
-@pytest.fixture(scope="session")
-def avro_jars() -> None:
-    """Spark's Avro, or the reason why it cannot be had."""
-    require("Spark's Avro", lambda: jars(avro_reader()))
 
 
 @pytest.fixture(scope="session")
@@ -186,12 +162,6 @@ def forget_other_storage(spark: SparkSession) -> None:
         for name in map(str, hadoop.getPropsWithPrefix("").keySet()):
             if name.startswith(ABOUT_OTHERS) and "fileoutputcommitter" not in name:
                 hadoop.unset(name)
-
-
-@pytest.fixture
-def spark_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark SQL does every step of a batch: for tests that are about it."""
-    monkeypatch.setenv(FAST, "off")
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.pipeline import Engine
+from latecomer.runner import InProcess
 from latecomer.running import run
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.session import own_session
@@ -129,6 +130,10 @@ class Bench:
         return own_session(self.spark, spark_sql_shuffle_partitions=str(self.partitions))
 
     @property
+    def runner(self) -> InProcess:
+        return InProcess(lambda: self.session)
+
+    @property
     def pipeline(self) -> Pipeline:
         return pipeline_over(self.folder, self.strategy, self.outputs, self.payload, self.measures, self.ids)
 
@@ -153,7 +158,7 @@ class Bench:
         return FileSlice.of([SourceFile(file.as_uri(), number, file.stat().st_size)])
 
     def engine(self) -> Engine:
-        engine = Engine(self.session, Store(self.pipeline, self.pipeline.source.columns or {}))
+        engine = Engine(self.runner, Store(self.pipeline, self.pipeline.source.columns or {}))
         engine.start()
         return engine
 
@@ -200,7 +205,7 @@ class Bench:
         self, store: Store, output: str, engine: Engine | None = None
     ) -> dict[Place, tuple[Fate, int]]:
         """Batch, position and window end → fate and watermark at arrival, as the engine judges them."""
-        engine = engine or Engine(self.session, store)
+        engine = engine or Engine(self.runner, store)
         keeper = TimelineKeeper(store.watermarks, self.strategy)
         stretch = keeper.stretch(0, engine.last)
         logged = engine.log.everything()
@@ -348,7 +353,7 @@ def assert_same(bench: Bench, store: Store, told: Interpretation, reading: Seque
 def assert_judged(bench: Bench, store: Store, told: Interpretation, reading: Sequence[Batch]) -> None:
     """Every event has the fate, and met the watermark, that the oracle says."""
     nths = [nth for batch in reading if not isinstance(batch, Heartbeat) for nth in range(len(batch))]
-    engine = Engine(bench.session, store)
+    engine = Engine(bench.runner, store)
     for output in bench.outputs:
         expected = {
             bench.judged_place(

@@ -157,7 +157,6 @@ def test_what_is_read_here_another_library_reads_alike() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("avro_jars")
 def test_what_is_read_here_spark_reads_alike(spark: SparkSession, tmp_path: Path) -> None:
     read = kept = 0
     for seed in range(1000, 1012):
@@ -358,7 +357,6 @@ NEW = [*THIRD, {"name": "pricing", "type": ["null", {"type": "record", "name": "
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("avro_jars")
 def test_both_ways_leave_the_same_log(
     spark: SparkSession, kafka: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

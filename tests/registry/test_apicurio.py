@@ -155,7 +155,6 @@ def test_the_verbs(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (status, out.count(broken) > 0, grown in out) == (1, True, False)
 
 
-@pytest.mark.usefixtures("avro_jars")
 def test_a_pipeline_reads_by_its_schemas(spark: SparkSession, kafka: Kafka, url: str, tmp_path: Path) -> None:
     """Confluent's own serializer registers, and old and new writers mix."""
     topic = kafka.create_topic()

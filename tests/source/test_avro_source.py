@@ -34,8 +34,6 @@ from source.avro_source_kit import FIRST, SECOND, THIRD, avro_pipeline, framed, 
 from source.kafka_source_kit import awaited, logged, totals
 from spark_kit import running_beside
 
-pytestmark = pytest.mark.usefixtures("avro_jars")
-
 
 def writer(registry: Server, topic: str, fields: list[dict[str, Any]]) -> Callable[[dict[str, Any]], bytes]:
     """Writes payments as Confluent's own serializer does, which registers its schema with the first."""

@@ -29,7 +29,6 @@ from latecomer.spark.session import own_session
 from source.avro_source_kit import FIRST, MICROS, NOON, SECOND, THIRD, framed, payload, payment, record
 from source.kafka_source_kit import logged
 
-pytestmark = pytest.mark.usefixtures("avro_jars")
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
 TAX = {"type": "record", "name": "Tax", "fields": [{"name": "rate", "type": "double"}]}
 EVERY: dict[str, tuple[Any, Any, Any]] = {

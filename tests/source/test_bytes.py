@@ -145,7 +145,6 @@ def test_a_csv_line_that_is_not_utf_8_is_a_dead_letter_and_u_fffd_is_a_character
     assert_others_can_read(store)
 
 
-@pytest.mark.usefixtures("spark_alone")
 def test_good_csv_is_read_once(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = pipeline_in(tmp_path, files={"format": "csv"}, schema=SCHEMA)
     write_text(tmp_path, "a.csv", f"txn,at,paise,note\na1,{AT},1,caf\u00e9\n")

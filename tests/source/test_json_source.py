@@ -287,7 +287,6 @@ def test_confluents_serializer_writes_what_is_read(
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("avro_jars")
 def test_avro_and_json_of_one_registry_beside_each_other(
     spark: SparkSession, kafka: Client, registry: Server, tmp_path: Path
 ) -> None:

@@ -54,7 +54,6 @@ def sized(written: list[bytes]) -> bytes:
     return b"".join(struct.pack(">I", len(each)) + each for each in written)
 
 
-@pytest.mark.usefixtures("avro_jars")
 @BOTH
 def test_old_and_new_writers_in_one_file(
     way: str, spark: SparkSession, registry: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -87,7 +86,6 @@ def test_old_and_new_writers_in_one_file(
     assert logged(lengths, "txn", "schema_id", "position")[0] == ("t0", one, 4)
 
 
-@pytest.mark.usefixtures("avro_jars")
 def test_the_rest_of_a_damaged_file_is_one_dead_letter(
     spark: SparkSession, registry: Server, tmp_path: Path
 ) -> None:
@@ -122,7 +120,6 @@ def test_the_rest_of_a_damaged_file_is_one_dead_letter(
     assert totals(pipeline) == (4, 6)
 
 
-@pytest.mark.usefixtures("avro_jars")
 def test_a_damaged_message_with_its_length_is_a_dead_letter_by_itself(
     spark: SparkSession, registry: Server, tmp_path: Path
 ) -> None:
@@ -145,7 +142,6 @@ def test_a_damaged_message_with_its_length_is_a_dead_letter_by_itself(
     assert totals(pipeline) == (3, 3)
 
 
-@pytest.mark.usefixtures("avro_jars")
 @BOTH
 def test_a_file_waits_for_a_schema_that_is_not_known_yet(
     way: str,
@@ -170,7 +166,6 @@ def test_a_file_waits_for_a_schema_that_is_not_known_yet(
     assert Reader(pipeline).dead_letters().num_rows == 0
 
 
-@pytest.mark.usefixtures("avro_jars")
 def test_without_waiting_the_rest_is_a_dead_letter(
     spark: SparkSession, registry: Server, tmp_path: Path
 ) -> None:

@@ -140,7 +140,6 @@ STUMBLING = [
 ]
 
 
-@pytest.mark.usefixtures("spark_alone")
 @pytest.mark.parametrize(("form", "settings", "written", "reader"), STUMBLING)
 def test_a_disk_that_stumbles_while_a_file_is_looked_into_makes_no_dead_letter(
     spark: SparkSession,
@@ -171,7 +170,6 @@ MEANWHILE = [
 ]
 
 
-@pytest.mark.usefixtures("spark_alone")
 @pytest.mark.parametrize(("form", "old", "new"), MEANWHILE)
 def test_a_file_that_is_replaced_between_finding_and_reading_it_is_read_whole(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, old: bytes, new: bytes
@@ -195,7 +193,6 @@ def test_a_file_that_is_replaced_between_finding_and_reading_it_is_read_whole(
     assert dead_letters(store) == []
 
 
-@pytest.mark.usefixtures("spark_alone")
 def test_a_file_that_is_away_for_a_moment_is_waited_for(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,7 +71,6 @@ def test_spark_says_so(file: Path, spark: SparkSession) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("spark_alone")
 @pytest.mark.parametrize(("file", "cut"), CUTS)
 def test_spark_says_so_under_another_cut(file: Path, cut: str, spark: SparkSession) -> None:
     holds(file, spark, cut)

@@ -21,7 +21,8 @@ def portable(pipeline: Pipeline) -> Pipeline:
             "watermark": plain,
             "outputs": {name: output.without_sinks() for name, output in pipeline.outputs.items()},
             "dead_letters_to": (),
-            "source": _portable_source(pipeline.source),
+            # Of several sources, each has its own view of the pipeline.
+            "source": pipeline.source and _portable_source(pipeline.source),
             "sources": {name: _portable_source(source) for name, source in pipeline.sources.items()},
         }
     )
