@@ -67,11 +67,18 @@ def _plain(texts: pa.Array, kind: str) -> tuple[pa.Array, pa.Array]:
         usual = np.ones(len(texts), bool)
         usual[with_other_letters(texts, kind)] = False
         with suppress(Declined):
-            return pa.array(usual), typed(pc.if_else(pa.array(usual), texts, None), kind)
+            return pa.array(usual), typed(_others_out(texts, pa.array(usual), kind), kind)
     plain = pc.fill_null(pc.match_substring_regex(texts, f"^({_pattern(kind)})$"), False)
     with suppress(Declined):
-        return plain, _typed_plain(pc.if_else(plain, texts, None), kind)
+        return plain, _typed_plain(_others_out(texts, plain, kind), kind)
     return pa.repeat(False, len(texts)), pa.nulls(len(texts), column_type(kind))
+
+
+def _others_out(texts: pa.Array, plain: pa.Array, kind: str) -> pa.Array:
+    """The texts without those that are not plain: of numbers all letters are looked at, those behind a null too."""
+    if types.is_numeric(kind):
+        return pc.if_else(pc.or_(plain, pc.is_null(texts)), texts, "0")
+    return pc.if_else(plain, texts, None)
 
 
 def _typed_plain(texts: pa.Array, kind: str) -> pa.Array:
