@@ -13,6 +13,8 @@ from latecomer.fast import Choice
 
 from fuzz.mutants import Mutant, mutants
 from latecomer.config.columns import infer_columns, source_warnings
+from latecomer.config.damage import DamagedFile
+from latecomer.decode.columns import CORRUPT
 from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError
 from latecomer.source.files import FileSource
@@ -43,12 +45,30 @@ def look_into(folder: Path, form: str, found: Iterable[Mutant], encoding: str = 
             choice.take("log", partial(source.load, FileSlice.of(files[-1:])), lambda: None)
         good, bad = source.sorted_out(files, {})
         assert all(reason for _, reason in bad)
+        for each in good if form in ("json", "csv") else []:
+            require_decoded(source, each)
         assert source.decoder.needs_lines(files) in (True, False)
         source_warnings(pipeline.source_path, form)
         readable, aside = readable + len(good), aside + len(bad)
         for each in files:
             each.local.unlink()
     return readable, aside
+
+
+def require_decoded(source: FileSource, file: SourceFile) -> None:
+    """Each line is a row, or a reason, however the file is cut."""
+    whole, cut = (decoded(source, file, size) for size in (1 << 20, 200))
+    assert whole == cut
+    assert all(corrupt is None or isinstance(corrupt, bytes) for _, corrupt in whole or [])
+
+
+def decoded(source: FileSource, file: SourceFile, size: int) -> list[tuple[object, bytes | None]] | None:
+    """What the lines of a file say, in their order; None where it cannot be read to the end."""
+    with suppress(DamagedFile):
+        splits = source.decoder.splits(file, size)
+        parts = [part for split in splits for part in source.decoder.decode(split)]
+        return [(row["txn"], row[CORRUPT]) for part in parts for row in part.to_pylist()]
+    return None
 
 
 CASES = [

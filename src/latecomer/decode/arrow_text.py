@@ -7,6 +7,7 @@ makes of these, Spark makes of them, too (`tests/fast`).
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -85,8 +86,8 @@ def _booleans(texts: pa.Array) -> pa.Array:
 
 def _numbers(texts: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array:
     exact = types.is_decimal(kind)
-    letters = "decimal" if exact else "double" if kind == "double" else "bigint"
-    _require_letters(texts, _WRITTEN_WITH[letters])
+    if len(with_other_letters(texts, kind)):
+        raise NotPlain("a number that is written in another way")
     if (pc.max(pc.binary_length(texts)).as_py() or 0) > _LONGEST_NUMBER:
         raise NotPlain("a long number")
     found = texts.cast(wanted)
@@ -97,17 +98,20 @@ def _numbers(texts: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array:
     return found
 
 
-def _require_letters(texts: pa.Array, letters: bytes) -> None:
-    """Decline texts with any other character: spaces, digits of other scripts, letters of hexadecimal numbers."""
+def with_other_letters(texts: pa.Array, kind: str) -> npt.NDArray[np.int64]:
+    """The texts in which there is more than numbers of this type are usually written with: spaces, digits of other
+    scripts, letters of hexadecimal numbers."""
+    letters = "decimal" if types.is_decimal(kind) else "double" if kind in types.FLOATS else "bigint"
     known = np.zeros(256, bool)
-    known[np.frombuffer(letters, np.uint8)] = True
+    known[np.frombuffer(_WRITTEN_WITH[letters], np.uint8)] = True
     offsets, held = texts.buffers()[1:3]
     if held is None or not len(texts):
-        return
-    places = np.frombuffer(offsets, np.int32)
-    first, last = places[texts.offset], places[texts.offset + len(texts)]
-    if not known[np.frombuffer(held, np.uint8)[first:last]].all():
-        raise NotPlain("a number that is written in another way")
+        return np.zeros(0, np.int64)
+    places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    other = np.flatnonzero(~known[np.frombuffer(held, np.uint8)[places[0] : places[-1]]])
+    if not len(other):
+        return other
+    return np.unique(np.searchsorted(places, other + places[0], side="right") - 1)
 
 
 def _dates(texts: pa.Array) -> pa.Array:

@@ -20,6 +20,8 @@ def csv_fields(line: str, delimiter: str) -> list[str]:
     >>> csv_fields('a,"b,c",', ","), csv_fields('"a"b,"c" ,d"e', ",")
     (['a', 'b,c', ''], ['"a"b', 'c', 'd"e'])
     """
+    if '"' not in line:
+        return line.split(delimiter)
     fields, at = [], 0
     while True:
         if line[at : at + 1] == '"':
@@ -74,7 +76,7 @@ class CsvRow:
             if not text:
                 continue
             try:
-                values[name] = value_of(text, kind)
+                values[name] = text if kind == "string" else value_of(text, kind)
             except Misfit:
                 whole = False
         return values, whole

@@ -8,14 +8,23 @@ record that cannot be read still gives what can be read of it: its amounts are i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from latecomer.decode.written import Misfit, bytes_of, decimal_of, float_of, number_in
-from latecomer.decode.written_times import written_date, written_moment, written_wall_clock
-from latecomer.model import types
+from latecomer.decode.json_values import (
+    NUMERIC,
+    TEXT,
+    WORD,
+    ListOf,
+    MapOf,
+    Struct,
+    Value,
+    struct_of,
+    value_for,
+)
+from latecomer.decode.written import Misfit
 from latecomer.model.paths import ways_of
 
 DEEPEST, LONGEST_NUMBER, LONGEST_NAME = 1000, 1000, 50_000
@@ -35,16 +44,6 @@ _HEX = re.compile("[0-9a-fA-F]{4}")
 _PAIR, _HALF = re.compile("[\ud800-\udbff][\udc00-\udfff]"), re.compile("[\ud800-\udfff]")
 _AFTER = re.compile(r"[ \t\n\x0b\f\r,]*")
 """What may follow an object in its line."""
-_SIZES = {"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31, "bigint": 1 << 63}
-_NO_NUMBERS = {
-    "NaN": float("nan"),
-    **dict.fromkeys(("+INF", "+Infinity", "Infinity"), float("inf")),
-    **dict.fromkeys(("-INF", "-Infinity"), float("-inf")),
-}
-_TEXT, _NUMERIC, _WORDS, _NESTED = "text", "number", "word", "nested"
-
-Convert = Callable[[str, str], Any]
-"""A value from its kind and what is written there; `Misfit` where a column does not take it."""
 
 
 class NoJson(Exception):
@@ -69,7 +68,7 @@ class JsonRow:
     columns: Mapping[str, str]
 
     @cached_property
-    def _fields(self) -> dict[str, _Value]:
+    def _fields(self) -> dict[str, Value]:
         """What is read of each field: a column, or an object on the way to some."""
         tree: dict[str, Any] = {}
         for name, way in ways_of(self.columns).items():
@@ -77,7 +76,7 @@ class JsonRow:
             for part in way[:-1]:
                 inner = inner.setdefault(part, {})
             inner[way[-1]] = self.columns[name]
-        return {**_struct(tree).fields, **{name: _value(kind) for name, kind in self.columns.items()}}
+        return {**struct_of(tree).fields, **{name: value_for(kind) for name, kind in self.columns.items()}}
 
     @cached_property
     def _ways(self) -> dict[str, tuple[str, ...]]:
@@ -109,131 +108,13 @@ def _at_the_end(values: Any, way: tuple[str, ...]) -> Any:
     return values
 
 
-# Types
-
-
-@dataclass(frozen=True)
-class _Value:
-    """A plain value."""
-
-    convert: Convert
-    as_written: bool = False
-    """Whether a list or an object is taken, too, as it is written."""
-
-
-@dataclass(frozen=True)
-class _List(_Value):
-    inner: _Value = field(kw_only=True)
-
-
-@dataclass(frozen=True)
-class _Map(_Value):
-    inner: _Value = field(kw_only=True)
-
-
-@dataclass(frozen=True)
-class _Struct(_Value):
-    fields: Mapping[str, _Value] = field(kw_only=True)
-
-
-def _no(_: str, __: str) -> Any:
-    raise Misfit
-
-
-def _struct(tree: Mapping[str, Any]) -> _Struct:
-    return _Struct(
-        _no,
-        fields={
-            name: _struct(inner) if isinstance(inner, dict) else _value(inner) for name, inner in tree.items()
-        },
-    )
-
-
-def _value(kind: str) -> _Value:
-    match types.nested_type(kind):
-        case "array", {"element": element}:
-            return _List(_no, inner=_value(element))
-        case "map", {"value": value}:
-            return _Map(_no, inner=_value(value))
-        case "struct", fields:
-            return _Struct(_no, fields={name: _value(each) for name, each in fields.items()})
-    return _Value(_converter(kind), as_written=kind == "string")
-
-
-def _converter(kind: str) -> Convert:
-    if kind in _SIZES:
-        return lambda token, text: _whole(token, text, _SIZES[kind])
-    if types.is_decimal(kind):
-        digits, scale = types.whole_digits(kind), types.scale_of(kind)
-        return lambda token, text: _decimal(token, text, digits, scale)
-    return {
-        "string": lambda _, text: text,
-        "boolean": _boolean,
-        "double": lambda token, text: _float(token, text, float),
-        "float": lambda token, text: _float(token, text, float_of),
-        "date": lambda token, text: _time(token, text, written_date),
-        "timestamp": _timestamp,
-        "timestamp_ntz": lambda token, text: _time(token, text, written_wall_clock),
-        "binary": _binary,
-    }[kind]
-
-
-def _whole(token: str, text: str, size: int) -> int:
-    if token != _NUMERIC or not text.lstrip("-").isdigit():
-        raise Misfit
-    number = int(text)
-    if not -size <= number < size:
-        raise Misfit
-    return number
-
-
-def _decimal(token: str, text: str, digits: int, scale: int) -> Any:
-    if token in (_WORDS, _NESTED):
-        raise Misfit
-    return decimal_of(text, digits, scale)
-
-
-def _boolean(token: str, text: str) -> bool:
-    if token != _WORDS or text not in ("true", "false"):
-        raise Misfit
-    return text == "true"
-
-
-def _float(token: str, text: str, parse: Callable[[str], float]) -> float:
-    if token == _NUMERIC:
-        return parse(text)
-    if token != _NESTED and text in _NO_NUMBERS:
-        return _NO_NUMBERS[text]
-    raise Misfit
-
-
-def _time(token: str, text: str, parse: Callable[[str], int | None]) -> int:
-    found = parse(text) if token == _TEXT else None
-    if found is None:
-        raise Misfit
-    return found
-
-
-def _timestamp(token: str, text: str) -> int:
-    """A number is in seconds."""
-    if token == _NUMERIC:
-        return number_in(_whole(token, text, 1 << 63) * 1_000_000, 1 << 63)
-    return _time(token, text, written_moment)
-
-
-def _binary(token: str, text: str) -> bytes:
-    if token != _TEXT:
-        raise Misfit
-    return bytes_of(text)
-
-
 # Reading
 
 
 def _read_object(
     text: str,
     at: int,
-    fields: Mapping[str, _Value],
+    fields: Mapping[str, Value],
     values: dict[str, Any],
     depth: int,
     names: list[str] | None = None,
@@ -244,12 +125,10 @@ def _read_object(
         if names is not None:
             names.append(name)
         known = fields.get(name)
-        if steps.plain is not None and known is not None and type(known) is _Value:
+        if steps.plain is not None and known is not None and type(known) is Value:
             token, written = steps.plain
             try:
-                values[name] = (
-                    None if token == _WORDS and written == "null" else known.convert(token, written)
-                )
+                values[name] = None if token == WORD and written == "null" else known.convert(token, written)
             except Misfit:
                 fits = False
         elif steps.plain is None:
@@ -260,7 +139,7 @@ def _read_object(
             fits &= found is True
             if found is not None:
                 values[name] = made
-        elif steps.plain != (_WORDS, "null") and known is not None:
+        elif steps.plain != (WORD, "null") and known is not None:
             fits = False
         elif known is not None:
             values[name] = None
@@ -287,11 +166,11 @@ class _Members:
                 if number is not None:
                     _require_short(number)
                 self.plain = (
-                    (_TEXT, quoted)
+                    (TEXT, quoted)
                     if word is None and number is None
-                    else (_NUMERIC, number)
+                    else (NUMERIC, number)
                     if word is None
-                    else (_WORDS, word)
+                    else (WORD, word)
                 )
                 at = found.end()
                 yield name, at
@@ -321,13 +200,13 @@ def _name(text: str, at: int) -> tuple[str, int]:
     return name, _white(text, at + 1)
 
 
-def _read(text: str, at: int, known: _Value, depth: int) -> tuple[bool | None, Any, int]:
+def _read(text: str, at: int, known: Value, depth: int) -> tuple[bool | None, Any, int]:
     """Whether the value that begins there fits (None: not at all), what of it fits, and where it ends."""
     opening = text[at : at + 1]
     if opening == "{" or opening == "[":
         return _read_nested(text, at, known, depth)
     token, written, end = _token(text, at)
-    if token == _WORDS and written == "null":
+    if token == WORD and written == "null":
         return True, None, end
     try:
         return True, known.convert(token, written), end
@@ -335,23 +214,23 @@ def _read(text: str, at: int, known: _Value, depth: int) -> tuple[bool | None, A
         return None, None, end
 
 
-def _read_nested(text: str, at: int, known: _Value, depth: int) -> tuple[bool | None, Any, int]:
+def _read_nested(text: str, at: int, known: Value, depth: int) -> tuple[bool | None, Any, int]:
     opening = text[at]
-    if opening == "{" and isinstance(known, _Struct):
+    if opening == "{" and isinstance(known, Struct):
         _require_shallow(depth)
         values: dict[str, Any] = {}
         fits, end = _read_object(text, at + 1, known.fields, values, depth + 1)
         return fits, values, end
-    if opening == "{" and isinstance(known, _Map):
+    if opening == "{" and isinstance(known, MapOf):
         _require_shallow(depth)
         return _read_map(text, at + 1, known.inner, depth + 1)
-    if opening == "[" and isinstance(known, _List):
+    if opening == "[" and isinstance(known, ListOf):
         return _read_list(text, at + 1, known.inner, depth)
     end = _skipped(text, at, depth)
     return (True, text[at:end], end) if known.as_written else (None, None, end)
 
 
-def _read_map(text: str, at: int, inner: _Value, depth: int) -> tuple[bool, list[tuple[str, Any]], int]:
+def _read_map(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list[tuple[str, Any]], int]:
     pairs: dict[str, Any] = {}
     fits = True
     for name, value in (steps := _Members(text, at)):
@@ -364,8 +243,8 @@ def _read_map(text: str, at: int, inner: _Value, depth: int) -> tuple[bool, list
     return fits, list(pairs.items()), steps.end
 
 
-def _converted(known: _Value, token: str, written: str) -> tuple[bool, Any]:
-    if token == _WORDS and written == "null":
+def _converted(known: Value, token: str, written: str) -> tuple[bool, Any]:
+    if token == WORD and written == "null":
         return True, None
     try:
         return True, known.convert(token, written)
@@ -373,7 +252,7 @@ def _converted(known: _Value, token: str, written: str) -> tuple[bool, Any]:
         return False, None
 
 
-def _read_list(text: str, at: int, inner: _Value, depth: int) -> tuple[bool, list[Any], int]:
+def _read_list(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list[Any], int]:
     _require_shallow(depth)
     values: list[Any] = []
     fits, at = True, _white(text, at)
@@ -424,15 +303,15 @@ def _skipped(text: str, at: int, depth: int) -> int:
 def _token(text: str, at: int) -> tuple[str, str, int]:
     """The plain value that begins there: its kind, what it says, and where it ends."""
     if text[at : at + 1] in _RUN and at < len(text):
-        return _TEXT, *_text(text, at)
+        return TEXT, *_text(text, at)
     found = _WORD.match(text, at)
     if found is not None:
-        return _WORDS, found[0], found.end()
+        return WORD, found[0], found.end()
     found = _NUMBER.match(text, at)
     if found is None:
         raise NoJson
     _require_short(found[0])
-    return _NUMERIC, found[0], found.end()
+    return NUMERIC, found[0], found.end()
 
 
 def _text(text: str, at: int) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.decode.arrow_text import typed
+from latecomer.decode.arrow_text import typed, with_other_letters
 from latecomer.decode.plain import NotPlain
 from latecomer.decode.written import Misfit, value_of
 from latecomer.model import types
@@ -48,11 +49,7 @@ def of_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, Sequence[int]]:
         return typed(texts, kind), ()
     except NotPlain:
         pass
-    plain = pc.fill_null(pc.match_substring_regex(texts, f"^({_pattern(kind)})$"), False)
-    try:
-        found = _typed_plain(pc.if_else(plain, texts, None), kind)
-    except NotPlain:
-        plain, found = pa.repeat(False, len(texts)), pa.nulls(len(texts), column_type(kind))
+    plain, found = _plain(texts, kind)
     rest = pc.and_(pc.is_valid(texts), pc.invert(plain))
     values, refused = [], []
     for nth, text in zip(np.flatnonzero(rest).tolist(), texts.filter(rest).to_pylist(), strict=True):
@@ -62,6 +59,26 @@ def of_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, Sequence[int]]:
             values.append(None)
             refused.append(nth)
     return pc.replace_with_mask(found, rest, array_of(values, kind)), refused
+
+
+def _plain(texts: pa.Array, kind: str) -> tuple[pa.Array, pa.Array]:
+    """Which texts are written in a usual way, and the values of these."""
+    if types.is_numeric(kind) and kind != "float":
+        usual = np.ones(len(texts), bool)
+        usual[with_other_letters(texts, kind)] = False
+        with suppress(NotPlain):
+            return pa.array(usual), typed(_others_out(texts, pa.array(usual), kind), kind)
+    plain = pc.fill_null(pc.match_substring_regex(texts, f"^({_pattern(kind)})$"), False)
+    with suppress(NotPlain):
+        return plain, _typed_plain(_others_out(texts, plain, kind), kind)
+    return pa.repeat(False, len(texts)), pa.nulls(len(texts), column_type(kind))
+
+
+def _others_out(texts: pa.Array, plain: pa.Array, kind: str) -> pa.Array:
+    """The texts without those that are not plain: of numbers all letters are looked at, those behind a null too."""
+    if types.is_numeric(kind):
+        return pc.if_else(pc.or_(plain, pc.is_null(texts)), texts, "0")
+    return pc.if_else(plain, texts, None)
 
 
 def _typed_plain(texts: pa.Array, kind: str) -> pa.Array:

@@ -69,7 +69,7 @@ def bytes_of(text: str) -> bytes:
 
 
 def value_of(text: str, kind: str) -> object:
-    """What a field of CSV means in the type of its column; `Misfit` where it means nothing there."""
+    """What a field of CSV means in a type other than text; `Misfit` where it means nothing there."""
     if kind in _SIZES:
         if len(text) > 1_000 or _WHOLE.fullmatch(text) is None:
             raise Misfit
@@ -77,8 +77,6 @@ def value_of(text: str, kind: str) -> object:
     if types.is_decimal(kind):
         return decimal_of(text, types.whole_digits(kind), types.scale_of(kind))
     match kind:
-        case "string":
-            return text
         case "double" | "float":
             return _float(text, kind)
         case "boolean":
