@@ -58,8 +58,8 @@ class AvroMessages(FramedDecoder):
 def _one_by_one(
     columns: AvroColumns, payloads: Sequence[bytes], damaged: Mask
 ) -> Iterator[tuple[Mapping[str, Any], str | None]]:
-    """The columns of records, and what is kept of them; those that cannot be read, or that their columns do not take, are marked
-    as `damaged`."""
+    """The columns of records, and what is kept of them. Those that cannot be read, or that their columns do not take,
+    are marked as `damaged`."""
     for nth, payload in enumerate(payloads):
         try:
             values, kept, fits = columns.row(payload)
