@@ -41,6 +41,10 @@ class _Shape:
 class ParquetFiles(ParquetReading):
     """Parquet files, as Spark's own reader reads them, too."""
 
+    def in_tasks(self) -> ParquetReading:
+        """What decodes files in a task."""
+        return ParquetReading(self.columns, self.unknown_fields)
+
     def parts(self, reader: NewReader, files: Sequence[SourceFile], by_line: bool) -> list[DataFrame]:
         """Files grouped by the columns that hold nanoseconds, which Spark hands over as numbers, by lists and maps,
         where they become text, and by columns and fields that are unknown."""
