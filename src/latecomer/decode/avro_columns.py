@@ -36,7 +36,7 @@ class AvroColumns:
         return RecordReader(self.writer, schema_of(self.reading.schema))
 
     def row(self, payload: bytes) -> tuple[dict[str, Any], str | None, bool]:
-        """The columns of a record, what is kept of its other fields, and whether its columns take it all. `Damaged`
+        """The columns of a record, what is kept of its other fields, and whether its columns take it all; `Damaged`
         where it cannot be read."""
         found, _ = self.reader.record(payload)
         if self.fits(found):

@@ -23,7 +23,7 @@ from latecomer.config.avro_files import SYNC_SIZE as _SYNC
 from latecomer.config.avro_files import Head, file_head
 from latecomer.config.damage import DamagedFile
 from latecomer.config.sources import UnknownFields
-from latecomer.decode.avro_data import MOST_ITEMS, Cursor, Damaged, TooDeep
+from latecomer.decode.avro_bytes import MOST_ITEMS, Cursor, Damaged, TooDeep
 from latecomer.decode.avro_reading import Rows, WriterReading, writer_reading
 from latecomer.decode.base import FileDecoder, FileSplit
 from latecomer.decode.columns import CORRUPT, KEPT, POSITION

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from latecomer.decode.avro_bytes import Damaged, TooDeep
 from latecomer.decode.avro_columns import AvroColumns
-from latecomer.decode.avro_data import Damaged, TooDeep
 from latecomer.decode.avro_reading import Rows, writer_reading
 from latecomer.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Mask, Numbers
 from latecomer.model.avro import Schema
