@@ -53,7 +53,9 @@ class Process:
             if self.process.poll() is not None:
                 break
             time.sleep(0.1)
-        raise AssertionError(f"{pattern} is not in {self.log}: {self.log.read_text(errors='replace')[-2000:]}")
+        raise AssertionError(
+            f"{pattern} is not in {self.log}: {self.log.read_text(errors='replace')[-2000:]}"
+        )
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):

@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from fast.test_checked_here import COLUMNS, random_record, random_schema
 
 from examples_kit import usual
-from fast.test_checked_here import COLUMNS, random_record, random_schema
 from latecomer.decode import checked_messages
 from latecomer.decode.checked_messages import CheckedMessages
 from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
