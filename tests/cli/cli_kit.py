@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from latecomer.windowing.states import states_of
+from latecomer.windowing.aggregates import states_of
 
 from latecomer.cli import main
 from latecomer.config.load import load_pipeline

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
 from latecomer.model.arrays import flat
+from latecomer.store.columns import state_column
 
 Columns: TypeAlias = dict[str, pa.Array]
 Doubles: TypeAlias = npt.NDArray[np.float64]
@@ -129,7 +129,7 @@ def column_of(rows: pa.Table, name: str, kind: pa.DataType | None = None) -> pa.
 
 def part(name: str, which: str) -> str:
     """The name of an input that is never stored."""
-    return f"{name if name.startswith(PRIVATE) else PRIVATE + name}.{which}"
+    return state_column(name, f".{which}")
 
 
 def valid(column: pa.Array) -> Flags:
