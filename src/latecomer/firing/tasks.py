@@ -374,9 +374,9 @@ class _SessionMerging(_Merging):
         bucket = replace(bucket, closed=self._closed(bucket))
         judged = bucket.judged([(0, merger.output)])
         sessions = merge_sessions(bucket, judged, merger)
-        lanes: Mapping[str, pa.Table] = (
-            {} if sessions is None else session_lanes(sessions, asked.clocks, merger)
-        )
+        lanes: dict[str, pa.Table] = {}
+        if sessions is not None:
+            lanes.update(session_lanes(sessions, asked.clocks, merger))
         for lane, rows in lanes.items():
             if lane == Lane.FIRED:
                 self.publish(lane, rows)
