@@ -30,6 +30,7 @@ class FiringJob:
 
     def __init__(self, runner: Runner, store: Store) -> None:
         self.runner, self.store = runner, store
+        self.rows_per_bucket = ROWS_PER_BUCKET
         self._plans: dict[tuple[str, ...], tuple[Mapping[str, OutputLogic], Shared[FiringPlan]]] = {}
 
     def run(self, batch: Batch, outputs: Sequence[OutputLogic]) -> list[Prepared]:
@@ -69,7 +70,7 @@ class FiringJob:
             return 1
         rows = batch.logged.rows if batch.logged is not None else 0
         rows += sum(file.rows for logic in outputs for file in met[logic.name].files)
-        wanted = min(self.runner.cores, MOST_BUCKETS, -(-rows // ROWS_PER_BUCKET))
+        wanted = min(self.runner.cores, MOST_BUCKETS, -(-rows // self.rows_per_bucket))
         return 1 << (max(wanted, 1).bit_length() - 1)
 
     def _folds(self, batch: Batch, outputs: Sequence[OutputLogic], count: int) -> list[FoldTask]:

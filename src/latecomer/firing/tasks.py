@@ -382,7 +382,7 @@ class _SessionMerging(_Merging):
                 self.publish(lane, rows)
             elif lane != Lane.REST:
                 self.write(lane, rows)
-        self.close(lanes.get(Lane.TO_RETRACT, bucket.published))
+        self.close(bucket.published if sessions is None else lanes.get(Lane.TO_RETRACT))
         late: list[Location] = []
         if bucket.suspects is not None and judged is not None and asked.late is not None:
             rows = set_aside(bucket.suspects.rows(), judged, merger.layout)
