@@ -202,4 +202,3 @@ def test_servers_that_do_not_answer_are_problems(
     assert "problem  postgres sink of totals: " in said.out
     assert "problem  kafka sink of dead_letters: " in said.out
     assert "3 problems found" in said.out
-
