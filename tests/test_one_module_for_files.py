@@ -29,7 +29,6 @@ OTHERS = {
     "source/finding.py": "likewise",
     "source/found_files.py": "likewise",
     "source/listing.py": "likewise, and its folders",
-    "source/kafka_settings.py": "certificates that the user names",
     "spark/packages.py": "jars, in the cache of the user",
     "spark/archive.py": "archives of classes, likewise",
     "spark/java.py": "the Java that is installed",

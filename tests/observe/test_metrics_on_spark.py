@@ -135,6 +135,10 @@ def test_a_run_is_read_while_it_follows(
     assert value(found, "store_files", table="events") >= 1
     for stage in ("log", "timeline", "windowing", "firing", "ledger"):
         assert value(found, "batch_seconds_sum", stage=stage) > 0, stage
+    jobs, tasks = value(found, "spark_jobs_total"), value(found, "spark_tasks_total")
+    assert jobs >= 2, "Spark has run each batch"
+    assert tasks >= jobs
+    assert value(found, "spark_task_seconds_total") > 0
     lag = value(found, "watermark_lag_seconds")
     assert lag == pytest.approx(time.time() - value(found, "watermark_timestamp_seconds"), abs=30)
     lags = {name: value(found, "partition_watermark_lag_seconds", partition=name) for name in ("a", "b")}
