@@ -89,7 +89,7 @@ def test_what_sparks_sql_computes_of_each_output(cli: Cli, tmp_path: Path) -> No
         "watermark: {delay: 30s}\ncolumns: {shout: upper(city)}\noutputs:\n"
         f"  minutes: {{{output}, where: paise > 3}}\n"
         f"  names: {{{output}, where: city like 'P%'}}\n"
-        f"  shouts: {{{output}, keys: [shout]}}\n",
+        f"  shouts: {{{output}, by: [shout]}}\n",
         "utf-8",
     )
     said = cli("doctor", file).out

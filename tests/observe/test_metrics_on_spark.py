@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -208,6 +209,7 @@ def test_the_verb_serves_while_it_runs(
     said = cli("run", pipeline.base / "pipeline.yaml", "--once", "--metrics", "0")
     assert said.status == 0, said.err
     assert "metrics: http://127.0.0.1:" in said.err
+    assert re.fullmatch(r"Spark ran \d+ jobs with \d+ tasks, [\d.]+ s in them", said.err.splitlines()[-1])
     assert value(seen[-1], "rows_total") == 3
     with pytest.raises(OSError, match="refused"):
         get(kept[0].url)
