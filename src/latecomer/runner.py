@@ -47,8 +47,35 @@ class Made:
     buckets: list[Any]
 
 
+@dataclass
+class Work:
+    """What Spark's tasks have done for a run: nothing where it has none."""
+
+    jobs: int = 0
+    tasks: int = 0
+    seconds: float = 0.0
+    """Spent in kernels, all tasks together."""
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.jobs + other.jobs, self.tasks + other.tasks, self.seconds + other.seconds)
+
+    @property
+    def in_words(self) -> str:
+        """As a report shows it.
+
+        >>> Work(2, 4, 1.234).in_words
+        'Spark ran 2 jobs with 4 tasks, 1.2 s in them'
+        """
+        return (
+            f"Spark ran {self.jobs:,} job{'s' if self.jobs != 1 else ''} with {self.tasks:,} "
+            f"task{'s' if self.tasks != 1 else ''}, {self.seconds:,.1f} s in them"
+        )
+
+
 class Runner(Protocol):
     """Runs kernels."""
+
+    work: Work
 
     @property
     def cores(self) -> int:
@@ -70,6 +97,7 @@ class InProcess:
     cores = 1
 
     def __init__(self, start: Callable[[], SparkSession]) -> None:
+        self.work = Work()
         self._start = start
         self._spark: SparkSession | None = None
 

@@ -26,12 +26,13 @@ from latecomer.log.filling import NOTHING_FILLED, Filled
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import zone_of
 from latecomer.pipeline import BatchReport, Engine
+from latecomer.runner import Work
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.choose import sources_of
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
 from latecomer.spark.packages import joined
 from latecomer.spark.predicates import check_predicates
-from latecomer.spark.runner import SparkRunner, Work
+from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.pins import is_store
@@ -114,10 +115,9 @@ def run(
             LOG.info("preparing the run")
             check_zones(session, pipeline, file)
             check_predicates(session, store, file)
-            runner = SparkRunner(session)
-            engine = Engine(runner, store, watch)
+            engine = Engine(SparkRunner(session), store, watch)
             begin(engine)
-            return _run(engine, runner, stopping, once or drain, drain)
+            return _run(engine, stopping, once or drain, drain)
 
 
 def _columns(pipeline: Pipeline, file: str | Path | None, stopping: threading.Event) -> Columns:
@@ -155,13 +155,7 @@ def check_store(store: Store, drain: bool = False) -> None:
         )
 
 
-def _run(
-    engine: Engine,
-    runner: SparkRunner,
-    stopping: threading.Event,
-    bounded: bool,
-    drain: bool,
-) -> RunReport:
+def _run(engine: Engine, stopping: threading.Event, bounded: bool, drain: bool) -> RunReport:
     try:
         engine.start()
         follow(engine, stopping, bounded)
@@ -176,7 +170,7 @@ def _run(
             timeline.watermark,
             timeline.last_at,
             engine.computed,
-            runner.work,
+            engine.runner.work,
             engine.log.unknown,
             engine.filled,
         )

@@ -5,12 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from latecomer.fast import VARIABLE
 
 from cli.cli_kit import PIPELINE, Cli, Lake, pane
 from kafka_kit import Client
 from latecomer.cli import doctor
-from latecomer.spark.packages import jars, kafka_connector, whereabouts
 from latecomer.store.answers import Answer, Answers
 from latecomer.store.lock import exclusive
 from latecomer.testing.servers import free_ports
@@ -80,23 +78,24 @@ def test_a_store_and_what_is_in_it(lake: Lake, cli: Cli) -> None:
     assert "ok       in use: by nobody" in said.out
 
 
-def test_which_steps_need_no_spark(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_sparks_sql_computes_of_each_output(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.json").write_text('{"at": "2026-01-05T14:00:00Z", "paise": 5}\n', "utf-8")
+    row = '{"at": "2026-01-05T14:00:00Z", "paise": 5, "city": "Pune"}\n'
+    (tmp_path / "in" / "a.json").write_text(row, "utf-8")
     file = tmp_path / "p.yaml"
-    output = "aggregates: {paise: sum(paise)}"
+    output = "window: {tumbling: 1m}, aggregates: {paise: sum(paise)}"
     file.write_text(
         f"name: p\nstore: {tmp_path}/store\nsource: {{files: {{path: {tmp_path}/in}}}}\nevent: {{time: at}}\n"
-        f"watermark: {{delay: 30s}}\noutputs:\n  minutes: {{window: {{tumbling: 1m}}, {output}}}\n"
-        f"  visits: {{window: {{session: 1m}}, {output}}}\n",
+        "watermark: {delay: 30s}\ncolumns: {shout: upper(city)}\noutputs:\n"
+        f"  minutes: {{{output}, where: paise > 3}}\n"
+        f"  names: {{{output}, where: city like 'P%'}}\n"
+        f"  shouts: {{{output}, by: [shout]}}\n",
         "utf-8",
     )
     said = cli("doctor", file).out
-    assert "ok       fast path of the log: small batches are computed without Spark" in said
-    assert "ok       fast path of minutes: small batches are computed without Spark" in said
-    assert "ok       fast path of visits: Spark computes it: sessions" in said
-    monkeypatch.setenv(VARIABLE, "off")
-    assert "ok       fast path: off (LATECOMER_FAST)" in cli("doctor", file).out
+    assert "ok       output minutes: tasks compute all of it" in said
+    assert "ok       output names: Spark's SQL computes city like 'P%'" in said
+    assert "ok       output shouts: Spark's SQL computes upper(city)" in said
 
 
 def test_a_store_that_was_never_made(unrun: Lake) -> None:
@@ -164,7 +163,6 @@ def test_a_kafka_source_and_what_is_waiting_there(
     kafka.produce(topic, ["{}"] * 3, partition=1)
     said = cli("doctor", shops_of(tmp_path, topic))
     assert said.status == 0, said.out
-    assert f"ok       kafka connector: {len(jars(kafka_connector()))} jars in " in said.out
     assert f"ok       source: kafka ${{env:KAFKA_SERVERS}}, {topic}, the broker answers" in said.out
     assert (
         f"ok       topic {topic}: 2 partitions, 3 records that no run has found yet (0: 0, 1: 3)" in said.out
@@ -189,7 +187,6 @@ def test_servers_that_do_not_answer_are_problems(
     (port,) = free_ports(1)
     for limit in ("source.kafka_broker", "sink.kafka_client"):
         monkeypatch.setattr(f"latecomer.{limit}.ANSWER_SECONDS", 1.0)
-    monkeypatch.setenv("LATECOMER_JARS", str(tmp_path))
     file = shops_of(tmp_path, "payments")
     monkeypatch.setenv("KAFKA_SERVERS", f"127.0.0.1:{port}")
     monkeypatch.delenv("POSTGRES", raising=False)
@@ -199,17 +196,9 @@ def test_servers_that_do_not_answer_are_problems(
     monkeypatch.setenv("POSTGRES", f"postgresql://ana@127.0.0.1:{port}/books")
     said = cli("doctor", file)
     assert said.status == 1
-    assert "problem  kafka connector: LATECOMER_JARS is " in said.out
     assert "problem  source: " in said.out
     assert "Connection refused" in said.out.split("problem  source")[1].splitlines()[0]
     assert "fix: start the broker, or correct source.kafka.servers" in said.out
     assert "problem  postgres sink of totals: " in said.out
     assert "problem  kafka sink of dead_letters: " in said.out
-    assert "4 problems found" in said.out
-
-
-def test_jars_that_a_run_would_download(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("LATECOMER_JARS", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert whereabouts(kafka_connector()).startswith("not here yet; the first run downloads it to ")
-    assert not list(tmp_path.iterdir())
+    assert "3 problems found" in said.out

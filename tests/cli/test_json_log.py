@@ -39,6 +39,8 @@ def test_a_run(spark: SparkSession, tmp_path: Path, cli: Cli) -> None:
     assert {"reading batch 0", "waiting for the sinks"} <= {
         each["message"] for each in found if each["event"] == "step"
     }
+    assert found[-1]["event"] == "message"
+    assert found[-1]["message"].startswith("Spark ran ")
     assert "rows/s" in said.out, "the summary stays where it was"
 
 

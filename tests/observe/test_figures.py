@@ -69,6 +69,7 @@ def test_counters_are_there_before_the_first_batch(figures: Figures) -> None:
     for fate in Fate:
         assert value(before, "events_total", output="totals", fate=fate.value) == 0
     assert value(before, "corrections_total", output="totals", kind="late_pane") == 0
+    assert value(before, "spark_jobs_total") == 0
     assert value(before, "ready") == 0
     assert value(before, "watermark_lag_budget_seconds") == 60
     assert ("latecomer_watermark_lag_seconds", ()) not in before, (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -135,6 +136,10 @@ def test_a_run_is_read_while_it_follows(
     assert value(found, "store_files", table="events") >= 1
     for stage in ("log", "timeline", "windowing", "firing", "ledger"):
         assert value(found, "batch_seconds_sum", stage=stage) > 0, stage
+    jobs, tasks = value(found, "spark_jobs_total"), value(found, "spark_tasks_total")
+    assert jobs >= 2, "Spark has run each batch"
+    assert tasks >= jobs
+    assert value(found, "spark_task_seconds_total") > 0
     lag = value(found, "watermark_lag_seconds")
     assert lag == pytest.approx(time.time() - value(found, "watermark_timestamp_seconds"), abs=30)
     lags = {name: value(found, "partition_watermark_lag_seconds", partition=name) for name in ("a", "b")}
@@ -204,6 +209,7 @@ def test_the_verb_serves_while_it_runs(
     said = cli("run", pipeline.base / "pipeline.yaml", "--once", "--metrics", "0")
     assert said.status == 0, said.err
     assert "metrics: http://127.0.0.1:" in said.err
+    assert re.fullmatch(r"Spark ran \d+ jobs? with \d+ tasks?, [\d.]+ s in them", said.err.splitlines()[-1])
     assert value(seen[-1], "rows_total") == 3
     with pytest.raises(OSError, match="refused"):
         get(kept[0].url)

@@ -5,7 +5,7 @@ Random outputs draw these options too; here each is certain to be met, with hear
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -99,32 +99,12 @@ def run_and_compare(
     assert check_ledger(bench.pipeline, spark) == []
 
 
-SOON = ("closed", "added", "touching", "parts")
-"""Each option once; the other outputs have them in another company."""
+def test_every_option_says_what_the_oracle_says(spark: SparkSession, tmp_path: Path) -> None:
+    run_and_compare(spark, tmp_path, crowd(7, rows=80, most=2)[:3], restart=False)
 
 
-@pytest.mark.parametrize(
-    "names", [SOON, pytest.param(tuple(OUTPUTS), marks=pytest.mark.long)], ids=["soon", "all"]
-)
-def test_every_option_says_what_the_oracle_says(
-    spark: SparkSession, tmp_path: Path, names: Sequence[str]
-) -> None:
-    written = {name: OUTPUTS[name] for name in names}
-    run_and_compare(spark, tmp_path, crowd(7, rows=80, most=2)[:3], restart=False, written=written)
-
-
-ON_SPARK = ("clocked", "counted", "empty", "whole")
-"""A trigger each, and empty panes, which Spark writes; all others are in tests/fast/test_without_a_jvm.py."""
-
-
-@pytest.mark.parametrize(
-    "names", [ON_SPARK, pytest.param(tuple(TRIGGERS), marks=pytest.mark.long)], ids=["soon", "all"]
-)
-def test_every_trigger_says_what_the_oracle_says(
-    spark: SparkSession, tmp_path: Path, names: Sequence[str]
-) -> None:
-    written = {name: TRIGGERS[name] for name in names}
-    run_and_compare(spark, tmp_path, crowd(5, rows=90, most=3)[:5], restart=True, written=written)
+def test_every_trigger_says_what_the_oracle_says(spark: SparkSession, tmp_path: Path) -> None:
+    run_and_compare(spark, tmp_path, crowd(5, rows=90, most=3)[:5], restart=True, written=TRIGGERS)
 
 
 @pytest.mark.long

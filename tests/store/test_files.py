@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from latecomer.store import files
+from latecomer.store.delta_tables import create_delta, open_delta
 from latecomer.store.rebuilds import Rebuilds, Record
 
 ROWS = pa.table({"n": [1, 2, 3]})
@@ -80,10 +81,10 @@ def test_an_arrow_file_gets_its_name_when_it_is_whole(tmp_path: Path) -> None:
 
 
 def test_a_table_is_opened_as_it_was(tmp_path: Path) -> None:
-    made = files.create_delta(tmp_path / "t", ROWS.schema, {})
+    made = create_delta(tmp_path / "t", ROWS.schema, {})
     made.alter.set_table_properties({"delta.appendOnly": "true"})
-    assert files.open_delta(tmp_path / "t").version() == 1
-    assert files.open_delta(tmp_path / "t", 0).version() == 0
+    assert open_delta(tmp_path / "t").version() == 1
+    assert open_delta(tmp_path / "t", 0).version() == 0
     assert DeltaTable(files.url(PurePath(tmp_path, "t"))).version() == 1
 
 

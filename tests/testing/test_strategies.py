@@ -193,7 +193,7 @@ def test_spark_reads_every_type_as_the_oracle_does(spark: SparkSession) -> None:
     expected = play(around, steps)
     assert_balances(expected)
     assert len(expected.panes()) > 5
-    found = compare(expected, play(around, steps, on="spark", spark=spark))
+    found = compare(expected, play(around, steps, on="engine", spark=spark))
     assert not found, "\n\n".join(map(str, found))
 
 

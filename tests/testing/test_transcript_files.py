@@ -172,11 +172,11 @@ def test_what_differs_under_several_cuts_is_told_once_and_names_them() -> None:
 def test_on_spark_the_oracle_still_answers_for_every_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[int] = []
 
-    def instead(shape: Shape, steps: Sequence[Step], *_: object) -> Outcome:
+    def instead(shape: Shape, steps: Sequence[Step], *_: object, **__: object) -> Outcome:
         played.append(len(steps))
         return on_oracle(shape, steps)
 
-    monkeypatch.setattr("latecomer.testing.engine.on_spark", instead)
+    monkeypatch.setattr("latecomer.testing.engine.on_engine", instead)
     wrong = read(changed("    - 14:00..14:01 paise=107", "    - 14:00..14:01 paise=1"))
     (difference,) = run_transcript(wrong, on="spark")
     assert difference.runs == ("as written", "one by one", "all in one", "spark, as written")

@@ -1,10 +1,9 @@
 """The same transcripts through the engine: what they state, and everything the oracle says besides.
 
-`make test` has one or two of each kind of rule, and those that are about the engine itself. All others are in
-`make test-long`, with each once more under another cut (every row its own batch, or all rows in one) and a replay of
-the log of every third. As written they go the fast way where there is one, under another cut Spark does all of it. What
-a transcript says of the pure model is in `make test` for all of them, and tests/engine and tests/properties hold each
-window, trigger, policy and strategy on Spark against the oracle.
+`make test` has one or two of each kind of rule in Spark's tasks, and those that are about the engine itself. All others are
+in `make test-long`, in tasks too, with each once more under another cut (every row its own batch, or all rows in one) and a
+replay of the log of every third, in this process. What a transcript says of the pure model is in `make test` for all of
+them, and tests/engine and tests/properties hold each window, trigger, policy and strategy against the oracle.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.testing import load_transcript, run_transcript
+from latecomer.testing.playing import On
 
 HERE = Path(__file__).parent
 TRANSCRIPTS = sorted(HERE.glob("*.yaml"))
@@ -56,8 +56,8 @@ CUTS = [
 ]
 
 
-def holds(file: Path, spark: SparkSession, cut: str, replayed: bool = False) -> None:
-    found = run_transcript(load_transcript(file), on="spark", spark=spark, cuts=[cut], replayed=replayed)
+def holds(file: Path, on: On, spark: SparkSession, cut: str, replayed: bool = False) -> None:
+    found = run_transcript(load_transcript(file), on=on, spark=spark, cuts=[cut], replayed=replayed)
     assert not found, "\n\n".join(map(str, found))
 
 
@@ -67,16 +67,16 @@ def test_those_that_come_soon_are_there() -> None:
 
 @pytest.mark.parametrize("file", AS_WRITTEN)
 def test_spark_says_so(file: Path, spark: SparkSession) -> None:
-    holds(file, spark, "as written")
+    holds(file, "spark", spark, "as written")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("file", "cut"), CUTS)
 def test_spark_says_so_under_another_cut(file: Path, cut: str, spark: SparkSession) -> None:
-    holds(file, spark, cut)
+    holds(file, "engine", spark, cut)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("file", TRANSCRIPTS[::3], ids=lambda file: file.stem)
 def test_a_replay_in_one_shot_says_the_same(file: Path, spark: SparkSession) -> None:
-    holds(file, spark, "as written", replayed=True)
+    holds(file, "engine", spark, "as written", replayed=True)

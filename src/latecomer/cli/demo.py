@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from latecomer.after.reading.reader import Reader
+    from latecomer.runner import Work
 
 POLICIES = {
     "dashboard": "drop",
@@ -60,16 +61,17 @@ def demo(
     if story is Story.BOOKMYSHOW:
         from latecomer.cli.demo_bookmyshow import run_story
 
-        further = run_story(console, home)
+        further, work = run_story(console, home)
     else:
-        further = _diwali(console, home)
+        further, work = _diwali(console, home)
     console.print(f"\n{time.monotonic() - began:.0f} seconds, Spark's start included. Look further:")
     for line in further:
         console.print(f"  {line}", soft_wrap=True)
+    console.print(f"\n{work.in_words}")
 
 
-def _diwali(console: Console, home: Path) -> tuple[str, ...]:
-    """Run and show it; returns the commands that show more."""
+def _diwali(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
+    """Run and show it; returns the commands that show more, and what Spark did for it."""
     from latecomer.after.reading.reader import Reader
     from latecomer.config.load import load_pipeline
     from latecomer.demo.diwali import write_scenario
@@ -83,16 +85,19 @@ def _diwali(console: Console, home: Path) -> tuple[str, ...]:
             "1,824 payments of the minute 19:30, closed and published sixteen minutes before.\n"
         )
         status.update("starting Spark …")
-        run(load_pipeline(file), drain=True, watch=lambda report: status.update(batch(report)), file=file)
+        done = run(
+            load_pipeline(file), drain=True, watch=lambda report: status.update(batch(report)), file=file
+        )
     reader = Reader(load_pipeline(file))
     _the_minute(console, reader)
     _the_ledger(console, reader)
-    return (
+    further = (
         f"latecomer panes {file} warehouse --window 2026-11-08T14:00:00Z",
         f"latecomer panes {file} alerts --window 2026-11-08T14:00:00Z --key tower=lucknow",
         f"latecomer late {file} cfo_report --limit 5",
         f"latecomer ledger {file} --check",
     )
+    return further, done.work
 
 
 def _the_minute(console: Console, reader: Reader) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from latecomer.after.reading.reader import Reader
     from latecomer.demo.bookmyshow import Place, Scenario
     from latecomer.demo.bookmyshow_story import Account, Views
+    from latecomer.runner import Work
 
 SCALE = 100
 SHOWN = (0, 9, 21)
@@ -24,8 +25,8 @@ SHOWN = (0, 9, 21)
 IST = ZoneInfo("Asia/Kolkata")
 
 
-def run_story(console: Console, home: Path, scale: int = SCALE) -> tuple[str, ...]:
-    """Run and show it; returns the commands that show more."""
+def run_story(console: Console, home: Path, scale: int = SCALE) -> tuple[tuple[str, ...], Work]:
+    """Run and show it; returns the commands that show more, and what Spark did for it."""
     from latecomer.after.reading.reader import Reader
     from latecomer.config.load import load_pipeline
     from latecomer.demo.bookmyshow import OUTPUT, write_scenario
@@ -47,13 +48,14 @@ def run_story(console: Console, home: Path, scale: int = SCALE) -> tuple[str, ..
     the_ledger(console, Reader(load_pipeline(scenario.file)))
     first, end = (f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in RANGE)
     file = scenario.file
-    return (
+    further = (
         f"latecomer panes {file} {OUTPUT} --window 2024-05-26T14:11:00Z --key city=mumbai",
         f"latecomer results {file} {OUTPUT} --serving --limit 5",
         f"latecomer rebuild list {file} {OUTPUT}",
         f"latecomer rebuild plan {file} {OUTPUT} --from {first} --to {end}",
         f"latecomer ledger {file} --check",
     )
+    return further, account.work
 
 
 def show(console: Console, scenario: Scenario, account: Account) -> None:

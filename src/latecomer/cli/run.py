@@ -97,6 +97,8 @@ def run(
         print(f"stopped {when}; the store is consistent", file=sys.stderr)
     if form is Format.TABLE:
         print_summary(totals, left)
+    if not display.quiet:
+        print(left.work.in_words, file=sys.stderr)
 
 
 def _as_json(display: JsonDisplay, also: Progress | None) -> Progress:

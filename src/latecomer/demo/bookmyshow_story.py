@@ -19,6 +19,7 @@ from latecomer.demo.bookmyshow import OUTPUT, START, Place, Scenario
 from latecomer.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
 from latecomer.pipeline import BatchReport
+from latecomer.runner import Work
 from latecomer.running import run
 from latecomer.store.store import open_store
 
@@ -50,6 +51,8 @@ class Account:
     again: rebuilding.Applied
     differences: list[str]
     """What the ledger and the tables do not agree in."""
+    work: Work
+    """What Spark did for both runs."""
 
 
 def live_through(
@@ -61,7 +64,7 @@ def live_through(
 ) -> Account:
     """Run the evening, correct it, run the next morning, rebuild the hour, and rebuild it once more."""
     pipeline = load_pipeline(scenario.file)
-    run(pipeline, once=True, spark=spark, watch=watch, file=scenario.file)
+    in_the_evening = run(pipeline, once=True, spark=spark, watch=watch, file=scenario.file)
     reader = Reader(pipeline)
     first, flushed = _first_published(reader), _views(reader.results(OUTPUT))
     doing("correcting …")
@@ -70,7 +73,7 @@ def live_through(
     evening = reader.late(OUTPUT).num_rows
     scenario.let_morning_come()
     doing("the next morning …")
-    run(pipeline, drain=True, spark=spark, watch=watch, file=scenario.file)
+    next_morning = run(pipeline, drain=True, spark=spark, watch=watch, file=scenario.file)
     morning = reader.late(OUTPUT).num_rows
     doing("rebuilding …")
     since, until = map(to_micros, RANGE)
@@ -92,6 +95,7 @@ def live_through(
         rebuilt,
         again,
         check_ledger(pipeline, spark),
+        in_the_evening.work + next_morning.work,
     )
 
 

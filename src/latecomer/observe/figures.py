@@ -44,6 +44,7 @@ from latecomer.observe.labels import PartitionNames, label
 from latecomer.observe.lateness import Delays, delays_in
 from latecomer.observe.recorded import pane_counts, read_history
 from latecomer.observe.sizes import SizeWatch
+from latecomer.runner import Work
 from latecomer.store.publications import wall_clock
 from latecomer.store.store import Store
 
@@ -240,6 +241,7 @@ class Figures(Collector):
         self._set("ready", float(self.is_ready))
         self._set("run_info", 1, _version())
         self._measure_watermark(now)
+        self._measure_work()
         self._measure_sinks()
         self._measure_trends(now)
         for table, (size, count) in self.sizes.tables.items():
@@ -269,6 +271,12 @@ class Figures(Collector):
         if self._marks:
             slowest = min((mark, name) for name, mark in self._marks.items())[1]
             self._set("partition_holds_watermark", 1, self._names.of(slowest))
+
+    def _measure_work(self) -> None:
+        work = Work() if self._engine is None else self._engine.runner.work
+        self._set("spark_jobs_total", work.jobs)
+        self._set("spark_tasks_total", work.tasks)
+        self._set("spark_task_seconds_total", work.seconds)
 
     def _measure_sinks(self) -> None:
         for worker in () if self._engine is None else self._engine.sinks.workers:

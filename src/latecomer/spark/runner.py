@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -13,33 +12,11 @@ from typing import Any
 from pyspark import RDD, cloudpickle
 from pyspark.sql import SparkSession
 
-from latecomer.runner import Buckets, Made, Shared
+from latecomer.runner import Buckets, Made, Shared, Work
 from latecomer.spark.session import is_local
 from latecomer.spark.tasks import Done, by_bucket, done, in_one, merged
 
 Shared.pickler = cloudpickle.dumps  # classes of users are sent along
-
-
-@dataclass
-class Work:
-    """What Spark has done for a run."""
-
-    jobs: int = 0
-    tasks: int = 0
-    seconds: float = 0.0
-    """Spent in kernels, all tasks together."""
-
-    @property
-    def in_words(self) -> str:
-        """As a report shows it.
-
-        >>> Work(2, 4, 1.234).in_words
-        'Spark ran 2 jobs with 4 tasks, 1.2 s in them'
-        """
-        return (
-            f"Spark ran {self.jobs:,} job{'s' if self.jobs != 1 else ''} with {self.tasks:,} "
-            f"task{'s' if self.tasks != 1 else ''}, {self.seconds:,.1f} s in them"
-        )
 
 
 class SparkRunner:

@@ -19,7 +19,7 @@ import shutil
 import stat
 import tempfile
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import TypeAlias
@@ -27,7 +27,6 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, write_deltalake
 
 Location: TypeAlias = PurePath
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -255,23 +254,6 @@ def new_arrow(file: Location, schema: pa.Schema) -> Iterator[pa.ipc.RecordBatchF
 def open_arrow(file: Location) -> pa.ipc.RecordBatchFileReader:
     """An Arrow file. What is not asked for stays on the disk."""
     return pa.ipc.open_file(pa.memory_map(str(file)))
-
-
-def open_delta(table: Location, version: int | None = None) -> DeltaTable:
-    """A Delta table, as it is now or was at a version."""
-    return DeltaTable(url(table), version=version, storage_options=storage_options(table))
-
-
-def create_delta(table: Location, schema: pa.Schema, settings: Mapping[str, str]) -> DeltaTable:
-    """A new Delta table, with its properties."""
-    options = storage_options(table)
-    return DeltaTable.create(url(table), schema, configuration={**settings}, storage_options=options)
-
-
-def write_delta(table: Location, rows: pa.Table) -> DeltaTable:
-    """A new Delta table of one file, for what is only needed meanwhile: it is not synced."""
-    write_deltalake(url(table), rows)
-    return open_delta(table)
 
 
 class KeptScratch:

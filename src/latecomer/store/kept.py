@@ -20,6 +20,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import LatecomerError
 from latecomer.store import files as fs
 from latecomer.store.commits import LOG
+from latecomer.store.delta_tables import write_delta
 from latecomer.store.files import Location
 from latecomer.store.layout import LEDGER, PUBLICATIONS
 from latecomer.store.pins import read_pins
@@ -66,7 +67,7 @@ class SmallTable(Table):
         self._paths, before = paths, self._copies
         self._copies += 1
         with self.explained():
-            self._copy = fs.write_delta(self._scratch / str(self._copies), self._rows)
+            self._copy = write_delta(self._scratch / str(self._copies), self._rows)
             fs.remove_all(self._scratch / str(before))
 
     def _stored(self) -> pa.Table:

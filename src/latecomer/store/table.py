@@ -47,6 +47,7 @@ from latecomer.store.commits import (
     torn_checkpoints,
     torn_commits,
 )
+from latecomer.store.delta_tables import create_delta, open_delta
 from latecomer.store.files import Location, make_folder, sync_files
 from latecomer.store.short_log import SETTINGS, last_transaction, shorten
 from latecomer.store.sql import double_quoted
@@ -335,7 +336,7 @@ class Table:
         delta = self._open()
         with self.explained():
             while delta is not None and _reached(delta) >= batch:
-                delta = fs.open_delta(self.root, delta.version() - 1)
+                delta = open_delta(self.root, delta.version() - 1)
             return [] if delta is None else _files_of(delta)
 
     def location(self, file: DataFile) -> Location:
@@ -400,7 +401,7 @@ class Table:
         if self._delta is None:
             with self.explained():
                 try:
-                    opened: DeltaTable | None = fs.open_delta(self.root)
+                    opened: DeltaTable | None = open_delta(self.root)
                 except TableNotFoundError:
                     opened = None
                 except DeltaError:
@@ -499,7 +500,7 @@ class Table:
         if delta is None:
             with self.explained():
                 make_folder(self.root)
-                self._delta = delta = fs.create_delta(self.root, self.schema, SETTINGS)
+                self._delta = delta = create_delta(self.root, self.schema, SETTINGS)
                 # Spark may have made the folder before: whoever did, every folder above it must know its name.
                 sync_files([commit_file(self.root, 0)], self.root.parents[_LEVELS - 1])
         return delta

@@ -5,7 +5,7 @@ from latecomer.testing import Scenario, assert_panes, play
 outcome = play(pipeline, Scenario().event("14:00:10", paise=100).drain())
 assert_panes(outcome, "14:00..14:01 ON_TIME paise=100")
 
-Everything runs on the oracle in milliseconds, and with `on="spark"` through the real engine. Neither
+Everything runs on the oracle in milliseconds, and with `on="engine"` or `on="spark"` through the real engine. Neither
 touches the pipeline's source, store or sinks. The Hypothesis strategies are in
 `latecomer.testing.strategies`. `check_sink` puts a sink of your own through what every sink promises.
 """

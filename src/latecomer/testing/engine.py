@@ -1,4 +1,4 @@
-"""A scenario through the real engine on Spark: records in, tables out, in a folder that is thrown away."""
+"""A scenario through the real engine: records in, tables out, in a folder that is thrown away."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Spot = tuple[str, int]
 """The batch that a row came in, and its place in it."""
 
 
-def on_spark(
+def on_engine(
     shape: Shape,
     steps: Sequence[Step],
     spark: SparkSession | None = None,

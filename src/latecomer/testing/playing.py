@@ -22,7 +22,8 @@ from latecomer.testing.transcripts import Transcript
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-On = Literal["oracle", "spark"]
+On = Literal["oracle", "engine", "spark"]
+"""Who plays: the oracle; the engine in this process; the engine in Spark's tasks."""
 
 
 def play(
@@ -33,11 +34,12 @@ def play(
     spark: SparkSession | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """What the pipeline makes of a scenario: by the oracle in milliseconds, on Spark in seconds.
+    """What the pipeline makes of a scenario: by the oracle in milliseconds, by the engine in less than a second, by the
+    engine in Spark's tasks in seconds.
 
     Its source, store and sinks are not touched, and where a step puts the watermark nothing else moves
-    it. `spark` is your session; without one a local session is started. Columns are those of
-    `source.schema`, of `columns`, or what the rows show; of several sources, those of each.
+    it. `spark` is your session; without one a local session is started, by `engine` only for what Spark's SQL computes.
+    Columns are those of `source.schema`, of `columns`, or what the rows show; of several sources, those of each.
     """
     steps = scenario.steps if isinstance(scenario, Scenario) else list(scenario)
     clock = scenario.times if isinstance(scenario, Scenario) else Times()
@@ -64,10 +66,10 @@ def run_transcript(
     cuts: Sequence[str] = (),
     replayed: bool = False,
 ) -> list[Difference]:
-    """Where the transcript does not hold: on the oracle under every cut, on Spark as written; or, on both,
+    """Where the transcript does not hold: on the oracle under every cut, on the engine as written; or, on both,
     under the cuts named.
 
-    What Spark does is also compared with the oracle under the same cut, in everything; with `replayed`,
+    What the engine does is also compared with the oracle under the same cut, in everything; with `replayed`,
     the log is then replayed in one shot and must say the same as the tables. What differs in the same way
     more than once is reported once.
     """
@@ -79,23 +81,28 @@ def run_transcript(
             found += [_under(each, cut) for each in check(transcript, outcome, cut)]
         if outcome is not None and written is not None and cut != "as written":
             found += compare_cuts(written, outcome, steps, ("as written", f"oracle, {cut}"), place)
-    for cut in (cuts or ("as written",)) if on == "spark" else ():
-        found += _on_spark(transcript, cut, written, spark, replayed)
+    for cut in (cuts or ("as written",)) if on != "oracle" else ():
+        found += _on_engine(transcript, cut, written, on, spark, replayed)
     return each_once(found)
 
 
-def _on_spark(
-    transcript: Transcript, cut: str, written: Outcome | None, spark: SparkSession | None, replayed: bool
+def _on_engine(
+    transcript: Transcript,
+    cut: str,
+    written: Outcome | None,
+    on: On,
+    spark: SparkSession | None,
+    replayed: bool,
 ) -> list[Difference]:
     steps, place, recut = transcript.steps, str(transcript.file), CUTS[cut](transcript.steps)
-    outcome = _played(transcript.shape, recut, "spark", spark, replayed)
-    found = [_under(each, f"spark, {cut}") for each in check(transcript, outcome, cut)]
-    oracle = _oracle(transcript, recut, "spark")
+    outcome = _played(transcript.shape, recut, on, spark, replayed)
+    found = [_under(each, f"{on}, {cut}") for each in check(transcript, outcome, cut)]
+    oracle = _oracle(transcript, recut, on)
     if oracle is not None:
-        found += compare(oracle, outcome, ("oracle", f"spark, {cut}"), place)
+        found += compare(oracle, outcome, ("oracle", f"{on}, {cut}"), place)
     if cut != "as written":
-        written = written or _played(transcript.shape, steps, "spark", spark)
-        found += compare_cuts(written, outcome, steps, ("as written", f"spark, {cut}"), place)
+        written = written or _played(transcript.shape, steps, on, spark)
+        found += compare_cuts(written, outcome, steps, ("as written", f"{on}, {cut}"), place)
     if outcome.replay:
         found.append(
             Difference(place, f"replayed in one shot, {cut}", outcome.replay, ("stored", "replayed"))
@@ -108,11 +115,11 @@ def _under(difference: Difference, run: str) -> Difference:
 
 
 def _oracle(transcript: Transcript, steps: Sequence[Step], on: On) -> Outcome | None:
-    """What the oracle says; None where Spark is at hand and only Spark can evaluate a predicate."""
+    """What the oracle says; None where the engine plays too and only Spark can evaluate a predicate."""
     try:
         return on_oracle(transcript.shape, steps)
     except NeedsSpark:
-        if on == "spark":
+        if on != "oracle":
             return None
         raise
 
@@ -122,6 +129,6 @@ def _played(
 ) -> Outcome:
     if on == "oracle":
         return on_oracle(shape, steps)
-    from latecomer.testing.engine import on_spark
+    from latecomer.testing.engine import on_engine
 
-    return on_spark(shape, steps, spark, replayed)
+    return on_engine(shape, steps, spark, replayed, in_tasks=on == "spark")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from latecomer.model.base import Model
 
-Micros: TypeAlias = npt.NDArray[np.int64]
+if TYPE_CHECKING:  # a pipeline file is read without numpy
+    import numpy as np
+    import numpy.typing as npt
+
+Micros: TypeAlias = "npt.NDArray[np.int64]"
 """Moments in microseconds, or other whole numbers."""
 
 FIRST_MOMENT = -62_135_596_800_000_000
@@ -42,11 +43,15 @@ class Assigned(NamedTuple):
     @classmethod
     def one_each(cls, start: Micros, end: Micros) -> Assigned:
         """Of windows of which one holds each event."""
+        import numpy as np
+
         return cls(np.arange(len(start), dtype=np.int64), start, end, end)
 
 
 def looked_up(times: Micros, window_of: Callable[[int], Window]) -> tuple[Micros, Micros]:
     """Start and end of the window that holds each moment, of windows that lie side by side: each is asked for once."""
+    import numpy as np
+
     known = np.unique(times)
     starts, ends, at = [], [], 0
     while at < len(known):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Self
 
-import numpy as np
 from pydantic import model_validator
 
 from latecomer.model.durations import PositiveDuration, SignedDuration, format_duration
@@ -79,6 +78,8 @@ class Sliding(Windows):
 
     def assign_many(self, times: Micros) -> Assigned:
         """The windows of each event time."""
+        import numpy as np
+
         newest = times - (times - self.offset) % self.every
         oldest = newest - (newest - times + self.size - 1) // self.every * self.every
         count = (newest - oldest) // self.every + 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field, model_serializer
 
 from latecomer.model.verdicts import END_OF_TIME
@@ -48,6 +47,8 @@ class Global(Windows):
 
     def assign_many(self, times: Micros) -> Assigned:
         """The same window for each event time."""
+        import numpy as np
+
         start, end = (np.full(len(times), moment, np.int64) for moment in (FIRST_MOMENT, END_OF_TIME))
         return Assigned.one_each(start, end)
 
