@@ -29,7 +29,6 @@ OTHERS = {
     "source/finding.py": "likewise",
     "source/found_files.py": "likewise",
     "source/listing.py": "likewise, and its folders",
-    "source/kafka_settings.py": "certificates that the user names",
     "spark/avro_depth.py": "a class that comes with the package, and the jar of it, on the machine where it runs",
     "spark/packages.py": "jars, in the cache of the user",
     "spark/archive.py": "archives of classes, likewise",

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from latecomer.windowing.aggregates import states_of
 
 from latecomer.cli import main
 from latecomer.config.load import load_pipeline
@@ -23,6 +22,7 @@ from latecomer.model.timeline import Timeline
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, WATERMARKS, PaneLayout, arrow_type
 from latecomer.store.publications import PublicationClock
 from latecomer.store.store import OutputTables, Store
+from latecomer.windowing.aggregates import states_of
 
 MINUTE = UNITS["m"]
 NOON = 1_777_118_400_000_000

@@ -68,17 +68,11 @@ def test_what_is_wrong_is_one_sentence(
         assert "Traceback" not in said.err
 
 
-def test_doctor_looks_for_the_jar_and_the_registry(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "jars").mkdir()
-    monkeypatch.setenv("LATECOMER_JARS", str(tmp_path / "jars"))
+def test_doctor_looks_for_the_registry(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "payments.avsc").write_text(SCHEMA)
     file = written(tmp_path, "registry: 'http://ana:secret@127.0.0.1:1', schema_file: payments.avsc")
     said = calling(capsys)("doctor", file)
     assert said.status == 1
-    assert "problem  spark's avro: LATECOMER_JARS is " in said.out
-    assert "put spark-avro_2.13-" in said.out
     assert "problem  registry: the registry http://" in said.out
     assert "0 of its schemas are in the store" in said.out
     assert "secret" not in said.out + said.err

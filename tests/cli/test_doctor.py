@@ -10,7 +10,6 @@ from latecomer.fast import VARIABLE
 from cli.cli_kit import PIPELINE, Cli, Lake, pane
 from kafka_kit import Client
 from latecomer.cli import doctor
-from latecomer.spark.packages import jars, kafka_connector, whereabouts
 from latecomer.store.answers import Answer, Answers
 from latecomer.store.lock import exclusive
 from latecomer.testing.servers import free_ports
@@ -164,7 +163,6 @@ def test_a_kafka_source_and_what_is_waiting_there(
     kafka.produce(topic, ["{}"] * 3, partition=1)
     said = cli("doctor", shops_of(tmp_path, topic))
     assert said.status == 0, said.out
-    assert f"ok       kafka connector: {len(jars(kafka_connector()))} jars in " in said.out
     assert f"ok       source: kafka ${{env:KAFKA_SERVERS}}, {topic}, the broker answers" in said.out
     assert (
         f"ok       topic {topic}: 2 partitions, 3 records that no run has found yet (0: 0, 1: 3)" in said.out
@@ -189,7 +187,6 @@ def test_servers_that_do_not_answer_are_problems(
     (port,) = free_ports(1)
     for limit in ("source.kafka_broker", "sink.kafka_client"):
         monkeypatch.setattr(f"latecomer.{limit}.ANSWER_SECONDS", 1.0)
-    monkeypatch.setenv("LATECOMER_JARS", str(tmp_path))
     file = shops_of(tmp_path, "payments")
     monkeypatch.setenv("KAFKA_SERVERS", f"127.0.0.1:{port}")
     monkeypatch.delenv("POSTGRES", raising=False)
@@ -199,17 +196,9 @@ def test_servers_that_do_not_answer_are_problems(
     monkeypatch.setenv("POSTGRES", f"postgresql://ana@127.0.0.1:{port}/books")
     said = cli("doctor", file)
     assert said.status == 1
-    assert "problem  kafka connector: LATECOMER_JARS is " in said.out
     assert "problem  source: " in said.out
     assert "Connection refused" in said.out.split("problem  source")[1].splitlines()[0]
     assert "fix: start the broker, or correct source.kafka.servers" in said.out
     assert "problem  postgres sink of totals: " in said.out
     assert "problem  kafka sink of dead_letters: " in said.out
-    assert "4 problems found" in said.out
-
-
-def test_jars_that_a_run_would_download(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("LATECOMER_JARS", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert whereabouts(kafka_connector()).startswith("not here yet; the first run downloads it to ")
-    assert not list(tmp_path.iterdir())
+    assert "3 problems found" in said.out

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from merging_kit import Given, merged_groups
 
 from latecomer.store.layout import arrow_type
 from latecomer.store.state_types import WHOLE
 from latecomer.windowing.aggregates.exact import Wholes, limbs, limbs_of, quotient, squared_limbs
 from latecomer.windowing.aggregates.sums import Column, ExactSum, LongSum, NarrowSum
+from merging_kit import Given, merged_groups
 
 LARGEST = (1 << 63) - 1
 GROUPS = 300

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from merging_kit import Given
 
 from latecomer.config.models import Output
 from latecomer.model import types
@@ -34,6 +33,7 @@ from latecomer.windowing.columns import (
 )
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.merge import Merger
+from merging_kit import Given
 from scenarios import quick
 from spark_kit import pipeline_over
 

@@ -224,9 +224,7 @@ def json_files(columns: dict[str, str], unknown: UnknownFields = "ignore", **set
 
 
 def csv_files(columns: dict[str, str], unknown: UnknownFields = "ignore", **settings: Any) -> CsvFiles:
-    return CsvFiles(
-        Files(path="x", format="csv", **settings), columns, _no_folders, False, unknown_fields=unknown
-    )
+    return CsvFiles(Files(path="x", format="csv", **settings), columns, _no_folders, unknown_fields=unknown)
 
 
 def _no_folders(_: SourceFile) -> dict[str, str | None]:

@@ -52,9 +52,7 @@ def sized(written: list[bytes]) -> bytes:
     return b"".join(struct.pack(">I", len(each)) + each for each in written)
 
 
-def test_old_and_new_writers_in_one_file(
-    spark: SparkSession, registry: Server, tmp_path: Path
-) -> None:
+def test_old_and_new_writers_in_one_file(spark: SparkSession, registry: Server, tmp_path: Path) -> None:
     """One behind another, with line ends between them, and with their lengths; the id stays with each."""
     one, two = (registry.asking.register(SUBJECT, record(fields)) for fields in (FIRST, SECOND))
     written = [old(one, 0), new(two, 1), old(one, 2)]
@@ -172,9 +170,7 @@ def test_without_waiting_the_rest_is_a_dead_letter(
 
 
 @pytest.mark.parametrize("layout", ["joined", "sized"])
-def test_json_with_a_registry(
-    layout: str, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_json_with_a_registry(layout: str, spark: SparkSession, tmp_path: Path) -> None:
     rows = [{"at": f"2026-04-25T12:00:0{nth}Z", "txn": f"t{nth}", "paise": nth} for nth in range(3)]
     written = [struct.pack(">bI", 0, 7) + json.dumps(row).encode() for row in rows]
     deliver(tmp_path, "a", sized(written) if layout == "sized" else b"\n".join(written))

@@ -263,13 +263,10 @@ def _columns(pipeline: Pipeline, file: Path) -> Columns | None:
 
 def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> Iterator[Finding]:
     """Whether a source can be read."""
-    from latecomer.config.avro import Avro
     from latecomer.config.columns import source_warnings
     from latecomer.config.paths import list_files
     from latecomer.config.registered import Registered
 
-    if isinstance(view.format, Avro):
-        yield from _avro()
     if isinstance(view.format, Registered) and view.format.registry is not None:
         yield _registry(view, view.format)
     if view.source.kafka is not None:
@@ -285,16 +282,6 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
     yield Finding(what, f"{len(list_files(view.source_path))} files at {view.source_path}")
     for warning in source_warnings(view.source_path, view.format):
         yield Finding(what, f"warning: {warning}")
-
-
-def _avro() -> Iterator[Finding]:
-    """Spark's Avro."""
-    from latecomer.spark.packages import avro_reader, whereabouts
-
-    try:
-        yield Finding("spark's avro", whereabouts(avro_reader()))
-    except LatecomerError as error:
-        yield _problem("spark's avro", error, "unset LATECOMER_JARS")
 
 
 def _registry(view: Pipeline, registered: Registered) -> Finding:
@@ -315,16 +302,11 @@ def _registry(view: Pipeline, registered: Registered) -> Finding:
 
 
 def _kafka(what: str, name: str, pipeline: Pipeline, topics: KafkaTopics) -> Iterator[Finding]:
-    """The connector's jars, whether the broker answers, and how much of each topic no run has found yet."""
+    """Whether the broker answers, and how much of each topic no run has found yet."""
     from latecomer.source.kafka import KafkaReader
-    from latecomer.spark.packages import kafka_connector, whereabouts
     from latecomer.store.answers import Answers
     from latecomer.store.store import home_of
 
-    try:
-        yield Finding("kafka connector", whereabouts(kafka_connector()))
-    except LatecomerError as error:
-        yield _problem("kafka connector", error, "unset LATECOMER_JARS")
     reader = KafkaReader(topics=topics, base=pipeline.base)
     reader.check()
     answers = Answers(home_of(pipeline.store_path, name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -33,7 +33,7 @@ from latecomer.decode.json_text import (
     misread_text,
     shape_of,
 )
-from latecomer.decode.retrying import reading
+from latecomer.decode.retrying import reading, remembered
 from latecomer.decode.stored_values import shape_of_type, stored_rows, stored_values
 from latecomer.model.paths import ways_of
 from latecomer.model.types import is_nested, nested_type, with_fields_of
@@ -113,14 +113,10 @@ class ParquetReading(FileDecoder):
                 yield table.append_column(POSITION, numbers)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def columns_of(file: SourceFile) -> ParquetColumns:
     """The columns of a file, from its footer."""
     return parquet_columns(file.local)
-
-
-def forget_parquet_files() -> None:
-    columns_of.cache_clear()
 
 
 def _batches(split: FileSplit, found: _Stored) -> Iterator[tuple[int, pa.Table]]:
@@ -470,8 +466,16 @@ def _valid(column: pa.Array) -> _Mask:
 
 
 def _without_bad_texts(column: pa.Array, odd: _Mask) -> pa.Array:
-    """A column in which a value is null that has a text which is not UTF-8."""
+    """A column of texts that are UTF-8, with other characters where one was not; a list with such a text is null."""
     if not odd.any() or _valid(column).all():
         return column
     shape, values = shape_of_type(column.type), stored_values(column)
-    return pa.array([each if has_valid_texts(shape, each) else None for each in values], column.type)
+    return pa.array(
+        [each if has_valid_texts(shape, each) else _replaced(each) for each in values], column.type
+    )
+
+
+def _replaced(value: object) -> str | None:
+    if not isinstance(value, str):
+        return None
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ from latecomer.decode.base import FileDecoder, FileSplit
 from latecomer.decode.columns import BROKEN, CORRUPT, POSITION
 from latecomer.decode.files import SourceFile
 from latecomer.decode.limits import Limits, LongLine
-from latecomer.decode.retrying import reading
+from latecomer.decode.retrying import reading, remembered
 from latecomer.decode.text_lines import Lines, TextPart, cut
 from latecomer.decode.typed_columns import column_type
 
@@ -90,7 +89,7 @@ class TextFiles(FileDecoder):
             return file_encoding(file.local, self.settings.encoding)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _long_lines_of(file: SourceFile, limits: Limits, encoding: str) -> tuple[LongLine, ...] | str:
     """The lines, or why they cannot be told: a batch may be read several times, and unpacking takes long."""
     try:

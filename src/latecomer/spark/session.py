@@ -11,7 +11,7 @@ import resource
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -91,6 +91,7 @@ FEW_FILES = 1024
 _NOISE = ("WARNING", "Picked up", "\t", "Error occurred during initialization of VM", "Error: ")
 """How lines of a JVM begin that do not say why it ended."""
 
+_JARS = "spark.jars"
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Spark has no authentication unless it is set up. Where all of it runs on one machine, nobody else need
 reach its ports."""
@@ -108,6 +109,21 @@ def is_local(master: str) -> bool:
     (True, False, False)
     """
     return master == "local" or master.startswith("local[")
+
+
+def joined(settings: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """What several want a session to be started with: the jars of all of them.
+
+    >>> joined([{"spark.jars": "a.jar"}, {"spark.jars": "b.jar,a.jar", "other": "1"}])
+    {'spark.jars': 'a.jar,b.jar', 'other': '1'}
+    """
+    made: dict[str, str] = {}
+    for each in settings:
+        both = [text for text in (made.get(_JARS), each.get(_JARS)) if text]
+        made |= each
+        if both:
+            made[_JARS] = ",".join(dict.fromkeys(",".join(both).split(",")))
+    return made
 
 
 def build_session(pipeline: str, log: Path | None = None, **settings: str) -> SparkSession:
