@@ -23,7 +23,7 @@ from latecomer.after.letters.replaying import replay_letters
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.decode import retrying
-from latecomer.decode.framing import HEAD_SIZE
+from latecomer.decode.frames import HEAD_SIZE
 from latecomer.errors import RegistryOutage
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run

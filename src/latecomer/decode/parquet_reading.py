@@ -23,7 +23,7 @@ from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.sources import UnknownFields
 from latecomer.decode.base import FileDecoder, FileSplit
-from latecomer.decode.columns import CORRUPT, KEPT, POSITION, arrow_kind
+from latecomer.decode.columns import CORRUPT, KEPT, POSITION
 from latecomer.decode.files import SourceFile
 from latecomer.decode.json_text import (
     JsonText,
@@ -37,6 +37,7 @@ from latecomer.decode.retrying import reading, remembered
 from latecomer.decode.stored_values import shape_of_type, stored_rows, stored_values
 from latecomer.model.paths import ways_of
 from latecomer.model.types import is_nested, nested_type, with_fields_of
+from latecomer.store.layout import source_type
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
@@ -267,7 +268,7 @@ class _Stored:
         for name, kind in columns.items():
             parts = [self._typed(stored[path], kind, path) for path in self._paths[name]]
             if not parts:
-                parts = [pa.nulls(rows.num_rows, arrow_kind(kind))]
+                parts = [pa.nulls(rows.num_rows, source_type(kind))]
             made[name] = parts[0] if len(parts) == 1 else pc.coalesce(*parts)
         odd = ~np.logical_and.reduce(
             [np.ones(rows.num_rows, np.bool_), *(_valid(each) for each in (*stored.values(), *made.values()))]
@@ -293,7 +294,7 @@ class _Stored:
     def _typed(self, column: pa.Array, kind: str, path: _Path) -> pa.Array:
         stored = column.type
         if pa.types.is_null(stored):
-            return pa.nulls(len(column), arrow_kind(kind))
+            return pa.nulls(len(column), source_type(kind))
         if kind == "string" and pa.types.is_nested(stored):
             write = JsonText().of(shape_of_type(stored))
             return pa.array([None if each is None else write(each) for each in stored_values(column)])
@@ -373,7 +374,7 @@ def _is_readable(stored: pa.DataType, kind: str) -> bool:
 
 def _plain(column: pa.Array, kind: str) -> pa.Array:
     """A plain column in its type. What its type does not hold is damage: Arrow raises."""
-    wanted, stored = arrow_kind(kind), column.type
+    wanted, stored = source_type(kind), column.type
     if pa.types.is_dictionary(stored):
         column, stored = column.dictionary_decode(), stored.value_type
     if kind == "string":
@@ -393,7 +394,7 @@ def _plain(column: pa.Array, kind: str) -> pa.Array:
 
 def _nested(column: pa.Array, kind: str) -> pa.Array:
     """A list or a map, with what is in it as the column has it."""
-    wanted = arrow_kind(kind)
+    wanted = source_type(kind)
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         if wanted == column.type or not _has_fields(wanted):
             return column.cast(wanted)

@@ -17,7 +17,7 @@ from latecomer.decode.files import SourceFile
 from latecomer.decode.limits import Limits, LongLine
 from latecomer.decode.retrying import reading, remembered
 from latecomer.decode.text_lines import Lines, TextPart, cut
-from latecomer.decode.typed_columns import column_type
+from latecomer.store.layout import source_type
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class TextFiles(FileDecoder):
 
     def too_long(self, line: LongLine) -> pa.Table:
         """The row of a line that is too long."""
-        columns = {name: pa.nulls(1, column_type(kind)) for name, kind in self.columns.items()}
+        columns = {name: pa.nulls(1, source_type(kind)) for name, kind in self.columns.items()}
         about = {
             CORRUPT: pa.array([line.first], pa.binary()),
             BROKEN: pa.array([""], pa.string()),

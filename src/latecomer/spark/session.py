@@ -25,7 +25,6 @@ from latecomer.errors.system import MORE_FILES
 from latecomer.spark.archive import archive_options
 from latecomer.spark.errors import SPARK_ERRORS, first_line, in_words, refusal
 from latecomer.spark.java import required_java, spark_jars
-from latecomer.spark.when_needed import is_started
 
 LOG = logging.getLogger(__name__)
 SETTINGS = {
@@ -223,13 +222,6 @@ def remember_classes(spark: SparkSession) -> None:
 def no_rows(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
     """A frame without rows."""
     return spark.range(0).select(*(F.lit(None).cast(kind).alias(name) for name, kind in columns.items()))
-
-
-def scheduled(spark: SparkSession, pool: str) -> None:
-    """Let the jobs of this thread share the cores fairly with those of other pools, where Spark is set
-    up to: without it, the tasks of a batch being accepted go before those that complete the one before."""
-    if is_started(spark):
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
 @cache
