@@ -37,7 +37,7 @@ from latecomer.model.timeline import Timeline
 from latecomer.runner import Runner, Shared, shared_out
 from latecomer.source.base import NO_CLOCK, Clock, Slice, Source, Split
 from latecomer.source.choose import sources_of
-from latecomer.source.found_files import FileSlice, UnreadableFile
+from latecomer.source.found_files import FileSlice, UnreadableFiles
 from latecomer.source.staging import Staging
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, remove_all
@@ -141,10 +141,10 @@ class EventLog:
                 folder = self.store.events.new_folder(batch)
                 try:
                     return self._tasks(batch, piece, splits, given, self._folders(folder), known.result())
-                except UnreadableFile as error:
+                except UnreadableFiles as error:
                     if not isinstance(piece, FileSlice):
                         raise
-                    piece = replace(piece, unreadable={**piece.unreadable, error.path: error.reason})
+                    piece = replace(piece, unreadable={**piece.unreadable, **error.reasons})
                     remove_all(folder)
                 except UnknownSchemas as error:
                     remove_all(folder)
