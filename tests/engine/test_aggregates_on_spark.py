@@ -22,8 +22,6 @@ from latecomer.model.panes import Pane, surviving
 from latecomer.model.strategies import Bounded
 from spark_kit import Bench, stored_panes
 
-pytestmark = pytest.mark.usefixtures("spark_alone")
-
 SECOND, MINUTE = 1_000_000, 60_000_000
 BEGIN = 1_794_139_200 * SECOND  # 2026-11-08T12:00:00Z
 PAYLOAD = {

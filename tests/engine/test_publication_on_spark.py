@@ -35,7 +35,7 @@ class Runs:
     def begin(self, *clock: int) -> Engine:
         pipeline, moments = self.bench.pipeline, iter(clock)
         store = Store(pipeline, pipeline.source.columns or {})
-        engine = Engine(self.bench.session, store, self.reports.append, clock=lambda: next(moments))
+        engine = Engine(self.bench.runner, store, self.reports.append, clock=lambda: next(moments))
         engine.start()
         return engine
 

@@ -6,7 +6,6 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Output
@@ -15,8 +14,6 @@ from latecomer.model.interpreter import Arrival
 from latecomer.model.strategies import Bounded
 from latecomer.store.store import open_store
 from spark_kit import Bench, assert_same, stored_panes
-
-pytestmark = pytest.mark.usefixtures("spark_alone")
 
 SECOND, MINUTE, HOUR = 1_000_000, 60_000_000, 3_600_000_000
 WINDOWS: dict[str, dict[str, str]] = {

@@ -17,7 +17,6 @@ from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUEN
 from latecomer.after.rebuild.rebuilt import Range, counters, of_no_events, place_names, stated_kinds
 from latecomer.after.rebuild.sessions import chosen_sessions
 from latecomer.firing.merging import last_of, numbers, places_of
-from latecomer.model import types
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import Fate
@@ -233,7 +232,7 @@ class _Beside:
 
 def _same(one: pa.Array, other: pa.Array, kind: str) -> Flags:
     """Whether two columns say the same, row by row: null is null, and NaN is NaN."""
-    if types.is_nested(kind):
+    if pa.types.is_nested(one.type):
         pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
         return np.array([a == b or repr(a) == repr(b) for a, b in pairs], bool)
     same = pc.equal(one, other)
