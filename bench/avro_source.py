@@ -24,7 +24,6 @@ from bench.contenders import processor_seconds
 from bench.kafka_source import JAVA, send
 from latecomer.config.models import Pipeline
 from latecomer.running import run
-from latecomer.spark.packages import avro_reader, kafka_connector, with_jars
 from latecomer.spark.session import build_session
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -143,7 +142,7 @@ def measured(count: int, work: Path, batch: int) -> dict[str, tuple[float, float
             },
             "avro topic": {"kafka": kafka["avro"], "format": {"avro": avro}},
         }
-        spark = build_session("bench", work / "spark.log", **with_jars(kafka_connector(), avro_reader()))
+        spark = build_session("bench", work / "spark.log")
         others = [broker.process.pid] if broker.process else []
         found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in sources}
         for attempt in range(3):

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from latecomer.windowing.states import states_of
 
 from latecomer.config.load import load_pipeline
 from latecomer.dashboard.answers import Answers
@@ -30,7 +31,6 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import LEDGER, WATERMARKS, PaneLayout, arrow_type
 from latecomer.store.publications import PublicationClock, wall_clock
 from latecomer.store.store import Store
-from latecomer.windowing.states import states_of
 
 MINUTE = 60_000_000
 KEYS = 500

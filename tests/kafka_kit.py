@@ -37,7 +37,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from latecomer.spark.packages import jars, kafka_connector
+from latecomer.spark.packages import jars
 from latecomer.testing.servers import KAFKA, SMALL_JAVA, KafkaServer, free_ports
 from server_guard import guard, hold
 from tls_kit import Authority
@@ -59,9 +59,8 @@ SETTINGS = {
 
 
 def require_jars() -> None:
-    """Have the jars of the broker and of Spark's connector at hand: `MachineError` where they cannot be had."""
+    """Have the jars of the broker at hand: `MachineError` where they cannot be had."""
     jars(KAFKA)
-    jars(kafka_connector())
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge import judged
 from latecomer.windowing.seen import event_tables, stored_columns
+from spread_kit import Spread, spread_out
 
 COLUMNS = {"at": "bigint", "seen": "bigint", "part": "string", "id": "string"}
 PAYLOAD = {"key": "string", "paise": "bigint", "ok": "boolean"}
@@ -120,18 +121,16 @@ class Bench:
     payload: Mapping[str, str]
     measures: Sequence[str] = ("paise",)
     ids: bool = True
-    partitions: int | None = None
-    """Of a shuffle, where it matters that rows are spread."""
+    spread: bool = False
+    """Whether events and keys are shared out to several tasks."""
 
     @property
     def session(self) -> SparkSession:
-        if self.partitions is None:
-            return own_session(self.spark)
-        return own_session(self.spark, spark_sql_shuffle_partitions=str(self.partitions))
+        return own_session(self.spark)
 
     @property
     def runner(self) -> InProcess:
-        return InProcess(lambda: self.session)
+        return (Spread if self.spread else InProcess)(lambda: self.session)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -159,6 +158,8 @@ class Bench:
 
     def engine(self) -> Engine:
         engine = Engine(self.runner, Store(self.pipeline, self.pipeline.source.columns or {}))
+        if self.spread:
+            spread_out(engine)
         engine.start()
         return engine
 

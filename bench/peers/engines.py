@@ -30,7 +30,6 @@ FLINK = Package(
             *("flink-table-api-java-bridge", "flink-json", "flink-connector-files"),
         )
     ),
-    beside_spark=False,
 )
 JAVA_OPTIONS = [
     *("-Xmx4g", "--add-opens=java.base/java.util=ALL-UNNAMED"),

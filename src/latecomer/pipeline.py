@@ -22,8 +22,8 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.errors import StoreError, StoreMismatch
 from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
+from latecomer.firing.job import FiringJob
 from latecomer.firing.output import OutputLogic, Prepared
-from latecomer.firing.overflow import overflow_in_words
 from latecomer.firing.reopening import require_brought_over
 from latecomer.firing.republish import changed_since, publish_rebuild
 from latecomer.ledger.book import (
@@ -163,6 +163,7 @@ class Engine:
         self.outputs = [output_logic(runner, store, name) for name in store.pipeline.outputs]
         if self._widen_types():  # an output names the files of its tables as it is made
             self.outputs = [output_logic(runner, store, name) for name in store.pipeline.outputs]
+        self.firing = FiringJob(runner, store)
         self.sinks = SinkKeeper(store)
         self.publications = PublicationClock(store, clock)
         self.last = store.ledger.last_batch()
@@ -476,18 +477,19 @@ class Engine:
 
     def _batch(self, number: int, stretch: Stretch, logged: LoggedBatch) -> Batch:
         """A batch of data that is logged, as outputs are given it."""
-        events = self.log.batch(number) if logged.received.events else None
-        return Batch(number, stretch, events, logged.ticks.earliest, logged.ticks.latest)
+        events, ticks = self.log.batch(number) if logged.received.events else None, logged.ticks
+        behind = any(ticks.first.get(row.tick, END_OF_TIME + 1) <= row.watermark for _, row in stretch.rows)
+        return Batch(number, stretch, events, ticks.earliest, ticks.latest, behind)
 
     def _complete(self, accepted: Accepted, outputs: Sequence[OutputLogic]) -> None:
         """Publish what follows from a batch, once its ledger balances."""
         with ThreadPoolExecutor(2) as pool, self._computed(accepted.batch, outputs) as batch:
-            prepared = list(pool.map(lambda output: self._prepared(output, batch), outputs))
+            prepared = self.firing.run(batch, outputs)
             accepted.watch.end("windowing")
             entries = _balanced(accepted, outputs, prepared)
             accepted.watch.end("ledger")
             published = pool.map(
-                lambda pair: self._publish(pair[0], batch, pair[1]), zip(outputs, prepared, strict=True)
+                lambda pair: pair[0].publish(batch, pair[1]), zip(outputs, prepared, strict=True)
             )
             panes = {output.name: files for output, files in zip(outputs, published, strict=True)}
             accepted.watch.end("firing")
@@ -546,14 +548,6 @@ class Engine:
             [store.dead_letters, store.repairs, store.duplicates, store.events, store.watermarks, *published]
         )
 
-    def _prepared(self, output: OutputLogic, batch: Batch) -> Prepared:
-        with overflow_in_words(output.name, output.layout, self.store.measures()):
-            return output.prepare(batch)
-
-    def _publish(self, output: OutputLogic, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
-        with overflow_in_words(output.name, output.layout, self.store.measures()):
-            return output.publish(batch, prepared)
-
     def _known_outputs(self) -> list[OutputLogic]:
         """The outputs that the batches before had; all of them where there were none."""
         reached = reached_by_output(self.store)
@@ -575,10 +569,10 @@ class Engine:
         stretch = self.keeper.stretch(0, self.last)
         batch = Batch(self.last, stretch, seen if span else None, *(span or (0, 0)), history=True)
         with self._computed(batch, [output]) as whole:
-            prepared = self._prepared(output, whole)
+            (prepared,) = self.firing.run(whole, [output])
             entries = self._past_entries(output, whole, logged, repeated)
             require_balance(entries)
-            self._publish(output, whole, prepared)
+            output.publish(whole, prepared)
         self.publications.close(self.last, as_table(entries), self._reached(), output.name)
 
     def _past_entries(

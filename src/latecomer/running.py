@@ -30,10 +30,9 @@ from latecomer.runner import Work
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.choose import sources_of
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
-from latecomer.spark.packages import joined
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import SparkRunner
-from latecomer.spark.session import build_session, own_session
+from latecomer.spark.session import build_session, joined, own_session
 from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.pins import is_store
 from latecomer.store.private import keep_private

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from latecomer.decode.parquet import ParquetFiles
 
 from latecomer.config.checks import check_columns
 from latecomer.config.columns import infer_columns, unknown_in_files
 from latecomer.config.parquet import parquet_columns
 from latecomer.decode.files import SourceFile
+from latecomer.decode.parquet_reading import ParquetReading
 from latecomer.model.types import flat_types, normal_type
 from latecomer.sink.sqlite import storable
 from latecomer.store.layout import arrow_type
@@ -194,7 +194,7 @@ def test_a_column_takes_lists_of_its_own_type(
 ) -> None:
     item = pa.struct([("sku", pa.string()), ("price", pa.decimal128(9, 2))])
     file = written(tmp_path, items=pa.array([[]], pa.list_(item)), ids=pa.array([[1]], pa.list_(pa.int32())))
-    found = ParquetFiles(pinned, unknown).misfit(SourceFile(str(file), 1, 1))
+    found = ParquetReading(pinned, unknown).misfit(SourceFile(str(file), 1, 1))
     assert found is None if said is None else said in (found or "")
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import pytest
-from latecomer.fast import Choice
 
 from fuzz.mutants import Mutant, mutants
 from latecomer.config.columns import infer_columns, source_warnings
@@ -17,8 +15,8 @@ from latecomer.config.damage import DamagedFile
 from latecomer.decode.columns import CORRUPT
 from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError
-from latecomer.source.files import FileSource
-from latecomer.source.found_files import FileSlice
+from latecomer.source.files import FilePart, FileSource
+from latecomer.source.found_files import UnreadableFiles
 from memory_kit import Grown
 from source.source_kit import pipeline_in
 
@@ -29,11 +27,10 @@ GROWTH = 300
 
 
 def look_into(folder: Path, form: str, found: Iterable[Mutant], encoding: str = "utf-8") -> tuple[int, int]:
-    """How many mutants a run would hand to Spark, and how many it would set aside with a reason."""
+    """How many mutants a run would read, and how many it would set aside with a reason."""
     limits = {"max_line": "1KiB", "max_unpacked": "1MiB"}
     pipeline = pipeline_in(folder, files={"format": form, "encoding": encoding, **limits}, schema=SCHEMA)
-    choice = Choice()
-    source, readable, aside, rest = FileSource(pipeline, SCHEMA), 0, 0, iter(found)
+    source, readable, aside, rest = FileSource(pipeline, SCHEMA).portable(), 0, 0, iter(found)
     while some := list(islice(rest, TOGETHER)):
         files = []
         for mutant in some:
@@ -42,17 +39,27 @@ def look_into(folder: Path, form: str, found: Iterable[Mutant], encoding: str = 
             files.append(SourceFile(file.as_uri(), 0, len(mutant.content)))
             with suppress(SourceError):
                 assert infer_columns([str(file)], form, encoding=encoding)
-            choice.take("log", partial(source.load, FileSlice.of(files[-1:])), lambda: None)
-        good, bad = source.sorted_out(files, {})
-        assert all(reason for _, reason in bad)
+        good, bad = sorted_out(source, files)
+        assert all(bad.values())
         for each in good if form in ("json", "csv") else []:
             require_decoded(source, each)
-        assert source.decoder.needs_lines(files) in (True, False)
         source_warnings(pipeline.source_path, form)
         readable, aside = readable + len(good), aside + len(bad)
         for each in files:
             each.local.unlink()
     return readable, aside
+
+
+def sorted_out(source: FileSource, files: list[SourceFile]) -> tuple[list[SourceFile], dict[str, str]]:
+    """The files that can be read to the end, and why the others cannot."""
+    parts = [FilePart(part) for file in files for part in source.decoder.splits(file, 1 << 20)]
+    bad: dict[str, str] = {}
+    try:
+        for _ in source.read(parts):
+            pass
+    except UnreadableFiles as error:
+        bad = dict(error.reasons)
+    return [file for file in files if file.path not in bad], bad
 
 
 def require_decoded(source: FileSource, file: SourceFile) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from examples_kit import drawn
 from latecomer.decode.files import SourceFile
 from latecomer.log import ids
-from latecomer.log.duplicates import EventsHere, set_aside
+from latecomer.log.duplicates import EventsOfSplit, divided
 from latecomer.log.hashes import Filter, filter_bits, hash_ids
 from latecomer.log.ids import IdIndex
 from latecomer.source.found_files import FileSlice
@@ -64,34 +64,25 @@ class Log:
     def opened(self) -> IdIndex:
         return IdIndex(self.folder / "ids", Table(self.folder / "events", EVENTS))
 
-    def receive(self, batch: int, events: Sequence[Event], since: int) -> list[Event]:
-        """Log a batch that Spark has written; the duplicates in it."""
+    def receive(self, batch: int, events: Sequence[Event], since: int, tasks: int = 2) -> list[Event]:
+        """Log a batch that so many tasks have read; the duplicates in it."""
         self.index.catch_up(since)
-        folder = self.table.new_folder(batch)
-        folder.mkdir(parents=True)
-        half = len(events) // 2
-        for nth, part in enumerate((events[:half], events[half:])):
-            # The second part starts where the first ends.
-            whole = rows(batch, events).slice(half * nth, len(part))
-            pq.write_table(whole, folder / f"part-{nth}.parquet")
-        lanes, aside = sorted(folder.glob("*.parquet")), folder / "again"
-        set_aside(lanes, aside, SOURCE, self.index, since)
-        self.table.commit(batch, sorted(folder.glob("*.parquet")))
-        again = [pq.read_table(file) for file in sorted(aside.glob("*.parquet"))] if aside.is_dir() else []
-        found = pa.concat_tables(again).sort_by("position") if again else EVENTS.empty_table()
+        folder, whole = self.table.new_folder(batch), rows(batch, events)
+        again, files, known = [], [], self.index.known(since)
+        for nth in range(tasks):
+            # Each part starts where the one before it ends.
+            begin, end = len(events) * nth // tasks, len(events) * (nth + 1) // tasks
+            part = whole.slice(begin, end - begin)
+            known_before = EventsOfSplit(part).again(SOURCE.landings, known)
+            again.append(part.filter(pa.array(known_before)))
+            part = part.filter(pa.array(~known_before))
+            files.append(write_table(part, folder / f"part-{nth}.parquet"))
+        moved = divided(files, folder / "again", SOURCE.landings)
+        self.table.commit(batch, [each for file in files for each in moved.get(file, [file])])
+        again += map(pq.read_table, moved[folder / "again"])
+        found = pa.concat_tables([each.cast(EVENTS) for each in again]).sort_by("position")
         times = found["event_time"].cast(pa.int64()).to_pylist()
         return list(zip(found["event_id"].to_pylist(), times, strict=True))
-
-    def receive_here(self, batch: int, events: Sequence[Event], since: int) -> list[Event]:
-        """Log a batch that is in this process; the duplicates in it."""
-        self.index.catch_up(since)
-        table = rows(batch, events)
-        found = EventsHere(table)
-        again = found.again(SOURCE, self.index, since)
-        folder = self.table.new_folder(batch)
-        self.table.commit(batch, [write_table(table.filter(~again), folder / "part.parquet")])
-        self.index.hand_over(batch, found.new_ids(~again))
-        return [event for event, moved in zip(events, again, strict=True) if moved]
 
     @property
     def logged(self) -> list[Event]:
@@ -111,18 +102,18 @@ LIVES = st.lists(
         some_events(),
         st.integers(0, 3),
         st.sampled_from(["on", "restart", "lost", "further"]),
-        st.booleans(),
+        st.integers(1, 3),
     ),
     max_size=8,
 )
-"""Batches: events, how far the horizon moves before them, what happens to the index, and who writes them."""
+"""Batches: events, how far the horizon moves before them, what happens to the index, and how many tasks read them."""
 
 
 @given(LIVES, st.booleans())
 @drawn(25)
 def test_an_id_is_known_exactly_as_long_as_it_is_remembered(
     tmp_path_factory: pytest.TempPathFactory,
-    life: Sequence[tuple[list[Event], int, str, bool]],
+    life: Sequence[tuple[list[Event], int, str, int]],
     collide: bool,
 ) -> None:
     log = Log(tmp_path_factory.mktemp("log"))
@@ -138,7 +129,7 @@ def test_an_id_is_known_exactly_as_long_as_it_is_remembered(
         patch.object(ids, "TOGETHER", 3),
         patch.object(ids, "RUN_ROWS", 4),
     ):
-        for batch, (events, step, what, here) in enumerate(life):
+        for batch, (events, step, what, tasks) in enumerate(life):
             if what != "on":
                 log.index = log.opened()
             if what == "lost":
@@ -153,23 +144,8 @@ def test_an_id_is_known_exactly_as_long_as_it_is_remembered(
                 else:
                     remembered.append((event_id, time))
                     known |= {event_id} - {None}
-            receive = log.receive_here if here else log.receive
-            assert receive(2 * batch, events, since) == again
+            assert log.receive(2 * batch, events, since, tasks) == again
     assert log.logged == remembered
-
-
-def test_what_is_handed_over_is_not_read_back(tmp_path: Path) -> None:
-    """And what is not is read, whatever was handed over after it."""
-    log = Log(tmp_path)
-    log.receive(0, [("a", 1)], since=0)
-    log.receive_here(1, [("b", 1), (None, 1)], since=0)
-    with patch.object(IdIndex, "_logged", side_effect=AssertionError("read back")):
-        assert log.receive_here(3, [("a", 1), ("b", 1), ("c", 1)], since=0) == [("a", 1), ("b", 1)]
-    log.table.commit(4, [write_table(rows(4, [("d", 1)]), log.table.new_folder(4) / "part.parquet")])
-    log.table.commit(5, [write_table(rows(5, [("e", 1)]), log.table.new_folder(5) / "part.parquet")])
-    log.index.hand_over(5, EventsHere(rows(5, [("e", 1)])).new_ids(np.ones(1, bool)))
-    every = [(event_id, 1) for event_id in "abcde"]
-    assert log.receive_here(6, every, since=0) == every
 
 
 def test_segments_stay_few_and_what_is_out_of_reach_goes(tmp_path: Path) -> None:
@@ -233,10 +209,10 @@ def test_the_first_to_arrive_stays(tmp_path: Path) -> None:
             }
         ).cast(EVENTS)
         (tmp_path / lane).mkdir()
-        pq.write_table(table, tmp_path / lane / "part.parquet")  # Spark gives the files of two lanes one name
+        pq.write_table(table, tmp_path / lane / "part.parquet")  # files of two lanes may have one name
     aside = tmp_path / "again"
     files = [tmp_path / lane / "part.parquet" for lane in lanes]
-    set_aside(files, aside, SOURCE, Log(tmp_path / "log").index, since=0)
+    divided(files, aside, SOURCE.landings)
 
     def positions(folder: Path) -> list[int]:
         found = [pq.read_table(file)["position"].to_pylist() for file in folder.glob("*.parquet")]
@@ -248,20 +224,6 @@ def test_the_first_to_arrive_stays(tmp_path: Path) -> None:
         "three": [8, 9],
     }
     assert positions(aside) == [0, 1, 1, 3]
-
-
-def test_files_of_two_lanes_may_have_one_name(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log")
-    log.receive(0, [("a", 1), ("b", 1)], since=0)
-    log.index.catch_up(0)
-    for lane, event_id in (("events", "a"), ("behind", "b")):
-        (tmp_path / lane).mkdir()
-        pq.write_table(rows(1, [(event_id, 1)]), tmp_path / lane / "part.parquet")
-    aside = tmp_path / "again"
-    set_aside(
-        [tmp_path / lane / "part.parquet" for lane in ("events", "behind")], aside, SOURCE, log.index, since=0
-    )
-    assert sorted(pq.read_table(file)["event_id"][0].as_py() for file in aside.iterdir()) == ["a", "b"]
 
 
 @given(st.lists(st.text(max_size=40), unique=True, min_size=1, max_size=50))

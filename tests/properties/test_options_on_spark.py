@@ -93,7 +93,7 @@ def run_and_compare(
 ) -> None:
     outputs = {name: Output(**{**SHARED, **each}) for name, each in written.items()}
     strategy = Bounded("1us", every="1us", idle_after="4us")
-    bench = Bench(spark, folder, strategy, outputs, PAYLOAD, ids=False, partitions=2)
+    bench = Bench(spark, folder, strategy, outputs, PAYLOAD, ids=False, spread=True)
     store = bench.run(batches, drain=True, restart=restart)
     assert_same(bench, store, bench.oracle(batches, drain=True), batches)
     assert check_ledger(bench.pipeline, spark) == []

@@ -64,7 +64,7 @@ def run_and_compare(
 ) -> None:
     named = {"one": outputs[0], "other": outputs[1], "filtered": filtered(outputs[2])}
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(spark, Path(folder), strategy, named, PAYLOAD)
+        bench = Bench(spark, Path(folder), strategy, named, PAYLOAD, spread=True)
         store = bench.run(batches, drain=drain, restart=restart)
         told = bench.oracle(batches, drain=drain, filtered=lambda payload: payload["ok"])
         assert_same(bench, store, told, batches)

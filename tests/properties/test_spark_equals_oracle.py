@@ -53,7 +53,7 @@ def run_and_compare(
 ) -> None:
     named = {"plain": both[0], "filtered": filtered(both[1])}
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(spark, Path(folder), strategy, named, PAYLOAD, partitions=3)
+        bench = Bench(spark, Path(folder), strategy, named, PAYLOAD, spread=True)
         store = bench.run(batches, drain=drain, restart=restart)
         told = bench.oracle(batches, drain=drain, filtered=lambda payload: payload["ok"])
         assert_same(bench, store, told, batches)

@@ -11,10 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
+from latecomer import running
 from latecomer.config.models import Pipeline
+from latecomer.runner import InProcess
 from latecomer.running import run
+from latecomer.spark.runner import Work
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 
@@ -80,6 +84,19 @@ def run_once(pipeline: Pipeline, spark: SparkSession, drain: bool = False) -> St
     """Everything that is there, and the store as it then is."""
     run(pipeline, once=True, drain=drain, spark=spark)
     return open_store(pipeline)
+
+
+class HereRunner(InProcess):
+    """Runs the kernels of a run in this process, where a test can put other functions in their place."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(lambda: spark)
+        self.work = Work()
+
+
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have runs do the work of tasks in this process."""
+    monkeypatch.setattr(running, "SparkRunner", HereRunner)
 
 
 def rows_of(table: Table, sql: str) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
-"""Every type of Avro as columns, through Spark: messages and object files."""
+"""Every type of Avro as columns: messages and object files."""
 
 from __future__ import annotations
 
 import json
+import pickle
 import struct
 import uuid
 from datetime import UTC, date, datetime, time, timedelta
@@ -11,21 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
-import pyarrow as pa
 import pytest
-from latecomer.spark.avro_limits import LIMITS
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from avro_data import leading_to_each_other, number, text
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.decode.avro import AvroRecords
-from latecomer.decode.columns import CORRUPT, KEPT, RECORD, SCHEMA_ID
+from latecomer.decode.avro_containers import AvroContainers
+from latecomer.decode.avro_messages import AvroMessages
+from latecomer.decode.base import FileSplit
+from latecomer.decode.columns import CORRUPT, KEPT, SCHEMA_ID
+from latecomer.decode.files import SourceFile
 from latecomer.ledger.check import check_ledger
 from latecomer.model.avro import parse_schema, reading
 from latecomer.model.unknown_fields import known_fields
 from latecomer.running import run
-from latecomer.spark.session import own_session
 from source.avro_source_kit import FIRST, MICROS, NOON, SECOND, THIRD, framed, payload, payment, record
 from source.kafka_source_kit import logged
 
@@ -98,24 +100,21 @@ def decoder(folder: Path, reader: str, writers: dict[int, str]) -> AvroRecords:
     return made
 
 
-def decoded(spark: SparkSession, by: AvroRecords, messages: list[bytes]) -> list[dict[str, Any]]:
-    session = own_session(spark)
-    columns = reading(by.reader).columns
-    records = session.createDataFrame(pa.table({RECORD: pa.array(messages, pa.binary())}))
-    rows = by.decoded(records, columns)
-    return rows.withColumn(CORRUPT, rows[CORRUPT].cast("binary")).toArrow().to_pylist()
+def decoded(by: AvroRecords, messages: list[bytes]) -> list[dict[str, Any]]:
+    """As a task does it."""
+    task: AvroMessages = pickle.loads(pickle.dumps(by.in_tasks()))
+    return task.decode(messages, reading(by.reader).columns).to_pylist()
 
 
-def test_every_type(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_type(tmp_path: Path) -> None:
     row = {name: value for name, (_, value, _) in EVERY.items()}
-    (found,) = decoded(spark, decoder(tmp_path, WRITTEN, {7: WRITTEN}), [framed(7, WRITTEN, row)])
+    (found,) = decoded(decoder(tmp_path, WRITTEN, {7: WRITTEN}), [framed(7, WRITTEN, row)])
     expected = {name: value for name, (_, _, value) in EVERY.items() if name != "tax"}
     assert (found.pop(CORRUPT), found.pop(SCHEMA_ID), found.pop("tax.rate")) == (None, 7, 0.18)
-    assert found.pop(KEPT) is None
     assert found == expected
 
 
-def test_each_writer_in_its_own_unit_and_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_writer_in_its_own_unit_and_what_cannot_be_read(tmp_path: Path) -> None:
     """Also a record of nothing but nulls."""
     wide = {**DECIMAL, "scale": 4, "precision": 12}
     reader = record([{"name": "at", "type": ["null", MICROS]}, {"name": "paise", "type": ["null", wide]}])
@@ -138,7 +137,7 @@ def test_each_writer_in_its_own_unit_and_what_cannot_be_read(spark: SparkSession
         struct.pack(">bI", 0, 5) + huge,
         struct.pack(">bI", 0, 1),
     ]
-    found = decoded(spark, by, messages)
+    found = decoded(by, messages)
     assert [(row["at"], row["paise"]) for row in found[:4]] == [
         (NOON, Decimal("1.2345")),
         (NOON, Decimal("1.2300")),
@@ -152,7 +151,7 @@ def test_each_writer_in_its_own_unit_and_what_cannot_be_read(spark: SparkSession
     assert said[3] == "the 0 bytes after its id are no whole record of schema 1"
 
 
-def test_lists_of_each_writer(spark: SparkSession, tmp_path: Path) -> None:
+def test_lists_of_each_writer(tmp_path: Path) -> None:
     """Objects in lists have the reader's names, units and scales, whoever wrote them."""
 
     def items(*fields: dict[str, Any]) -> str:
@@ -173,7 +172,6 @@ def test_lists_of_each_writer(spark: SparkSession, tmp_path: Path) -> None:
     by = decoder(tmp_path, reader, {1: reader, 2: older, 3: finer})
     days = {"by_day": {"mon": 1}}
     found = decoded(
-        spark,
         by,
         [
             framed(1, reader, {"items": [{"sku": "a", "price": Decimal("1.50"), "at": NOON}, None], **days}),
@@ -194,14 +192,11 @@ def test_lists_of_each_writer(spark: SparkSession, tmp_path: Path) -> None:
     ]
     assert found[0]["by_day"] == [("mon", 1)]
     bad = framed(1, reader, {"items": [{"sku": "bad!", "price": Decimal(0), "at": None}], **days})
-    records = pa.table({RECORD: pa.array([bad.replace(b"bad!", b"b\xffd!")], pa.binary())})
-    rows = by.decoded(own_session(spark).createDataFrame(records), reading(by.reader).columns)
-    assert rows.where(f"{CORRUPT} is not null").count() == 1
+    (broken,) = decoded(by, [bad.replace(b"bad!", b"b\xffd!")])
+    assert broken[CORRUPT] is not None
 
 
-def test_texts_anywhere_that_are_not_utf_8_and_decimals_of_many_digits(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_texts_anywhere_that_are_not_utf_8_and_decimals_of_many_digits(tmp_path: Path) -> None:
     """They are dead letters wherever they are: in unions, in what becomes JSON text, in fields that are kept."""
     inner = {"type": "record", "name": "Inner", "fields": [{"name": "s", "type": "string"}]}
     other = {"type": "record", "name": "Other", "fields": [{"name": "b", "type": "bytes"}]}
@@ -232,17 +227,16 @@ def test_texts_anywhere_that_are_not_utf_8_and_decimals_of_many_digits(
         framed(2, crossed, {**row, **nothing, "paise": Decimal(1)}),
         framed(2, crossed, {**row, **nothing, "huge": Decimal("1.25")}),
     ]
-    records = own_session(spark).createDataFrame(pa.table({RECORD: pa.array(messages, pa.binary())}))
-    rows = by.decoded(records, reading(by.reader).columns)
-    found = rows.where(f"{CORRUPT} is null").drop(CORRUPT).toArrow().to_pylist()
+    rows = decoded(by, messages)
+    found = [each for each in rows if each[CORRUPT] is None]
     assert [each["one"] for each in found] == ["ab-1", '["a, b","c"]', "ab-1", "ab-1"]
     assert found[0]["two"] == '{"s":"ab-2"}'
     assert found[0]["three"] == '[{"member1":"ab-3"},{"member0":1}]'
     assert [each["huge"] for each in found] == [None, None, None, b"}"]
-    dead = [bytes(each[0]) for each in rows.select(rows[CORRUPT].cast("binary")).collect() if each[0]]
+    dead = [each[CORRUPT] for each in rows if each[CORRUPT] is not None]
     assert dead == [*messages[1:5], messages[7]]
     by = decoder(tmp_path, record([fields[-1]]), {3: rescaled})
-    (scaled,) = decoded(spark, by, [framed(3, rescaled, {"huge": Decimal(1)})])
+    (scaled,) = decoded(by, [framed(3, rescaled, {"huge": Decimal(1)})])
     assert scaled[CORRUPT] is not None
 
 
@@ -290,23 +284,8 @@ def test_rows_of_object_files_that_would_lose_something_are_dead_letters(
     assert check_ledger(pipeline, spark) == []
 
 
-@pytest.fixture
-def unlimited(spark: SparkSession) -> None:
-    """Spark's JVM as a user may bring it: it has read Avro before, and knows no limits."""
-    java = spark._jvm.java.lang
-    for name in LIMITS:
-        java.System.clearProperty(name)
-    loader = java.Thread.currentThread().getContextClassLoader()
-    limits = java.Class.forName("org.apache.avro.SystemLimitException", True, loader)
-    for name in ("maxBytesLength", "maxCollectionLength", "maxStringLength"):
-        limit = limits.getDeclaredField(name)
-        limit.setAccessible(True)
-        limit.set(None, 2**31 - 9)
-
-
-@pytest.mark.usefixtures("unlimited")
 @pytest.mark.parametrize("length", [2**31 - 20, 100 << 20, -3, 1])
-def test_lengths_that_are_not_true_cost_no_memory(spark: SparkSession, tmp_path: Path, length: int) -> None:
+def test_lengths_that_are_not_true_cost_no_memory(tmp_path: Path, length: int) -> None:
     reader = record(
         [
             {"name": "x", "type": ["null", "string"], "default": None},
@@ -318,7 +297,7 @@ def test_lengths_that_are_not_true_cost_no_memory(spark: SparkSession, tmp_path:
     said = payload(
         record([{"name": "branch", "type": "int"}, {"name": "n", "type": "long"}]), {"branch": 1, "n": length}
     )
-    found = decoded(spark, by, [struct.pack(">bI", 0, number) + said for number in (1, 2)])
+    found = decoded(by, [struct.pack(">bI", 0, number) + said for number in (1, 2)])
     assert all(row[CORRUPT] is not None for row in found)
 
 
@@ -342,8 +321,8 @@ def object_file(schema: str, rows: list[bytes]) -> bytes:
     return b"Obj\x01" + meta + b"\0" + sync + block + sync
 
 
-def test_records_that_are_deep_in_one_another_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
-    """Java goes through a record as deep as it is, and its stack has an end. Others of the batch are read."""
+def test_records_that_are_deep_in_one_another_are_dead_letters(tmp_path: Path) -> None:
+    """They would cost a stack that has an end. Others of the batch are read."""
     reader = record([{"name": "txn", "type": "string"}])
     line = {"type": "record", "name": "Line", "fields": [{"name": "whole", "type": ["null", "shop.Payment"]}]}
     writers = {
@@ -361,9 +340,7 @@ def test_records_that_are_deep_in_one_another_are_dead_letters(spark: SparkSessi
         for number in writers
         for times in (0, 3, 49, 100, 20_000)
     ]
-    records = own_session(spark).createDataFrame(pa.table({RECORD: pa.array(messages, pa.binary())}))
-    rows = by.decoded(records.repartition(1), {"txn": "string"})
-    found = rows.select("txn", rows[CORRUPT].cast("binary")).toArrow().to_pylist()
+    found = decoded(by, messages)
     assert sorted(each["txn"] for each in found if each["txn"]) == sorted(["t0", "t3", "t49"] * 3)
     told = {each[CORRUPT] for each in found} - {None}
     assert told == {*messages[3::5], *messages[4::5]}
@@ -374,31 +351,22 @@ def test_records_that_are_deep_in_one_another_are_dead_letters(spark: SparkSessi
     )
 
 
-def test_data_of_a_schema_that_is_too_large_to_be_written_out_is_checked(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """In one pass with that of others, of which nothing is checked."""
+def test_data_of_a_schema_that_is_too_large_to_be_written_out_is_checked(tmp_path: Path) -> None:
+    """Together with that of others."""
     reader, large = (json.dumps(leading_to_each_other(count, txn="string")) for count in (1, 60))
     by, other = decoder(tmp_path, reader, {1: reader}), framed(1, reader, {"txn": "a", "to0": None})
-    records = pa.table({RECORD: pa.array([other], pa.binary())})
-    assert "UDF" not in plan_of(by.decoded(own_session(spark).createDataFrame(records), {"txn": "string"}))
     by.schemas.known[2] = parse_schema(large)
     messages = [
         struct.pack(">bI", 0, 2) + b"\x02" + (b"%d" % nth) + b"\x02\x02x" * times + bytes(60 + 59 * times)
         for nth, times in enumerate((0, 3, 99, 100, 20_000))
     ]
     hidden = messages[1][:8] + number(2**40)
-    found = decoded(spark, by, [*messages, other, hidden])
+    found = decoded(by, [*messages, other, hidden])
     assert [each["txn"] for each in found] == ["0", "1", "2", None, None, "a", None]
     assert [each[CORRUPT] for each in found] == [*[None] * 3, *messages[3:], None, hidden]
     told = "the 5 bytes after its id are no whole record of schema 2"
     deep = "it has more than 100 records of schema 2 in one another"
     assert [by.mistake(each) for each in (*messages[3:], hidden[:10])] == [deep, deep, told]
-
-
-def plan_of(rows: DataFrame) -> str:
-    plan: Any = rows._jdf.queryExecution()
-    return plan.toString()
 
 
 def two_of_one_name(kind: str) -> str:
@@ -430,26 +398,23 @@ TWO: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", TWO)
-def test_two_types_of_one_short_name(kind: str, spark: SparkSession, tmp_path: Path) -> None:
-    """In messages, by Spark and in this process, and in files."""
+def test_two_types_of_one_short_name(kind: str, tmp_path: Path) -> None:
+    """In messages, and in files."""
     schema, (one, other, expected) = two_of_one_name(kind), TWO[kind]
     row = {"txn": "t1", "one": one, "other": other, "either": one}
     by, message = decoder(tmp_path, schema, {1: schema}), framed(1, schema, row)
-    (found,) = decoded(spark, by, [message])
-    assert found == {"txn": "t1", **expected, CORRUPT: None, SCHEMA_ID: 1, KEPT: None}
-    if kind != "fixed":  # of which there are no columns without Spark
-        (here,) = by.load([message], reading(by.reader).columns).to_pylist()
-        assert here == {"txn": "t1", **expected, SCHEMA_ID: 1}
+    (found,) = decoded(by, [message])
+    assert found == {"txn": "t1", **expected, CORRUPT: None, SCHEMA_ID: 1}
     file = tmp_path / "a.avro"
     file.write_bytes(object_file(schema, [message[5:]]))
-    read = own_session(spark).read.format("avro").option("avroSchema", reading(by.reader, by.reader).text)
-    (there,) = read.load(str(file)).toArrow().to_pylist()
-    assert {each: there[each] for each in row} == row
+    files = AvroContainers(by.reader, reading(by.reader).columns, "ignore")
+    (there,) = (
+        row for part in files.decode(FileSplit(SourceFile(file.as_uri(), 0, 0))) for row in part.to_pylist()
+    )
+    assert {each: there[each] for each in found if each in there} == {"txn": "t1", **expected, CORRUPT: None}
 
 
-def test_two_types_of_one_short_name_in_records_that_hold_themselves(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_two_types_of_one_short_name_in_records_that_hold_themselves(tmp_path: Path) -> None:
     """They are named again at every depth."""
     reader = two_of_one_name("enum")
     described = json.loads(reader)
@@ -457,8 +422,8 @@ def test_two_types_of_one_short_name_in_records_that_hold_themselves(
     writer = json.dumps(described)
     row = {"txn": "t1", "one": "HIGH", "other": "MANY", "either": "LOW", "more": None}
     message = framed(1, writer, {**row, "more": row})
-    (found,) = decoded(spark, decoder(tmp_path, reader, {1: writer}), [message])
-    assert found == {"txn": "t1", **TWO["enum"][2], "either": "LOW", CORRUPT: None, SCHEMA_ID: 1, KEPT: None}
+    (found,) = decoded(decoder(tmp_path, reader, {1: writer}), [message])
+    assert found == {"txn": "t1", **TWO["enum"][2], "either": "LOW", CORRUPT: None, SCHEMA_ID: 1}
 
 
 @pytest.mark.long
@@ -552,7 +517,7 @@ def test_objects_in_lists_get_fields_and_wider_types(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.long
-def test_fields_that_only_the_writer_has_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+def test_fields_that_only_the_writer_has_are_kept(tmp_path: Path) -> None:
     reader = record([{"name": "txn", "type": "string"}])
     more = [
         {"name": "tip", "type": ["null", "long"]},
@@ -570,7 +535,7 @@ def test_fields_that_only_the_writer_has_are_kept(spark: SparkSession, tmp_path:
     ]
     kept = by.pipeline.source.model_copy(update={"unknown_fields": "keep"})
     by.pipeline = by.pipeline.model_copy(update={"source": kept})
-    found = decoded(spark, by, messages)
+    found = decoded(by, messages)
     assert [each["txn"] for each in found] == ["a", "b", "b"]
     assert [each[KEPT] for each in found] == [
         None,
@@ -579,7 +544,7 @@ def test_fields_that_only_the_writer_has_are_kept(spark: SparkSession, tmp_path:
     ]
     refused = by.pipeline.source.model_copy(update={"unknown_fields": "dead_letter"})
     by.pipeline = by.pipeline.model_copy(update={"source": refused})
-    assert [each[CORRUPT] for each in decoded(spark, by, messages)] == [None, *messages[1:]]
+    assert [each[CORRUPT] for each in decoded(by, messages)] == [None, *messages[1:]]
     assert by.unknown_names(messages[1], known_fields(["txn"])) == ["tip", "tags", "tax", "fee"]
 
 

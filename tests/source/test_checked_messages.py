@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from fast.test_checked_here import COLUMNS, random_record, random_schema
 
 from examples_kit import usual
 from latecomer.decode import checked_messages
@@ -19,6 +18,7 @@ from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
 from latecomer.decode.frames import UnknownSchemas
 from latecomer.model.jsonschema import Validator, schema_of
 from latecomer.model.jsonschema.records import NotJson, read_record
+from source.checked_kit import COLUMNS, random_record, random_schema
 
 PAISE = {"type": "object", "properties": {"paise": {"type": "integer", "minimum": 0}}, "required": ["paise"]}
 

@@ -21,10 +21,11 @@ from fuzz.mutants import varint, with_footer
 from latecomer.config.damage import DamagedFile
 from latecomer.decode.avro_containers import AvroContainers
 from latecomer.decode.base import FileDecoder, FileSplit
-from latecomer.decode.columns import CORRUPT, KEPT, POSITION, arrow_kind
+from latecomer.decode.columns import CORRUPT, KEPT, POSITION
 from latecomer.decode.files import SourceFile
 from latecomer.decode.parquet_reading import ParquetReading
 from latecomer.model.avro import parse_schema, reading
+from latecomer.store.layout import source_type
 from source.avro_source_kit import record
 
 MOMENT = datetime(2026, 1, 5, 14, tzinfo=UTC)
@@ -97,7 +98,7 @@ def test_every_type_of_parquet(tmp_path: Path, options: dict[str, Any]) -> None:
     found = rows_of(ParquetReading(kinds), file, size=1)
     assert found.column_names == [*kinds, CORRUPT, POSITION]
     for name, (kind, column, expected) in COLUMNS.items():
-        assert found.schema.field(name).type == arrow_kind(kind)
+        assert found.schema.field(name).type == source_type(kind)
         assert found.column(name).to_pylist() == (column.to_pylist() if expected is None else expected), name
     assert found.column("pricing.base").to_pylist() == [5, None, None]
     assert found.column("pricing.tax.rate").to_pylist() == [0.5, None, None]
@@ -155,7 +156,8 @@ def test_a_text_of_parquet_that_is_not_utf_8_is_a_dead_letter_with_its_bytes(tmp
         '{"é":"x'.encode() + b'\xffy","l":[],"n":3}',
     ]
     assert rows.column("n").to_pylist() == [1, 2, 3]
-    assert rows.column("é").to_pylist() == ["a", "b", None]
+    assert rows.column("é").to_pylist() == ["a", "b", "x\ufffdy"]
+    assert rows.column("l").to_pylist() == [["ok"], None, []]
 
 
 READ = """

@@ -27,7 +27,7 @@ from latecomer.decode.csv_rows import CsvLines
 from latecomer.decode.files import SourceFile
 from latecomer.decode.json import JsonFiles, JsonRecords
 from latecomer.decode.text_lines import Lines
-from latecomer.decode.typed_columns import column_type
+from latecomer.store.layout import source_type
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -85,7 +85,7 @@ def require_golden(rows: pa.Table, columns: dict[str, str], lines: list[list[Any
 def test_records_of_json_are_what_spark_made_of_them(name: str) -> None:
     columns, lines = golden(name)
     rows = JsonRecords("keep").decode([as_bytes(text) for text, *_ in lines], columns)
-    assert rows.schema.types[: len(columns)] == [column_type(kind) for kind in columns.values()]
+    assert rows.schema.types[: len(columns)] == [source_type(kind) for kind in columns.values()]
     require_golden(rows, columns, lines)
 
 
@@ -177,7 +177,7 @@ def test_lists_and_maps() -> None:
     ]
     rows = JsonRecords().decode(records, columns)
     assert rows.column(CORRUPT).to_pylist() == [None, None, *records[2:]]
-    assert rows.schema.types[:3] == [column_type(kind) for kind in columns.values()]
+    assert rows.schema.types[:3] == [source_type(kind) for kind in columns.values()]
     first, second = rows.select(list(columns)).to_pylist()[:2]
     moment = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
     assert first == {
@@ -224,9 +224,7 @@ def json_files(columns: dict[str, str], unknown: UnknownFields = "ignore", **set
 
 
 def csv_files(columns: dict[str, str], unknown: UnknownFields = "ignore", **settings: Any) -> CsvFiles:
-    return CsvFiles(
-        Files(path="x", format="csv", **settings), columns, _no_folders, False, unknown_fields=unknown
-    )
+    return CsvFiles(Files(path="x", format="csv", **settings), columns, _no_folders, unknown_fields=unknown)
 
 
 def _no_folders(_: SourceFile) -> dict[str, str | None]:

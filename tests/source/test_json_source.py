@@ -143,8 +143,7 @@ def test_each_record_is_checked_by_the_schema_that_it_names(
     ]
     good = [framed(one, payment(0, tip=1)), framed(two, payment(1, shop="chai"))]
     kafka.produce(topic, good)
-    report = run(pipeline, once=True, spark=spark)
-    assert report.paths["log"] == "all 2 steps without Spark"
+    run(pipeline, once=True, spark=spark)
     kafka.produce(topic, [each for each, _, _ in bad])
     run(pipeline, drain=True, spark=spark)
     assert logged(pipeline, "txn", "paise", "schema_id") == [("t0", 0, one), ("t1", 1, two)]

@@ -17,7 +17,6 @@ from examples_kit import drawn
 from latecomer.config.damage import DamagedFile
 from latecomer.decode import limits
 from latecomer.decode.limits import KEPT, Limits, LongLine
-from latecomer.decode.text import has_longer_line
 
 UNPACKED = 1 << 20
 PACKED: dict[str, Callable[[bytes], bytes]] = {
@@ -31,7 +30,7 @@ SOME_TEXT = st.lists(
 
 
 def naive(content: bytes, longest: int, end: bytes) -> list[LongLine]:
-    """What Hadoop's line reader passes over: a line counts with its end, a byte order mark does not."""
+    """A line counts with its end, a byte order mark does not."""
     at = 3 if content.startswith(b"\xef\xbb\xbf") else 0
     lines = re.findall(rb".*?(?:%s)|.+$" % end, content[at:], re.DOTALL)
     found = []
@@ -63,12 +62,6 @@ def test_exactly_the_lines_that_are_too_long_are_found(
         assert list(found) == naive(content, longest, end)
 
     check()
-
-
-@given(SOME_TEXT, st.integers(1, 12))
-@drawn(100)
-def test_a_text_in_memory_has_a_line_that_is_too_long_or_none(text: bytes, longest: int) -> None:
-    assert has_longer_line(text, longest) == bool(naive(text, longest, rb"\n"))
 
 
 @pytest.mark.parametrize("name", ["a.json.gz", "a.json.bz2"])
@@ -124,6 +117,6 @@ def test_a_damaged_compressed_file_is_said_to_be_one(tmp_path: Path, suffix: str
             Limits(10, UNPACKED).long_lines(file, "utf-8")
 
 
-def test_what_spark_would_unpack_without_a_limit_is_not_read(tmp_path: Path) -> None:
+def test_what_is_compressed_in_other_ways_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(DamagedFile, match=r"compressed as \.zst are not read; use \.gz or \.bz2"):
         Limits(10, UNPACKED).long_lines(tmp_path / "a.json.zst", "utf-8")

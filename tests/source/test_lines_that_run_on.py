@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from latecomer import Reader, run
 from latecomer.config.load import load_pipeline
-from latecomer.decode import limits, lines
-from latecomer.decode.columns import CORRUPT, RECORD
+from latecomer.decode.columns import CORRUPT
 from latecomer.decode.json import JsonRecords
-from latecomer.decode.limits import may_run_on
-from latecomer.spark.session import own_session
 
 WHOLE = [
     '{"n": 1, "s": "a"}',
@@ -43,17 +35,15 @@ RUNNING_ON = [
 ]
 
 
-def test_records(spark: SparkSession) -> None:
-    records = own_session(spark).createDataFrame(
-        pa.table({RECORD: pa.array([each.encode() for each in WHOLE + RUNNING_ON], pa.binary())})
+def test_records() -> None:
+    rows = JsonRecords().decode(
+        [each.encode() for each in WHOLE + RUNNING_ON], {"n": "bigint", "s": "string"}
     )
-    rows = JsonRecords().decoded(records, {"n": "bigint", "s": "string"}).toArrow().to_pylist()
-    assert [row[CORRUPT] for row in rows] == [None] * len(WHOLE) + RUNNING_ON
-    assert all(row["n"] == 1 for row in rows[: len(WHOLE)])
+    assert rows.column(CORRUPT).to_pylist() == [None] * len(WHOLE) + [each.encode() for each in RUNNING_ON]
+    assert rows.column("n").to_pylist()[: len(WHOLE)] == [1] * len(WHOLE)
 
 
 def test_files(spark: SparkSession, tmp_path: Path) -> None:
-    """Each as Spark's own reader has it, but for those that run on."""
     (tmp_path / "in").mkdir()
     events = [
         '{"at": "2026-01-05T14:00:00Z", "n": 1}{"at": "2026-01-05T14:00:00Z", "n": 2}',
@@ -74,49 +64,18 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
     assert letter["reason"] == "unreadable"
 
 
-def plain(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-def packed(path: Path, content: bytes) -> None:
-    path.write_bytes((gzip if path.suffix == ".gz" else bz2).compress(content))
-
-
-@pytest.mark.parametrize(
-    ("name", "write"), [("a.json", plain), ("a.json.gz", packed), ("a.json.bz2", packed)]
-)
-def test_they_are_looked_for_in_little_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, write: Callable[[Path, bytes], None]
-) -> None:
-    monkeypatch.setattr(limits, "_CHUNK", 7)
-    for place in range(20):
-        line = b'{"a":1}'.ljust(9 + place) + b'{"a":2}\n'
-        write(tmp_path / name, b'{"a":1}\n' * place + line)
-        assert may_run_on(tmp_path / name)
-        write(tmp_path / name, (b'{"a":{"b":1} },' + b" " * place + b"\r\n") * 9)
-        assert not may_run_on(tmp_path / name)
-
-
-def test_blanks_without_end_are_passed_over_as_fast_as_anything_else(tmp_path: Path) -> None:
-    packed(tmp_path / "a.json.gz", b'{"a":1}' + b" " * (24 << 20) + b"\n")
-    begun = time.process_time()
-    assert not may_run_on(tmp_path / "a.json.gz")
-    assert time.process_time() - begun < 8  # it was 40 s, and four times that for twice as many
-
-
 @pytest.mark.parametrize("between", [" ", ",", "] ", "}, "])
 def test_no_line_takes_long_to_look_at(between: str) -> None:
-    line = '{"a":1} {"a":"' + between * 300_000 + 'x"} , '
+    line = '{"n":1} {"s":"' + between * 300_000 + 'x"} , '
+    whole = '{"n":1,"s":"' + between * 300_000 + 'x"} , '
     begun = time.process_time()
-    assert re.search(lines._MAY_RUN_ON, line)
-    assert re.sub(lines._TRAILING, "", line) == line[:-3]
+    rows = JsonRecords().decode([line.encode(), whole.encode()], {"n": "bigint"})
     assert time.process_time() - begun < 5  # it was hours
+    assert rows.column(CORRUPT).to_pylist() == [line.encode(), None]
 
 
-@pytest.mark.parametrize("name", ["a.json.gz", "a.json.bz2"])
-def test_of_a_damaged_file_all_that_spark_can_read_is_read_line_by_line(tmp_path: Path, name: str) -> None:
-    packed(tmp_path / name, b'{"a":1}\n' * 1_000)
-    whole = (tmp_path / name).read_bytes()
-    for content in (whole[:-5], whole[: len(whole) // 2], b"no packed file at all", whole[:20] + b"?" * 50):
-        (tmp_path / name).write_bytes(content)
-        assert may_run_on(tmp_path / name)
+def test_blanks_without_end_are_passed_over_as_fast_as_anything_else() -> None:
+    begun = time.process_time()
+    rows = JsonRecords().decode([b'{"n":1}' + b" " * (24 << 20)], {"n": "bigint"})
+    assert time.process_time() - begun < 8
+    assert rows.column("n").to_pylist() == [1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer import Reader
-from latecomer.decode.decimals import STALLS
+from latecomer.decode.json import JsonRecords
 from latecomer.ledger.check import check_ledger
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.written_numbers import LONGEST, fits, written_number
@@ -117,25 +116,8 @@ SLOW = {
 
 
 @pytest.mark.parametrize("line", SLOW.values(), ids=SLOW)
-def test_no_line_takes_long_to_look_at(line: str) -> None:
+@pytest.mark.parametrize("kind", ["decimal(18,2)", "string"])
+def test_no_line_takes_long_to_look_at(line: str, kind: str) -> None:
     begun = time.process_time()
-    assert re.search(STALLS, line) is None
+    JsonRecords("keep").decode([line.encode(), b'{"a":"1"}'], {"a": kind})
     assert time.process_time() - begun < 5  # it was hours
-
-
-@pytest.mark.parametrize(
-    ("line", "stalls"),
-    [
-        ('{"a":1e9999}', True),
-        ('{"a":[1,-2e9999]}', True),
-        ('{"a":[1e5,2e9999]}', True),
-        ('{"a":"1,000e-9999"}', True),
-        ('{"a":1\\u00459999}', True),
-        ('{"a":[1e5,2e999]}', False),
-        ('{"a":"x5e9999"}', False),
-        ('{"a":"%s"}' % ("9" * 1_001), True),
-        ('{"a":"%s"}' % ("9" * 1_000), False),
-    ],
-)
-def test_numbers_that_stall_are_seen_wherever_they_stand(line: str, stalls: bool) -> None:
-    assert bool(re.search(STALLS, line)) == stalls

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from latecomer.fast import VARIABLE
 from pyspark.sql import SparkSession
 
 from latecomer.after.letters.choosing import Choice
@@ -27,7 +26,6 @@ from source.kafka_source_kit import SCHEMA, awaited, logged, payments_from, tota
 from source.test_avro_values import decoder
 from spark_kit import running_beside
 
-BOTH = pytest.mark.parametrize("way", ["on", pytest.param("off", marks=pytest.mark.long)])
 SUBJECT = "payments-value"
 
 
@@ -54,19 +52,15 @@ def sized(written: list[bytes]) -> bytes:
     return b"".join(struct.pack(">I", len(each)) + each for each in written)
 
 
-@BOTH
-def test_old_and_new_writers_in_one_file(
-    way: str, spark: SparkSession, registry: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_and_new_writers_in_one_file(spark: SparkSession, registry: Server, tmp_path: Path) -> None:
     """One behind another, with line ends between them, and with their lengths; the id stays with each."""
-    monkeypatch.setenv(VARIABLE, way)
     one, two = (registry.asking.register(SUBJECT, record(fields)) for fields in (FIRST, SECOND))
     written = [old(one, 0), new(two, 1), old(one, 2)]
     deliver(tmp_path, "a", b"".join(written))
     deliver(tmp_path, "b c", b"\r\n".join([new(two, 3), old(one, 4)]) + b"\n")
     options = {"registry": registry.url, "subject": SUBJECT}
     pipeline = pipeline_on(tmp_path, "avro", {**options, "messages": "joined"})
-    report = run(pipeline, drain=True, spark=spark)
+    run(pipeline, drain=True, spark=spark)
     assert logged(pipeline, "txn", "paise", "shop", "schema_id", "position") == [
         ("t0", 0, "none", one, 0),
         ("t1", 1, "chai", two, len(written[0])),
@@ -75,8 +69,6 @@ def test_old_and_new_writers_in_one_file(
         ("t4", 4, "none", one, len(new(two, 3)) + 2),
     ]
     assert totals(pipeline) == (5, sum(range(5)))
-    if way == "on":
-        assert "file" not in report.paths["log"]
     assert replay(pipeline, spark=spark).equal
     other = tmp_path / "other"
     deliver(other, "a", sized(written))
@@ -142,9 +134,7 @@ def test_a_damaged_message_with_its_length_is_a_dead_letter_by_itself(
     assert totals(pipeline) == (3, 3)
 
 
-@BOTH
 def test_a_file_waits_for_a_schema_that_is_not_known_yet(
-    way: str,
     spark: SparkSession,
     registry: Server,
     tmp_path: Path,
@@ -152,7 +142,6 @@ def test_a_file_waits_for_a_schema_that_is_not_known_yet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retrying, "LONGEST_WAIT", 0.5)
-    monkeypatch.setenv(VARIABLE, way)
     one = registry.asking.register(SUBJECT, record(SECOND))
     third = framed(one + 1, record(THIRD), payment(1, paise=1, shop="chai", note=""))
     deliver(tmp_path, "a", new(one, 0) + third + new(one, 2))
@@ -181,11 +170,7 @@ def test_without_waiting_the_rest_is_a_dead_letter(
 
 
 @pytest.mark.parametrize("layout", ["joined", "sized"])
-@BOTH
-def test_json_with_a_registry(
-    way: str, layout: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, way)
+def test_json_with_a_registry(layout: str, spark: SparkSession, tmp_path: Path) -> None:
     rows = [{"at": f"2026-04-25T12:00:0{nth}Z", "txn": f"t{nth}", "paise": nth} for nth in range(3)]
     written = [struct.pack(">bI", 0, 7) + json.dumps(row).encode() for row in rows]
     deliver(tmp_path, "a", sized(written) if layout == "sized" else b"\n".join(written))

@@ -141,7 +141,7 @@ def test_a_source_that_is_down_is_waited_for(
         waits.append(seconds)
         (folder / "away.db").rename(folder / "shop.db")
 
-    read = polled.Polled.found
+    read = polled.Polled.splits
     monkeypatch.setattr(retrying, "sleep", back)
 
     def gone(self: polled.Polled, *given: object) -> object:
@@ -149,7 +149,7 @@ def test_a_source_that_is_down_is_waited_for(
             (folder / "shop.db").rename(folder / "away.db")
         return read(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(polled.Polled, "found", gone)
+    monkeypatch.setattr(polled.Polled, "splits", gone)
     run(asked, once=True, drain=True, spark=spark)
     assert len(waits) == 1
     assert minutes(asked)["chai", "14:01"] == 30
@@ -159,16 +159,16 @@ def test_an_interrupted_batch_has_the_same_bounds_again(
     spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sell(folder, *FIRST[:2])
-    asked, read = outbox(folder), polled.Polled.found
+    asked, read = outbox(folder), polled.Polled.splits
 
     def failing(self: polled.Polled, *given: object) -> object:
         raise RuntimeError("a power cut, say")
 
-    monkeypatch.setattr(polled.Polled, "found", failing)
+    monkeypatch.setattr(polled.Polled, "splits", failing)
     with pytest.raises(RuntimeError, match="a power cut"):
         run(asked, once=True, spark=spark)
     sell(folder, FIRST[3])
-    monkeypatch.setattr(polled.Polled, "found", read)
+    monkeypatch.setattr(polled.Polled, "splits", read)
     run(asked, once=True, drain=True, spark=spark)
     received = {
         row["batch"]: row["received"]

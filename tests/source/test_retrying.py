@@ -6,30 +6,36 @@ import errno
 import gzip
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from latecomer.decode import retrying
-from latecomer.decode.files import SourceFile
 from latecomer.decode.retrying import (
     WAITS,
     SourceOutage,
-    may_pass,
     patiently,
     reading,
     require_unchanged,
     states_of,
 )
 from latecomer.errors import SourceError
-from latecomer.source.files import FileSource
+from latecomer.source.files import FilePart, FileSource
 from latecomer.store.store import Store, open_store
-from source.source_kit import dead_letters, parquet_bytes, pipeline_in, rows_of, run_once, write_text
+from source.source_kit import (
+    dead_letters,
+    in_this_process,
+    parquet_bytes,
+    pipeline_in,
+    rows_of,
+    run_once,
+    write_text,
+)
 
 AT = "2026-11-08T14:00:00Z"
 SCHEMA = {"txn": "string", "at": "string"}
@@ -86,24 +92,6 @@ def test_bytes_that_are_wrong_do_not_pass() -> None:
         assert not isinstance(told.value, SourceOutage)
 
 
-@pytest.mark.parametrize(
-    ("cause", "passes"),
-    [
-        ("IOException: Input/output error", True),
-        ("IOException: Stale file handle", True),
-        ("FileNotFoundException: /in/a.json (Too many open files)", True),
-        ("SparkFileNotFoundException: [FAILED_READ_FILE.FILE_NOT_EXIST] File does not exist", True),
-        ("AccessDeniedException: /in/a.json", True),
-        ("EOFException: Unexpected end of input stream", False),
-        ("IOException: incorrect header check", False),
-        ("RuntimeException: a.parquet is not a Parquet file. Expected magic number at tail", False),
-        ("IOException: No space left on device", False),
-    ],
-)
-def test_what_java_says_of_the_moment_and_what_of_the_bytes(cause: str, passes: bool) -> None:
-    assert may_pass(["SparkException: Job aborted due to stage failure", cause]) is passes
-
-
 def test_a_file_that_was_replaced_or_written_on_has_changed(tmp_path: Path) -> None:
     file, other = tmp_path / "a", tmp_path / "b"
     for path in (file, other):
@@ -129,7 +117,7 @@ def parquet(*names: str) -> bytes:
 
 CSV = f"txn,at\nt1,{AT}\nt2,{AT}\n"
 STUMBLING = [
-    ("parquet", {}, parquet("t1", "t2"), "latecomer.decode.parquet._columns_of"),
+    ("parquet", {}, parquet("t1", "t2"), "latecomer.decode.parquet_reading.parquet_columns"),
     ("csv", {}, CSV.encode(), "latecomer.decode.csv.open_text"),
     (
         "csv",
@@ -154,7 +142,7 @@ def test_a_disk_that_stumbles_while_a_file_is_looked_into_makes_no_dead_letter(
     write_text(tmp_path, f"a.{form}", written)
     module, name = reader.rsplit(".", 1)
     failing = Failing(100, getattr(import_module(module), name))
-    failing.cache_clear = lambda: None  # type: ignore[attr-defined]
+    in_this_process(monkeypatch)
     monkeypatch.setattr(reader, failing)
     with pytest.raises(SourceError, match=rf"a\.{form} was found, .*Input/output error"):
         run_once(pipeline, spark)
@@ -176,18 +164,19 @@ def test_a_file_that_is_replaced_between_finding_and_reading_it_is_read_whole(
 ) -> None:
     pipeline = pipeline_in(tmp_path, files={"format": form}, schema=SCHEMA)
     file = write_text(tmp_path, f"a.{form}", old)
-    read = FileSource.rows
+    decode = FileSource._rows
 
-    def replaced(
-        self: FileSource, spark: SparkSession, files: Sequence[SourceFile], *rest: Any, **more: Any
-    ) -> DataFrame:
-        rows = read(self, spark, files, *rest, **more)
+    def replaced(self: FileSource, split: FilePart) -> Iterator[pa.Table]:
+        rows = decode(self, split)
+        yield next(rows)
         if file.read_bytes() != new:
             (tmp_path / "new").write_bytes(new)
             os.replace(tmp_path / "new", file)
-        return rows
+        yield from rows
 
-    monkeypatch.setattr(FileSource, "rows", replaced)
+    in_this_process(monkeypatch)
+    monkeypatch.setattr(FileSource, "_rows", replaced)
+    monkeypatch.setattr(retrying, "sleep", lambda _: None)
     store = run_once(pipeline, spark)
     assert transactions(store) == [f"new{nth:02}" for nth in range(50)]
     assert dead_letters(store) == []
@@ -198,18 +187,16 @@ def test_a_file_that_is_away_for_a_moment_is_waited_for(
 ) -> None:
     pipeline = pipeline_in(tmp_path, schema=SCHEMA)
     file = write_text(tmp_path, "a.json", JSON_ROW % "a1")
-    away, read = tmp_path / "away", FileSource.rows
+    away, decode = tmp_path / "away", FileSource._rows
 
-    def moved(
-        self: FileSource, spark: SparkSession, files: Sequence[SourceFile], *rest: Any, **more: Any
-    ) -> DataFrame:
-        rows = read(self, spark, files, *rest, **more)
+    def moved(self: FileSource, split: FilePart) -> Iterator[pa.Table]:
         if not away.exists():
             away.hardlink_to(file)
             file.unlink()
-        return rows
+        yield from decode(self, split)
 
-    monkeypatch.setattr(FileSource, "rows", moved)
+    in_this_process(monkeypatch)
+    monkeypatch.setattr(FileSource, "_rows", moved)
     monkeypatch.setattr(retrying, "sleep", lambda _: None if file.exists() else file.hardlink_to(away))
     store = run_once(pipeline, spark)
     assert (transactions(store), dead_letters(store)) == (["a1"], [])

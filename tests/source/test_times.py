@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,14 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from latecomer.config.sources import Unit
-from latecomer.log.envelope import micros
+from latecomer.log.moments import micros
 from latecomer.model.durations import EARLIEST, LATEST, to_micros
 from latecomer.model.zones import to_utc
-from latecomer.spark.session import own_session
+from latecomer.store.layout import arrow_type
 from latecomer.store.store import Store
 from source.source_kit import dead_letters, landed, ledger_lines, pipeline_in, rows_of, run_once, write_json
 from zone_kit import changes, wall
@@ -118,30 +117,25 @@ CLOCK_CHANGES = {
 }
 
 
-def test_a_time_that_is_skipped_or_comes_twice_is_read_as_documented_and_as_the_model_does(
-    spark: SparkSession,
-) -> None:
+def test_a_time_that_is_skipped_or_comes_twice_is_read_as_documented_and_as_the_model_does() -> None:
     """In text and in columns without a zone; the model's reading is the oracle's and the command line's."""
-    session = own_session(spark)
     asked = {zone: [text for where, text in CLOCK_CHANGES if where == zone] for zone, _ in CLOCK_CHANGES}
     for zone, texts in asked.items():
         for change in list(changes(zone, 2009, 2027))[:6]:
             shown = datetime.fromisoformat(f"{wall(change, zone):%Y-%m-%d %H:%M}")
             texts += [f"{shown + timedelta(minutes=step):%Y-%m-%d %H:%M}" for step in range(-130, 131, 10)]
-        found = (
-            session.createDataFrame(pa.table({"at": texts}))
-            .withColumn("ntz", F.col("at").cast("timestamp_ntz"))
-            .selectExpr(
-                "at",
-                f"{micros('at', 'string', None, zone)} as text",
-                f"{micros('ntz', 'timestamp_ntz', None, zone)} as ntz",
-            )
+        shown = pa.array([datetime.fromisoformat(text) for text in texts], pa.timestamp("us"))
+        found = zip(
+            texts,
+            micros(pa.array(texts), "string", None, zone).to_pylist(),
+            micros(shown, "timestamp_ntz", None, zone).to_pylist(),
+            strict=True,
         )
-        for row in found.toArrow().to_pylist():
-            meant = to_utc(to_micros(datetime.fromisoformat(row["at"])), zone)
-            assert row["text"] == row["ntz"] == meant, (zone, row)
-            if (zone, row["at"]) in CLOCK_CHANGES:
-                assert meant == to_micros(datetime.fromisoformat(CLOCK_CHANGES[zone, row["at"]]))
+        for text, of_text, of_clock in found:
+            meant = to_utc(to_micros(datetime.fromisoformat(text)), zone)
+            assert of_text == of_clock == meant, (zone, text)
+            if (zone, text) in CLOCK_CHANGES:
+                assert meant == to_micros(datetime.fromisoformat(CLOCK_CHANGES[zone, text]))
 
 
 EPOCHS: dict[tuple[str, Unit], dict[Any, int | None]] = {
@@ -159,21 +153,13 @@ EPOCHS: dict[tuple[str, Unit], dict[Any, int | None]] = {
 }
 
 
-def _times(spark: SparkSession, kind: str, values: Iterable[Any]) -> DataFrame:
-    """One row a value, in this order, as a column of this type."""
-    return spark.createDataFrame(pa.table({"at": list(values)})).select(F.col("at").cast(kind)).coalesce(1)
-
-
-def test_a_number_counts_from_the_epoch_in_its_unit(spark: SparkSession) -> None:
-    """Every kind and unit at once: the expression that decoding uses, none of it stopping Spark."""
-    session = own_session(spark)
+def test_a_number_counts_from_the_epoch_in_its_unit() -> None:
+    """Every kind and unit at once."""
     found: dict[tuple[str, str], list[int | None]] = {}
     for (kind, unit), cases in EPOCHS.items():
-        times = _times(session, kind, cases)
-        read = times.selectExpr(f"{micros('at', kind, unit, 'UTC')} as micros")
+        read = micros(pa.array(list(cases), arrow_type(kind)), kind, unit, "UTC").to_pylist()
         found[kind, unit] = [
-            row.micros if row.micros is not None and EARLIEST <= row.micros <= LATEST else None
-            for row in read.collect()
+            moment if moment is not None and EARLIEST <= moment <= LATEST else None for moment in read
         ]
     assert found == {
         place: [None if micros is None else SEEN + micros for micros in cases.values()]
@@ -181,9 +167,9 @@ def test_a_number_counts_from_the_epoch_in_its_unit(spark: SparkSession) -> None
     }
 
 
-def test_a_time_before_the_epoch_is_rounded_down_like_any_other(spark: SparkSession) -> None:
-    times = _times(own_session(spark), "bigint", [-1, -1000, -1001])
-    assert [row[0] for row in times.selectExpr(micros("at", "bigint", "ns", "UTC")).collect()] == [-1, -1, -2]
+def test_a_time_before_the_epoch_is_rounded_down_like_any_other() -> None:
+    times = pa.array([-1, -1000, -1001], pa.int64())
+    assert micros(times, "bigint", "ns", "UTC").to_pylist() == [-1, -1, -2]
 
 
 def test_parquet_timestamps_with_and_without_zone(spark: SparkSession, tmp_path: Path) -> None:

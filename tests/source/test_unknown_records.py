@@ -1,14 +1,10 @@
-"""Spark keeps of records what the model says, and in the same letters."""
+"""A decoder keeps of records what the model says, and in the same letters."""
 
 from __future__ import annotations
 
 import random
 
-import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-
-from latecomer.decode.columns import CORRUPT, KEPT, RECORD
+from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.json import JsonRecords
 from latecomer.model.unknown_fields import known_fields, members, unknown_text
 
@@ -55,16 +51,15 @@ def record(source: random.Random) -> str:
     return "{" + source.choice([",", ", ", " ,\t"]).join(fields) + "}"
 
 
-def test_spark_cuts_records_as_the_model_does(spark: SparkSession) -> None:
+def test_records_are_cut_as_the_model_does() -> None:
     source = random.Random(55)
     texts = [record(source) for _ in range(400)]
     deep = '{"id":1,"t":' + "[" * 9 + "]" * 9 + "}"
     known_and_deep = '{"id":1,"a b":' + "[" * 9 + "]" * 9 + "}"
     long = '{"id":1,"t":"' + "\\n" * 50_000 + '"}'
     texts += [deep, known_and_deep, long, "{}", "nothing"]
-    rows = pa.table({RECORD: pa.array([text.encode() for text in texts], pa.binary())})
-    frame = spark.createDataFrame(rows).withColumn("text", F.col(RECORD).cast("string"))
-    found = JsonRecords("keep").decoded(frame, COLUMNS).select("text", KEPT, CORRUPT).toArrow().to_pylist()
+    rows = JsonRecords("keep").decode([text.encode() for text in texts], COLUMNS).to_pylist()
+    found = [{**row, "text": text} for row, text in zip(rows, texts, strict=True)]
 
     known = known_fields(COLUMNS)
     assert [row["text"] for row in found if row[CORRUPT] is not None] == ["nothing"]
@@ -84,7 +79,7 @@ def written(text: str | None) -> list[str]:
     return [] if text is None else [text[each.begin : each.end] for each in members(text)]
 
 
-def test_numbers_and_objects_in_text_columns_stay_as_they_are_written(spark: SparkSession) -> None:
+def test_numbers_and_objects_in_text_columns_stay_as_they_are_written() -> None:
     values = [
         "1.10",
         '"1.10"',
@@ -97,9 +92,6 @@ def test_numbers_and_objects_in_text_columns_stay_as_they_are_written(spark: Spa
         "123456789.0123456789",
     ]
     texts = [f'{{"tip":{{"a b":0}}, "a b" : {value},"id":1}}' for value in values]
-    frame = spark.createDataFrame(
-        pa.table({RECORD: pa.array([text.encode() for text in texts], pa.binary())})
-    )
-    rows = JsonRecords("keep").decoded(frame, COLUMNS).toArrow().to_pylist()
+    rows = JsonRecords("keep").decode([text.encode() for text in texts], COLUMNS).to_pylist()
     as_texts = {'"1.10"': "1.10", '"{"': "{", '"a"': "a", "null": None}
     assert [row["a b"] for row in rows] == [as_texts.get(value, value) for value in values]

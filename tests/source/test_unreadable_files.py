@@ -6,27 +6,26 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from latecomer.fast import VARIABLE as FAST
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from latecomer.config import columns
 from latecomer.config.columns import infer_columns
-from latecomer.decode.files import SourceFile
+from latecomer.decode import retrying
 from latecomer.errors import SourceError
-from latecomer.log import events as log
+from latecomer.log import events
 from latecomer.pipeline import Engine
-from latecomer.source.files import FileSource
+from latecomer.source.files import FilePart, FileSource
 from latecomer.spark.session import own_session
 from latecomer.store.store import Store, open_store
 from source.source_kit import (
     dead_letters,
+    in_this_process,
     landed,
     ledger_lines,
     parquet_bytes,
@@ -78,7 +77,7 @@ def test_a_parquet_file_damaged_in_the_middle_is_one_dead_letter(spark: SparkSes
         ("unreadable_file", "b.parquet", 0),
         ("unreadable_file", "d.parquet", 0),
     ]
-    assert all(raw.startswith("Spark cannot read it to the end: ") for _, raw, _, _ in found)
+    assert {raw for _, raw, _, _ in found} == {"Corrupt snappy compressed data."}
     assert ledger_lines(store, "totals")[0, "events"] == {"received": 5, "on_time": 3, "dead_letter": 2}
 
     write_text(tmp_path, "e.parquet", content("parquet", "e1"), 4)
@@ -114,7 +113,9 @@ def test_a_compressed_file_damaged_in_the_middle_is_one_dead_letter(
     assert ledger_lines(store, "totals")[0, "events"] == {"received": 8, "on_time": 3, "dead_letter": 5}
 
 
-def test_a_csv_file_that_spark_gives_up_on_is_one_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_csv_file_without_end_to_its_fields_or_header_is_one_dead_letter(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     pipeline = pipeline_in(tmp_path, files={"format": "csv"}, schema=SCHEMA)
     write_text(tmp_path, "a.csv", content("csv", "a1"))
     write_text(tmp_path, "b_wide.csv", content("csv", "b1") + b"," * 30_000 + b"\n", 1)
@@ -218,18 +219,16 @@ def test_a_file_that_goes_while_it_is_read_is_waited_for(
     pipeline = pipeline_in(tmp_path, schema=SCHEMA)
     write_text(tmp_path, "a.json", json_lines("a1"))
     gone = write_text(tmp_path, "b.json", json_lines("b1"), 1)
-    read = FileSource.rows
+    decode = FileSource._rows
 
-    def vanishing(
-        self: FileSource, spark: SparkSession, files: Sequence[SourceFile], *rest: Any, **more: Any
-    ) -> DataFrame:
-        rows = read(self, spark, files, *rest, **more)
+    def vanishing(self: FileSource, split: FilePart) -> Iterator[pa.Table]:
         gone.unlink(missing_ok=True)
-        return rows
+        yield from decode(self, split)
 
     with monkeypatch.context() as patched:
-        patched.setenv(FAST, "off")
-        patched.setattr(FileSource, "rows", vanishing)
+        in_this_process(patched)
+        patched.setattr(FileSource, "_rows", vanishing)
+        patched.setattr(retrying, "sleep", lambda _: None)
         with pytest.raises(SourceError, match=r"b\.json was found"):
             run_once(pipeline, spark)
     write_text(tmp_path, "b.json", json_lines("b1"), 1)
@@ -249,15 +248,9 @@ def test_an_error_that_no_file_is_to_blame_for_stops_the_batch(
 ) -> None:
     pipeline = pipeline_in(tmp_path, schema=SCHEMA)
     write_text(tmp_path, "a.json", json_lines("a1"))
-    decoded = log.decoded
-
-    def failing(*given: Any) -> DataFrame:
-        return decoded(*given).withColumn("origin", F.raise_error(F.lit("out of order")).cast("string"))
-
     with monkeypatch.context() as patched:
-        patched.setenv(FAST, "off")
-        patched.setattr(log, "decoded", failing)
-        with pytest.raises(SourceError, match=r"Spark stopped the batch: .*out of order"):
+        patched.setattr(events, "write_split", math.pow)
+        with pytest.raises(SourceError, match=r"Spark stopped the batch: TypeError: must be real number"):
             run_once(pipeline, spark)
     assert transactions(run_once(pipeline, spark)) == ["a1"]
 

@@ -17,7 +17,7 @@ from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate, fate_of, judge
 from latecomer.store.layout import TIMESTAMP, EventLayout
-from latecomer.windowing import judge
+from latecomer.windowing import judge as judging
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge import Watermarks, fates, in_parts, judged
 from latecomer.windowing.tally import counts_by_batch
@@ -112,7 +112,7 @@ def test_an_event_of_a_tick_that_is_not_on_the_timeline_is_an_error_of_the_store
 
 
 def test_events_of_many_windows_come_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "MOST_WINDOWS", 7)
+    monkeypatch.setattr(judging, "MOST_WINDOWS", 7)
     output = sliding()
     events = events_of(layout_of(output), [{"event_time": nth} for nth in range(5)])
     parts = list(in_parts(events, output.window))

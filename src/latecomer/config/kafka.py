@@ -72,7 +72,7 @@ class StartAt(Model):
 
 
 class KafkaTopics(PolledSource):
-    """Topics of a Kafka cluster, read between offsets through Spark's own connector."""
+    """Topics of a Kafka cluster, read between offsets by librdkafka, in tasks."""
 
     kind: ClassVar[str] = "kafka"
     servers: str = Field(min_length=1, description="where to ask for the brokers: host:port, comma-separated")
@@ -125,6 +125,11 @@ class KafkaTopics(PolledSource):
         for name in options:
             if name in RESERVED:
                 raise ValueError(f"{name} is not an option: the source sets it itself; leave it out")
+            if name.startswith("java."):
+                raise ValueError(
+                    f"{name} is an option of Java's client, and topics are read with librdkafka; write "
+                    f"{name.removeprefix('java.')} if librdkafka has it, or leave it out"
+                )
         return options
 
     @model_validator(mode="after")

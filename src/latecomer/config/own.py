@@ -31,6 +31,11 @@ class Named(Model):
 class Decoder(Named):
     """How the bytes of a record become columns."""
 
+    @property
+    def shown(self) -> str:
+        """The decoder, for people."""
+        return self.kind
+
     def decode(self, record: Column, columns: Mapping[str, str]) -> Column:
         """A struct with a field for each of the columns, in its type; null where the record cannot be decoded.
 
@@ -106,7 +111,11 @@ class Written(Model):
 
 
 class WrittenDecoder(Written, Decoder):
-    """A decoder that is not loaded yet."""
+    """A decoder that is not loaded, or not here."""
+
+    @property
+    def shown(self) -> str:
+        return self.name
 
 
 class WrittenSource(Written, PolledSource):

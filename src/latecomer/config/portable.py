@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from latecomer.config.models import Pipeline
-from latecomer.config.own import Decoder
+from latecomer.config.own import Decoder, WrittenDecoder
 from latecomer.config.registered import Registered
 from latecomer.config.sources import NamedSource, Source
 from latecomer.model.strategies import Strategy
@@ -38,5 +38,7 @@ def _portable_source(source: Source) -> Source:
 
 
 def _portable_format(written: Any) -> Any:
-    """A decoder of users' own decodes in Spark's SQL: tasks need to know no more than that there is one."""
-    return Decoder() if isinstance(written, Decoder) and not isinstance(written, Registered) else written
+    """A decoder of users' own decodes in Spark's SQL: tasks need to know no more than its name."""
+    if not isinstance(written, Decoder) or isinstance(written, Registered):
+        return written
+    return WrittenDecoder(name=written.shown, options={})

@@ -1,7 +1,6 @@
-"""Avro, decoded by Spark: messages in Confluent's framing, and object files.
+"""Avro as the driver knows it: messages in Confluent's framing, and object files.
 
-A message is a zero byte, the id of its schema in four bytes, and the payload. Each id has a column of its own, with
-what `from_avro` makes of the messages of that id, and null for all others; the columns of the source choose among them.
+Tasks decode both: `avro_messages.py`, `avro_containers.py`.
 """
 
 from __future__ import annotations
@@ -9,13 +8,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import pyarrow as pa
 
-from latecomer.config.avro_files import file_schema
-from latecomer.config.checks import PRIVATE
-from latecomer.config.damage import DamagedFile
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import UnknownFields
 from latecomer.decode.avro_containers import AvroContainers
@@ -24,22 +20,14 @@ from latecomer.decode.base import FileDecoder, FileSplit
 from latecomer.decode.files import SourceFile
 from latecomer.decode.frames import HEAD_SIZE, number_of
 from latecomer.decode.framing import FramedRecords
-from latecomer.decode.retrying import reading as reading_file
 from latecomer.model.avro import (
     Schema,
     SchemaError,
     incompatibilities,
-    parse_schema,
     reading,
 )
 from latecomer.model.unknown_fields import Known
 from latecomer.store.schemas import WriterSchemas, reader_of
-
-ROWS_A_BYTE = 2048
-"""Deflate packs a thousand bytes into one at best, and a row has one, unless it has no fields."""
-_PARSED, _WHOLE = f"{PRIVATE}as_", f"{PRIVATE}whole"
-_OPTIONS = {"mode": "PERMISSIVE", "datetimeRebaseMode": "CORRECTED"}
-_UUID = "regexp_replace(lower(hex({0})), '(.{{8}})(.{{4}})(.{{4}})(.{{4}})(.{{12}})', '$1-$2-$3-$4-$5')"
 
 
 @dataclass
@@ -81,9 +69,6 @@ class AvroRecords(FramedRecords):
         )
 
 
-# Whether a column takes what was written
-
-
 @dataclass(frozen=True)
 class AvroFiles(FileDecoder):
     """Object files, each with the schema that it was written with."""
@@ -97,14 +82,7 @@ class AvroFiles(FileDecoder):
         return reader_of(self.pipeline)
 
     def misfit(self, file: SourceFile) -> str | None:
-        try:
-            with reading_file(file.local):
-                writer = _schema_of(file)
-            for problem in incompatibilities(self.reader, writer):
-                return f"what its schema wrote cannot be read as the pipeline's schema: {problem}"
-        except (DamagedFile, SchemaError) as error:
-            return f"not a readable Avro file: {error}"
-        return None
+        return self.in_tasks().misfit(file)
 
     @property
     def _unknown(self) -> UnknownFields:
@@ -119,8 +97,3 @@ class AvroFiles(FileDecoder):
 
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
         return self.in_tasks().decode(split)
-
-
-@lru_cache(maxsize=4096)
-def _schema_of(file: SourceFile) -> Schema:
-    return parse_schema(file_schema(file.local))

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from latecomer.decode.columns import arrow_kind
 from latecomer.decode.frames import Numbers, words_of
 from latecomer.model.avro import Reading, Schema, Value, logical_type, schema_of
 from latecomer.model.avro.bounds import deepest_of
 from latecomer.model.avro.reading import MARK
 from latecomer.model.avro.types import Defined, Enum, Field, Fixed, Named, Primitive, Record, Type, Union
 from latecomer.model.types import is_decimal
+from latecomer.store.layout import source_type
 
 LONGEST = 32 << 20
 """Bytes of a text; one that is longer is read by itself."""
@@ -146,7 +146,7 @@ class Cursor:
         short = sizes <= _WORD
         first >>= np.where(short, _WORD - sizes, 2 * _WORD - sizes) * 8
         halves = np.stack([np.where(short, first, last), np.where(short, first >> 63, first)], axis=1)
-        wanted = arrow_kind(kind)
+        wanted = source_type(kind)
         widest = pa.decimal128(38, wanted.scale)
         found = pa.Array.from_buffers(widest, len(self), [None, pa.py_buffer(halves)])
         return self.cast(found, wanted)
@@ -191,7 +191,7 @@ class Plan:
         found = self._any(cursor, self.writer.root, self.reader.root, ())
         made = {}
         for name, value in self.named.items():
-            wanted = arrow_kind(self.kinds[name])
+            wanted = source_type(self.kinds[name])
             if value is None:
                 made[name] = pa.nulls(len(cursor), wanted)
             else:
@@ -199,7 +199,7 @@ class Plan:
         return {**made, **{name: found[value.way] for name, value in self.extra.items()}}
 
     def _as_column(self, cursor: Cursor, column: pa.Array, kind: str) -> pa.Array:
-        wanted = arrow_kind(kind)
+        wanted = source_type(kind)
         if column.type == wanted:
             return column
         if not is_decimal(kind):
@@ -298,13 +298,13 @@ class Plan:
             return self._nulls(count, way)
         if value is None or value.given != "plain" or type(default) not in _DEFAULTS.get(value.kind, ()):
             raise RowByRow
-        return {way: pa.repeat(pa.scalar(default, arrow_kind(value.kind)), count)}
+        return {way: pa.repeat(pa.scalar(default, source_type(value.kind)), count)}
 
     def _beyond(self, way: _Way) -> Iterator[_Way]:
         return (each for each in self.values if each[: len(way)] == way)
 
     def _nulls(self, count: int, way: _Way) -> _Columns:
-        return {each: pa.nulls(count, arrow_kind(self.values[each].kind)) for each in self._beyond(way)}
+        return {each: pa.nulls(count, source_type(self.values[each].kind)) for each in self._beyond(way)}
 
     def _plain(self, cursor: Cursor, source: Defined, target: Defined | None, way: _Way) -> pa.Array | None:
         value = self.values.get(way) if target is not None else None
@@ -367,7 +367,7 @@ def _primitive(cursor: Cursor, kind: str, target: Primitive, value: Value) -> pa
         case "bytes", "bytes":
             return cursor.slices()
         case (("float" | "double"), ("float" | "double")) if kind == target.kind or kind == "float":
-            return _floats(cursor, kind).cast(arrow_kind(value.kind))
+            return _floats(cursor, kind).cast(source_type(value.kind))
         case ("int", "int" | "long" | "double") | ("long", "long" | "double"):
             return _integers(cursor, cursor.integers(5 if kind == "int" else 10), target, value)
     raise RowByRow
@@ -380,7 +380,7 @@ def _floats(cursor: Cursor, kind: str) -> pa.Array:
 
 
 def _integers(cursor: Cursor, numbers: Numbers, target: Primitive, value: Value) -> pa.Array:
-    wanted, logical = arrow_kind(value.kind), logical_type(target)
+    wanted, logical = source_type(value.kind), logical_type(target)
     if target.kind == "double":
         return pa.array(numbers.astype(np.float64))
     if value.given == "millis_of_day":

@@ -13,10 +13,10 @@ from uuid import UUID
 import pyarrow as pa
 
 from latecomer.decode.avro_data import RecordReader
-from latecomer.decode.columns import arrow_kind
 from latecomer.decode.json_text import JsonText, Shape, has_valid_texts, is_valid_text, plain_text, shape_of
 from latecomer.model.avro import Reading, Schema, Value, schema_of
 from latecomer.model.types import FLOATS, INTEGERS, MOST_DIGITS, is_decimal
+from latecomer.store.layout import source_type
 
 _Get = Callable[[Mapping[str, Any]], Any]
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
@@ -189,7 +189,7 @@ class AvroColumns:
 
 def arrow_column(values: Sequence[Any], kind: str) -> pa.Array:
     """Values as they are read here, as a column: dates and moments come as numbers."""
-    return pa.array(values, arrow_kind(kind))
+    return pa.array(values, source_type(kind))
 
 
 def _getter(way: Sequence[str]) -> _Get:

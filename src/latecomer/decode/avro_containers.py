@@ -13,7 +13,6 @@ import zlib
 from binascii import crc32
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -31,6 +30,7 @@ from latecomer.decode.files import SourceFile
 from latecomer.decode.frames import Numbers
 from latecomer.decode.json_text import misread_text, refused_text, shape_of
 from latecomer.decode.retrying import reading as reading_file
+from latecomer.decode.retrying import remembered
 from latecomer.decode.stored_values import stored_rows
 from latecomer.model.avro import Schema, SchemaError, incompatibilities, parse_schema
 from latecomer.model.avro.ends import Ends
@@ -72,7 +72,7 @@ class AvroContainers(FileDecoder):
     def misfit(self, file: SourceFile) -> str | None:
         try:
             with reading_file(file.local):
-                writer = _opened(file)[1]
+                writer = _head_of(file)[1]
             for problem in incompatibilities(self.reader, writer):
                 return f"what its schema wrote cannot be read as the pipeline's schema: {problem}"
         except (DamagedFile, SchemaError) as error:
@@ -85,7 +85,7 @@ class AvroContainers(FileDecoder):
         found, begins = [], 0
         try:
             with reading_file(file.local), open(file.local, "rb") as opened:
-                for block in _blocks(opened, _opened(file)[0]):
+                for block in _blocks(opened, _head_of(file)[0]):
                     if block.end - begins >= size:
                         found.append(FileSplit(file, begins, block.end))
                         begins = block.end
@@ -97,7 +97,7 @@ class AvroContainers(FileDecoder):
         local = split.file.local
         with reading_file(local), open(local, "rb") as opened:
             try:
-                head, writer = _opened(split.file)
+                head, writer = _head_of(split.file)
             except SchemaError as error:
                 raise DamagedFile(str(error)) from None
             keeps = self.unknown_fields != "ignore"
@@ -161,14 +161,11 @@ class AvroContainers(FileDecoder):
         return found
 
 
-@lru_cache(maxsize=4096)
-def _opened(file: SourceFile) -> tuple[Head, Schema]:
+@remembered
+def _head_of(file: SourceFile) -> tuple[Head, Schema]:
+    """What a file begins with, and the schema that it was written with."""
     head = file_head(file.local)
     return head, parse_schema(head.schema)
-
-
-def forget_avro_files() -> None:
-    _opened.cache_clear()
 
 
 # Blocks

@@ -19,8 +19,6 @@ from latecomer.model.unknown_fields import Known, unknown_names
 from latecomer.store.schemas import WriterJsonSchemas
 
 _RAW, _TEXT, _VARIANT = f"{PRIVATE}framed_record", f"{PRIVATE}payload", f"{PRIVATE}variant"
-_IS_JSON, _FITS = f"{PRIVATE}is_json", f"{PRIVATE}fits"
-_FACT = f"{PRIVATE}fact_"
 _MOST_TOLD = 3
 
 

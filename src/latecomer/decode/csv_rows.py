@@ -21,8 +21,9 @@ from latecomer.config.sources import UnknownFields
 from latecomer.decode.columns import CORRUPT, EXTRA, KEPT
 from latecomer.decode.csv_row import CsvRow, layout
 from latecomer.decode.text_lines import Lines, Mask
-from latecomer.decode.typed_columns import column_type, of_texts, sparse, with_rows
+from latecomer.decode.typed_columns import of_texts, sparse, with_rows
 from latecomer.model.arrays import flat
+from latecomer.store.layout import source_type
 
 _QUOTE, _FEED, _SPACE = 0x22, 0x0A, 0x20
 _MARK = b"\xef\xbb\xbf"
@@ -50,7 +51,7 @@ class CsvLines:
                 found[name], wrong = of_texts(texts[name], kind)
                 odd[list(wrong)] = True
             else:
-                found[name] = pa.nulls(len(lines), column_type(kind))
+                found[name] = pa.nulls(len(lines), source_type(kind))
         places = np.flatnonzero(odd & ~blank).tolist()
         rows: list[dict[str, Any]] = []
         wrong_ones: dict[int, bytes] = {}

@@ -131,7 +131,7 @@ class Explainer:
         if self._framed is not None:
             return self._framed_mistake(raw)
         if isinstance(self.pipeline.format, Decoder) and not isinstance(self.pipeline.format, Avro):
-            return f"decoder {self.pipeline.format.kind} does not read it"
+            return f"decoder {self.pipeline.format.shown} does not read it"
         where = "it"
         try:
             raw.decode(encoding)
@@ -168,7 +168,7 @@ class Explainer:
         if isinstance(self.pipeline.format, Avro) and not self.as_json:
             return self._misfits(_fields(raw), _fits_exactly)
         if isinstance(self.pipeline.format, Decoder) and not self.as_json:
-            return f"decoder {self.pipeline.format.kind} does not read it"
+            return f"decoder {self.pipeline.format.shown} does not read it"
         if self.pipeline.format == "csv" and not self.as_json:
             return self._misread_csv(raw, header)
         return self._misread_json(raw)

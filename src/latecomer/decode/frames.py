@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from latecomer.config.sources import UnknownFields
 from latecomer.decode.base import RecordDecoder
-from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID, arrow_kind
+from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
 from latecomer.errors import LatecomerError
+from latecomer.store.layout import source_type
 
 HEAD_SIZE = 5
 """Bytes before the payload: a zero, and the id of the schema."""
@@ -207,7 +208,7 @@ class FramedDecoder(RecordDecoder):
 
 
 def _no_rows(columns: Mapping[str, str]) -> pa.Table:
-    return pa.table({name: pa.array([], arrow_kind(kind)) for name, kind in columns.items()})
+    return pa.table({name: pa.array([], source_type(kind)) for name, kind in columns.items()})
 
 
 def words_of(data: bytes) -> npt.NDArray[np.uint64]:

@@ -22,11 +22,12 @@ from latecomer.config.sources import UnknownFields
 from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.json_row import JsonRow, Row
 from latecomer.decode.text_lines import Lines, Mask
-from latecomer.decode.typed_columns import column_type, of_texts, sparse, with_rows
+from latecomer.decode.typed_columns import of_texts, sparse, with_rows
 from latecomer.model import types
 from latecomer.model.arrays import flat
 from latecomer.model.paths import ways_of
 from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
+from latecomer.store.layout import source_type
 
 _SPACE, _OPENS, _CLOSES = 0x20, *b"{}"
 _BLANK = b" \t\r\n"
@@ -149,7 +150,7 @@ class JsonLines:
         odd from then on."""
         if odd.all():
             return {
-                name: pa.nulls(len(lines), column_type(kind)) for name, kind in self.columns.items()
+                name: pa.nulls(len(lines), source_type(kind)) for name, kind in self.columns.items()
             }, False
         others, screens = self.unknown == "ignore", {True: self._wrong_types, False: _FLAT_OBJECT}
         while True:
@@ -261,7 +262,7 @@ class JsonLines:
             wrong = np.flatnonzero(pc.fill_null(pc.invert(pc.is_finite(column)), False)).tolist()
         elif types.is_decimal(kind):
             wrong = _too_long(column, kind)
-        return column.cast(column_type(kind)) if types.nested_type(kind) else column, wrong
+        return column.cast(source_type(kind)) if types.nested_type(kind) else column, wrong
 
     @cached_property
     def _wrong_types(self) -> str:
@@ -367,7 +368,7 @@ def _is_by_arrow(kind: str) -> bool:
 
 
 def _read_as(kind: str) -> pa.DataType:
-    return pa.string() if kind in _AS_TEXT else column_type(kind)
+    return pa.string() if kind in _AS_TEXT else source_type(kind)
 
 
 def _struct(tree: Mapping[str, Any]) -> pa.DataType:

@@ -11,12 +11,9 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from math import isfinite, isnan
 from typing import Any
 
-import numpy as np
-
+from latecomer.model.float_text import double_text, float_text
 from latecomer.model.types import is_decimal, nested_type
 
 Shape = str | tuple[str, Mapping[str, Any]]
@@ -189,41 +186,6 @@ def _key_text(shape: Shape) -> Writer:
 def _number(text: str) -> str:
     """JSON has no number that is infinite, or none."""
     return f'"{text}"' if text[-1] in "yN" else text
-
-
-def double_text(value: float) -> str:
-    """A double as Java writes it, with the fewest digits that mean it.
-
-    >>> double_text(0.001), double_text(1e7), double_text(-0.00012), double_text(5e-324), double_text(float("-inf"))
-    ('0.001', '1.0E7', '-1.2E-4', '4.9E-324', '-Infinity')
-    """
-    two = f"{abs(value):.1e}"  # Java has two digits at least, and so it chooses the nearest of these
-    return _java(value, two if float(two) == abs(value) else repr(abs(value)))
-
-
-def float_text(value: float) -> str:
-    """A float likewise.
-
-    >>> float_text(0.1), float_text(3e10)
-    ('0.1', '3.0E10')
-    """
-    return _java(value, np.format_float_scientific(np.float32(abs(value)), unique=True))
-
-
-def _java(value: float, written: str) -> str:
-    if not isfinite(value):
-        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    sign = "-" if str(value)[0] == "-" else ""
-    if not value:
-        return f"{sign}0.0"
-    _, numerals, exponent = Decimal(written).as_tuple()
-    digits = "".join(map(str, numerals)).rstrip("0")
-    point = len(numerals) + int(exponent)  # so many digits are before the point
-    if -3 < point <= 7:
-        whole = digits[:point].ljust(point, "0") if point > 0 else "0"
-        behind = digits[point:] if point > 0 else "0" * -point + digits
-        return f"{sign}{whole}.{behind or '0'}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
 
 
 def date_text(days: int) -> str:

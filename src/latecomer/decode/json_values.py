@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from latecomer.decode.written import Misfit, bytes_of, decimal_of, float_of, number_in
-from latecomer.decode.written_times import written_date, written_moment, written_wall_clock
 from latecomer.model import types
+from latecomer.model.written_times import written_date, written_moment, written_wall_clock
 
 _SIZES = {"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31, "bigint": 1 << 63}
 _NO_NUMBERS = {

@@ -1,15 +1,14 @@
-"""Lines and files that no memory would hold: found before Spark reads them, in little memory of our own.
+"""Lines and files that no memory would hold: found before a file is read, in little memory.
 
-Spark holds a line whole, wherever it ends. So lines longer than `source.files.max_line` are looked for first, and the
-reader passes them over. In a plain file that costs next to nothing: one line end within every `max_line` bytes shows
-that no line is longer. A compressed file has to be unpacked once more (ADR 0029).
+Lines longer than `source.files.max_line` are looked for first, and passed over when the file is read. In a plain file
+that costs next to nothing: one line end within every `max_line` bytes shows that no line is longer. A compressed file
+has to be unpacked once more (ADR 0029).
 """
 
 from __future__ import annotations
 
 import bz2
 import os
-import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,12 +25,10 @@ MOST_FOUND = 100
 _LONGEST_PASSED_OVER = (1 << 31) - 1
 _BLOCK, _CHUNK = 1 << 16, 1 << 20
 _UNBOUNDED = (".deflate", ".lz4", ".snappy", ".zst")
-"""What Spark would unpack by itself, without a limit."""
+"""What cannot be unpacked within a limit."""
 _MARK = b"\xef\xbb\xbf"
 _ENDS = {"utf-16le": (b"\n\0",), "utf-16be": (b"\0\n",)}
 PLAIN_ENDS = (b"\n", b"\r")
-_RUNS_ON = re.compile(rb'\}[ \t]*+[^\s,\]\}"\\]')
-"""What never follows an object, unless in a text."""
 
 Ends = tuple[bytes, ...]
 
@@ -66,7 +63,7 @@ class Limits:
         for line in found:
             if line.size > _LONGEST_PASSED_OVER:
                 raise DamagedFile(
-                    f"the line at byte {line.start} has {line.size} bytes, and Spark passes over at most 2 GiB"
+                    f"the line at byte {line.start} has {line.size} bytes, and at most 2 GiB are passed over"
                 )
         return found
 
@@ -108,36 +105,6 @@ class Limits:
                 at += len(chunk)
         if at - start > self.line:
             yield LongLine(start, at - start, first)
-
-
-def may_run_on(file: Path) -> bool:
-    """Whether a file of JSON lines, in UTF-8, may have one with more in it than an object.
-
-    >>> bool(_RUNS_ON.search(b'{"a": {"b": "}"}, "c": [{}]},')), bool(_RUNS_ON.search(b'{"a": 1} {"a": 2}'))
-    (False, True)
-    """
-    try:
-        with damage_found("text"), open(file, "rb") as content:
-            return _run_on(_pieces(content.read, file.suffix))
-    except DamagedFile:
-        return True  # whatever Spark can read of it
-
-
-def _run_on(pieces: Iterator[bytes]) -> bool:
-    held = b""
-    for piece in pieces:
-        chunk = held + piece
-        if _RUNS_ON.search(chunk):
-            return True
-        # However many blanks follow a bracket, they are not kept: a small file may unpack to any number of them.
-        held = b"}" if chunk.rstrip(b" \t").endswith(b"}") else b""
-    return False
-
-
-def _pieces(read: Callable[[int], bytes], suffix: str) -> Iterator[bytes]:
-    if suffix in (".gz", ".bz2"):
-        return _unpacked(read, suffix, _CHUNK)
-    return iter(lambda: read(_CHUNK), b"")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -23,7 +23,7 @@ from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.sources import UnknownFields
 from latecomer.decode.base import FileDecoder, FileSplit
-from latecomer.decode.columns import CORRUPT, KEPT, POSITION, arrow_kind
+from latecomer.decode.columns import CORRUPT, KEPT, POSITION
 from latecomer.decode.files import SourceFile
 from latecomer.decode.json_text import (
     JsonText,
@@ -33,10 +33,11 @@ from latecomer.decode.json_text import (
     misread_text,
     shape_of,
 )
-from latecomer.decode.retrying import reading
+from latecomer.decode.retrying import reading, remembered
 from latecomer.decode.stored_values import shape_of_type, stored_rows, stored_values
 from latecomer.model.paths import ways_of
 from latecomer.model.types import is_nested, nested_type, with_fields_of
+from latecomer.store.layout import source_type
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
@@ -113,14 +114,10 @@ class ParquetReading(FileDecoder):
                 yield table.append_column(POSITION, numbers)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def columns_of(file: SourceFile) -> ParquetColumns:
     """The columns of a file, from its footer."""
     return parquet_columns(file.local)
-
-
-def forget_parquet_files() -> None:
-    columns_of.cache_clear()
 
 
 def _batches(split: FileSplit, found: _Stored) -> Iterator[tuple[int, pa.Table]]:
@@ -271,7 +268,7 @@ class _Stored:
         for name, kind in columns.items():
             parts = [self._typed(stored[path], kind, path) for path in self._paths[name]]
             if not parts:
-                parts = [pa.nulls(rows.num_rows, arrow_kind(kind))]
+                parts = [pa.nulls(rows.num_rows, source_type(kind))]
             made[name] = parts[0] if len(parts) == 1 else pc.coalesce(*parts)
         odd = ~np.logical_and.reduce(
             [np.ones(rows.num_rows, np.bool_), *(_valid(each) for each in (*stored.values(), *made.values()))]
@@ -297,7 +294,7 @@ class _Stored:
     def _typed(self, column: pa.Array, kind: str, path: _Path) -> pa.Array:
         stored = column.type
         if pa.types.is_null(stored):
-            return pa.nulls(len(column), arrow_kind(kind))
+            return pa.nulls(len(column), source_type(kind))
         if kind == "string" and pa.types.is_nested(stored):
             write = JsonText().of(shape_of_type(stored))
             return pa.array([None if each is None else write(each) for each in stored_values(column)])
@@ -377,7 +374,7 @@ def _is_readable(stored: pa.DataType, kind: str) -> bool:
 
 def _plain(column: pa.Array, kind: str) -> pa.Array:
     """A plain column in its type. What its type does not hold is damage: Arrow raises."""
-    wanted, stored = arrow_kind(kind), column.type
+    wanted, stored = source_type(kind), column.type
     if pa.types.is_dictionary(stored):
         column, stored = column.dictionary_decode(), stored.value_type
     if kind == "string":
@@ -397,7 +394,7 @@ def _plain(column: pa.Array, kind: str) -> pa.Array:
 
 def _nested(column: pa.Array, kind: str) -> pa.Array:
     """A list or a map, with what is in it as the column has it."""
-    wanted = arrow_kind(kind)
+    wanted = source_type(kind)
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         if wanted == column.type or not _has_fields(wanted):
             return column.cast(wanted)
@@ -470,8 +467,16 @@ def _valid(column: pa.Array) -> _Mask:
 
 
 def _without_bad_texts(column: pa.Array, odd: _Mask) -> pa.Array:
-    """A column in which a value is null that has a text which is not UTF-8."""
+    """A column of texts that are UTF-8, with other characters where one was not; a list with such a text is null."""
     if not odd.any() or _valid(column).all():
         return column
     shape, values = shape_of_type(column.type), stored_values(column)
-    return pa.array([each if has_valid_texts(shape, each) else None for each in values], column.type)
+    return pa.array(
+        [each if has_valid_texts(shape, each) else _replaced(each) for each in values], column.type
+    )
+
+
+def _replaced(value: object) -> str | None:
+    if not isinstance(value, str):
+        return None
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

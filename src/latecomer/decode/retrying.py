@@ -7,16 +7,16 @@ after longer and longer waits. If it does not pass, the run stops, and the next 
 
 from __future__ import annotations
 
-import errno
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import TypeVar
 
+from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError, SourceOutage
-from latecomer.errors.system import refusal_of
 
 LOG = logging.getLogger(__name__)
 WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -24,19 +24,6 @@ WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)
 LONGEST_WAIT = 30.0
 """Seconds between two questions for a schema that cannot be had."""
 sleep = time.sleep
-_PASSING = (
-    # Java's kinds of "the file cannot be got at"; what the bytes are like, others say.
-    "FileNotFoundException",
-    "NoSuchFileException",
-    "AccessDeniedException",
-    "FileSystemException",
-    "ClosedChannelException",
-    "ClosedByInterruptException",
-    "InterruptedIOException",
-    "SocketTimeoutException",
-    "FILE_NOT_EXIST",
-)
-_LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _Result = TypeVar("_Result")
 State = tuple[int, int, int]
 """What tells a file from one that has taken its place, or that has been written on."""
@@ -92,25 +79,27 @@ def cannot_be_opened(file: Path, reason: str | None) -> SourceOutage:
     )
 
 
-def may_pass(causes: Sequence[str]) -> bool:
-    """Whether errors of Java's, each with its kind and message, say that a file could not be got at.
-
-    A full disk does not pass by waiting, and it is not the file that is read.
-    """
-    refused = [refusal_of(cause) for cause in causes]
-    return any(each is not None and each.number not in _LASTING for each in refused) or any(
-        kind in cause for cause in causes for kind in _PASSING
-    )
+def state_of(file: Path) -> State:
+    """What a file is at this moment."""
+    with reading(file):
+        status = file.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def states_of(files: Iterable[Path]) -> dict[Path, State]:
     """What each file is at this moment."""
-    found = {}
-    for file in files:
-        with reading(file):
-            status = file.stat()
-            found[file] = (status.st_ino, status.st_size, status.st_mtime_ns)
-    return found
+    return {file: state_of(file) for file in files}
+
+
+def remembered(look: Callable[..., _Result]) -> Callable[..., _Result]:
+    """What is seen in a file, remembered for as long as it is the same file: a worker reads several parts of it."""
+    known = lru_cache(maxsize=4096)(lambda _state, *given: look(*given))
+
+    @wraps(look)
+    def looking(file: SourceFile, *given: Hashable) -> _Result:
+        return known(state_of(file.local), file, *given)
+
+    return looking
 
 
 def require_unchanged(before: Mapping[Path, State]) -> None:
@@ -121,10 +110,3 @@ def require_unchanged(before: Mapping[Path, State]) -> None:
                 f"{file} was changed while it was read; let files come whole: write them elsewhere or under a "
                 "name that begins with a dot, then rename them, and run again"
             )
-
-
-def require_readable(file: Path) -> None:
-    """Read a file to its end, whatever its bytes say."""
-    with reading(file), open(file, "rb") as opened:
-        while opened.read(1 << 20):
-            pass

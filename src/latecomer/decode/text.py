@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +15,9 @@ from latecomer.decode.base import FileDecoder, FileSplit
 from latecomer.decode.columns import BROKEN, CORRUPT, POSITION
 from latecomer.decode.files import SourceFile
 from latecomer.decode.limits import Limits, LongLine
-from latecomer.decode.retrying import reading
+from latecomer.decode.retrying import reading, remembered
 from latecomer.decode.text_lines import Lines, TextPart, cut
-from latecomer.decode.typed_columns import column_type
+from latecomer.store.layout import source_type
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class TextFiles(FileDecoder):
 
     def too_long(self, line: LongLine) -> pa.Table:
         """The row of a line that is too long."""
-        columns = {name: pa.nulls(1, column_type(kind)) for name, kind in self.columns.items()}
+        columns = {name: pa.nulls(1, source_type(kind)) for name, kind in self.columns.items()}
         about = {
             CORRUPT: pa.array([line.first], pa.binary()),
             BROKEN: pa.array([""], pa.string()),
@@ -90,7 +89,7 @@ class TextFiles(FileDecoder):
             return file_encoding(file.local, self.settings.encoding)
 
 
-@lru_cache(maxsize=4096)
+@remembered
 def _long_lines_of(file: SourceFile, limits: Limits, encoding: str) -> tuple[LongLine, ...] | str:
     """The lines, or why they cannot be told: a batch may be read several times, and unpacking takes long."""
     try:

@@ -15,7 +15,7 @@ from latecomer.decode.arrow_text import typed, with_other_letters
 from latecomer.decode.plain import NotPlain
 from latecomer.decode.written import Misfit, value_of
 from latecomer.model import types
-from latecomer.store.layout import arrow_type
+from latecomer.store.layout import source_type
 
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = rf"{_DATE}[T ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?"
@@ -34,11 +34,6 @@ _PLAIN = {
 }
 """How values of a type are written by nearly everybody."""
 Mask = npt.NDArray[np.bool_]
-
-
-def column_type(kind: str) -> pa.DataType:
-    """The type of a column; a wall clock is a timestamp without a zone."""
-    return pa.timestamp("us") if kind == "timestamp_ntz" else arrow_type(kind)
 
 
 def of_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, Sequence[int]]:
@@ -71,7 +66,7 @@ def _plain(texts: pa.Array, kind: str) -> tuple[pa.Array, pa.Array]:
     plain = pc.fill_null(pc.match_substring_regex(texts, f"^({_pattern(kind)})$"), False)
     with suppress(NotPlain):
         return plain, _typed_plain(_others_out(texts, plain, kind), kind)
-    return pa.repeat(False, len(texts)), pa.nulls(len(texts), column_type(kind))
+    return pa.repeat(False, len(texts)), pa.nulls(len(texts), source_type(kind))
 
 
 def _others_out(texts: pa.Array, plain: pa.Array, kind: str) -> pa.Array:
@@ -98,7 +93,7 @@ def _pattern(kind: str) -> str:
 
 def array_of(values: Sequence[Any], kind: str) -> pa.Array:
     """Values as a column: days and moments are numbers."""
-    wanted = column_type(kind)
+    wanted = source_type(kind)
     if kind == "date":
         return pa.array(values, pa.int32()).cast(wanted)
     if kind in ("timestamp", "timestamp_ntz"):

@@ -9,9 +9,9 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 
 import numpy as np
 
-from latecomer.decode.written_times import written_date, written_moment, written_wall_clock
 from latecomer.model import types
 from latecomer.model.written_numbers import fits, written_number
+from latecomer.model.written_times import written_date, written_moment, written_wall_clock
 
 _EXACT = Context(prec=4_000)
 _WHOLE = re.compile(r"[+-]?\d+")

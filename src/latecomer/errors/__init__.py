@@ -35,6 +35,16 @@ from latecomer.errors.redacting import HIDDEN, is_secret, redacted, without_secr
 class LatecomerError(Exception):
     """The base of them all: catch this to catch everything latecomer raises on purpose."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # A task's error is raised again in the driver, whatever its constructor takes.
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[LatecomerError], args: tuple[object, ...]) -> LatecomerError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
+
 
 @dataclass(frozen=True)
 class Problem:

@@ -19,6 +19,8 @@ class Batch:
     logged: Logged | None = None
     earliest: int = 0
     latest: int = 0
+    behind: bool = True
+    """Whether any of its events may have come behind the watermark."""
     history: bool = False
     """The events are the whole log, of many batches: an output that was added later catches up."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,6 @@ from latecomer.store.files import Location, read_table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted
 from latecomer.store.table import Table
-from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.merge import Merger, replaced
 
@@ -35,26 +35,33 @@ _FIRST = f"{PRIVATE}first"
 _PUBLISHED = {"timing": pa.string(), "sequence": pa.int64(), EVENTS: pa.int64()}
 
 
+@dataclass(frozen=True)
 class KnownKeys:
     """The keys that have had a window with events on time, and the end of the first such window.
 
     Its ON_TIME pane holds events, or comes after an early pane that held them: discarding, it holds none.
     """
 
-    def __init__(self, merger: Merger, panes: Table) -> None:
-        self.merger = merger
-        self.keys = list(merger.layout.keys)
-        self.table = self._empty().append_column(_FIRST, pa.array([], TIMESTAMP))
-        self.newest: int | None = None
-        """The last window end that had events."""
-        if panes.exists:
-            listed = "".join(f"{double_quoted(key)}, " for key in self.keys)
-            found = panes.query(
+    table: pa.Table
+    newest: int | None = None
+    """The last window end that had events."""
+
+    @classmethod
+    def of(cls, merger: Merger, panes: Table) -> KnownKeys:
+        """The keys of published panes."""
+        keys = list(merger.layout.keys)
+        kinds = pa.schema([*(merger.layout.published.field(key) for key in keys), (_FIRST, TIMESTAMP)])
+        known = cls(kinds.empty_table())
+        if not panes.exists:
+            return known
+        listed = "".join(f"{double_quoted(key)}, " for key in keys)
+        return known.with_panes(
+            panes.query(
                 f"select {listed}window_end, timing, sequence, {double_quoted(EVENTS)} from t "
                 f"where timing = '{Timing.ON_TIME}' and op = '{Op.INSERT}' "
                 f"and (sequence > 0 or {double_quoted(EVENTS)} > 0)"
             )
-            self._add(found)
+        )
 
     @property
     def first(self) -> int | None:
@@ -62,26 +69,29 @@ class KnownKeys:
         first = pc.min(self.table.column(_FIRST)).as_py()
         return None if first is None else to_micros(first)
 
-    def learn(self, fired: Iterable[Location]) -> None:
-        """Take in the panes of a batch."""
+    def with_files(self, fired: Iterable[Location]) -> KnownKeys:
+        """With the keys of panes in files."""
+        known = self
         for file in fired:
-            self._add(read_table(file, columns=[*self.keys, "window_end", *_PUBLISHED]))
+            known = known.with_panes(read_table(file, columns=[*self._keys, "window_end", *_PUBLISHED]))
+        return known
 
-    def _add(self, panes: pa.Table) -> None:
-        kinds = pa.schema([*self.table.schema, *_PUBLISHED.items()])
-        plain = panes.select([*self.keys, "window_end", *_PUBLISHED]).rename_columns(kinds.names)
+    def with_panes(self, panes: pa.Table) -> KnownKeys:
+        """With the keys of more panes."""
+        keys, kinds = self._keys, pa.schema([*self.table.schema, *_PUBLISHED.items()])
+        plain = panes.select([*keys, "window_end", *_PUBLISHED]).rename_columns(kinds.names)
         closed = plain.cast(kinds).filter(pc.field("timing") == Timing.ON_TIME.value)
         held = closed.filter((pc.field(EVENTS) > 0) | (pc.field("sequence") > 0))
-        latest = pc.max(held.column(_FIRST)).as_py()
+        latest, newest = pc.max(held.column(_FIRST)).as_py(), self.newest
         if latest is not None:
-            self.newest = max(to_micros(latest), self.newest or BEGIN_OF_TIME)
+            newest = max(to_micros(latest), newest or BEGIN_OF_TIME)
         both = pa.concat_tables([self.table, held.select(self.table.column_names)])
-        first = both.group_by(self.keys).aggregate([(_FIRST, "min")])
-        self.table = first.rename_columns([*self.keys, _FIRST]) if self.keys else _whole(first)
+        first = both.group_by(keys).aggregate([(_FIRST, "min")])
+        return KnownKeys(first.rename_columns([*keys, _FIRST]) if keys else _whole(first), newest)
 
-    def _empty(self) -> pa.Table:
-        published = self.merger.layout.published
-        return pa.schema([published.field(key) for key in self.keys]).empty_table()
+    @property
+    def _keys(self) -> list[str]:
+        return [name for name in self.table.column_names if name != _FIRST]
 
 
 def _whole(first: pa.Table) -> pa.Table:
@@ -89,14 +99,13 @@ def _whole(first: pa.Table) -> pa.Table:
     return first.rename_columns([_FIRST]).filter(pc.field(_FIRST).is_valid())
 
 
-def windows_closed(name: str, window: FixedWindow, known: KnownKeys, stretch: Stretch) -> list[Window]:
-    """Every window of an output whose end the watermark passed in a batch. A drain passes all of time, and publishes
-    no window after the last one with events."""
+def windows_closed(name: str, window: FixedWindow, known: KnownKeys, before: int, now: int) -> list[Window]:
+    """Every window of an output whose end the watermark passed on its way from `before`. A drain passes all of time,
+    and publishes no window after the last one with events."""
     first, newest = known.first, known.newest
     if first is None or newest is None:
         return []
-    after = max(first, stretch.watermark_before)
-    until = newest if stretch.fires_at == END_OF_TIME else stretch.fires_at
+    after, until = max(first, before), newest if now == END_OF_TIME else now
     if until <= after:
         return []
     count = (until - after) // window.step

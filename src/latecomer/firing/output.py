@@ -1,42 +1,36 @@
 """One output, batch by batch: prepared first, published only when the ledger balances.
 
-    states to read → events judged → merged → lanes  |  panes → side output → open states
-                                           prepared  |  published, each in one step, each once
+    what the batch meets → the job of `firing/job.py` → files of each lane  |  panes → side output → open states
+                                                                  prepared  |  published, each in one step, each once
 
-Sessions do the same with other steps: `firing/sessions.py`.
+Sessions meet other things: `firing/sessions.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from latecomer.firing.batch import Batch, by_arrival
 from latecomer.firing.clocks import Clocks
-from latecomer.firing.closing import CLOSING, closing_panes, may_close, places_to_close
+from latecomer.firing.closing import CLOSING, may_close, places_to_close
 from latecomer.firing.columns import Lane
-from latecomer.firing.empty import KnownKeys, empty_panes, windows_closed
-from latecomer.firing.folding import event_columns, fold
-from latecomer.firing.lanes import Lanes
-from latecomer.firing.late import touching
-from latecomer.firing.merging import Firing
+from latecomer.firing.empty import KnownKeys, windows_closed
+from latecomer.firing.lanes import added_counts
 from latecomer.firing.overflow import Outgrown
 from latecomer.firing.silence import has_news, silence_publishes
-from latecomer.model.panes import Accumulation
-from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.model.windows import FixedWindow
+from latecomer.firing.tasks import Made, OutputTask, PaneFile
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.windows import FixedWindow, Window
 from latecomer.runner import Runner
-from latecomer.store.columns import LANE
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import Location, dataset, footer, move, read_table, write_table
-from latecomer.store.layout import TIMESTAMP, PaneLayout
+from latecomer.store.files import Location, read_table, write_table
+from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, batch_of, kind_of
+from latecomer.store.table import DataFile, batch_of, kind_of, new_token
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.fates import Counts, Periods
 from latecomer.windowing.judge import Watermarks
@@ -44,32 +38,48 @@ from latecomer.windowing.merge import Merger
 from latecomer.windowing.seen import event_tables, stored_columns
 from latecomer.windowing.tally import counts_by_batch
 
-_Result = TypeVar("_Result")
 FOLD_AT = 24
-"""So many files of open states, or of late panes, are merged into one."""
+"""The open states, or the late panes, of so many batches are merged into one file."""
 SMALL = 8 << 20
-MOST_PARTIALS = 1_000_000
-"""So many rows of partial states are held before they are merged."""
-_FILE = "part.parquet"
+_PANES = (Lane.FIRED, Lane.LATE, CLOSING)
+_STATES = (Lane.OPEN, Lane.WAITING, Lane.TO_RETRACT)
+
+
+@dataclass(frozen=True)
+class Met:
+    """What a batch meets of an output: files of `partials`."""
+
+    states: Sequence[DataFile] = ()
+    published: Sequence[DataFile] = ()
+    """Of sessions: panes that will be taken back."""
+
+    @property
+    def files(self) -> list[DataFile]:
+        return [*self.states, *self.published]
 
 
 @dataclass(frozen=True)
 class Prepared:
     """An output's files for a batch, computed but not yet visible to anyone."""
 
-    lanes: Lanes | None = None
+    files: Mapping[str, Sequence[Location]] = field(default_factory=dict)
+    """By lane."""
     consumed: Sequence[DataFile] = ()
     counts: Counts = field(default_factory=Counts)
-    late: Sequence[Location] = field(default=(), kw_only=True)
+    late: Sequence[Location] = ()
     """The side output."""
+    whole: bool = False
+    """Whether the batch changes open states: it brought events, or met states."""
+
+    def of(self, lanes: Iterable[str]) -> list[Location]:
+        """The files of some lanes."""
+        return [file for lane in lanes for file in self.files.get(lane, ())]
 
 
 class OutputLogic:
-    """Computes and publishes one output's panes."""
+    """Says what a batch meets of an output, and publishes what comes of it."""
 
     has_news = staticmethod(has_news)
-    kept: ClassVar[Mapping[str, str]] = MappingProxyType({Lane.OPEN: "", Lane.WAITING: Lane.WAITING})
-    """The lanes that are kept as open states, and the kind of their files."""
 
     def __init__(self, runner: Runner, store: Store, name: str) -> None:
         self.runner = runner
@@ -82,7 +92,7 @@ class OutputLogic:
         self.open_states: list[DataFile] = []
         self.recent_panes: list[DataFile] = []
         self.remember()
-        self.known_keys = KnownKeys(self.merger, self.tables.panes) if self.output.emit_empty else None
+        self.known_keys = KnownKeys.of(self.merger, self.tables.panes) if self.output.emit_empty else None
         self.outgrown = Outgrown(name, self.merger)
 
     def remember(self) -> None:
@@ -100,62 +110,85 @@ class OutputLogic:
         """Whether there may be closing panes: where nothing replaces a pane, each is marked as the last."""
         return self.output.trigger.closing and self.output.replaces
 
-    # Prepared: one pass over the batch's events and the open states they meet
+    # Prepared: what the job of a batch is told of an output, and what came of it
 
-    def prepare(self, batch: Batch) -> Prepared:
-        """The batch's panes, open states and counts, in files that nobody sees yet."""
-        consumed = [] if batch.history else self._states_to_read(batch.stretch)
-        if batch.logged is None and not consumed:
-            return Prepared()
-        return self._prepared(batch, consumed)
+    def met(self, batch: Batch) -> Met:
+        """The open states that a pane may need; all of them when there are many."""
+        if batch.history:
+            return Met()
+        early, stretch = self.output.trigger.early, batch.stretch
+        due = early is not None and (not by_arrival(early) or stretch.passed(early.every))
+        if due or len({batch_of(file) for file in self.open_states}) >= FOLD_AT:
+            return Met(list(self.open_states))
+        return Met([file for file in self.open_states if file.window_ends[0] <= stretch.fires_at])
 
-    def _prepared(self, batch: Batch, consumed: Sequence[DataFile]) -> Prepared:
-        late = self.tables.late.new_folder(batch.number)
-        partials, aside = self._folded(batch, late)
-        states = [self.tables.partials.location(file) for file in consumed]
-        known = self._read_panes(states) if states else None
-        folder = self.tables.panes.new_folder(batch.number)
-        clocks = Clocks.of(batch.number, batch.stretch, self.output)
-        for lane, rows in Firing(self.merger).lanes(partials, known, clocks).items():
-            if rows.num_rows:
-                write_table(rows, folder / f"{LANE}={lane}" / _FILE)
-        lanes = Lanes(folder, self.merger)
-        return Prepared(lanes, consumed, lanes.counts, late=aside)
+    def task(self, batch: Batch, met: Met) -> OutputTask | None:
+        """What a bucket needs to know; None where there is nothing to do."""
+        panes, partials, number = self.tables.panes, self.tables.partials, batch.number
+        known, closing = self._keys_to_fill(batch.stretch), self._closing(batch) if self.closes else None
+        if batch.logged is None and not met.files and known is None and not closing:
+            return None
+        return OutputTask(
+            Clocks.of(number, batch.stretch, self.output),
+            [partials.location(file) for file in met.states],
+            [partials.location(file) for file in met.published],
+            [PaneFile(panes.location(file), *file.windows) for file in self._to_replace(batch, met)],
+            closing,
+            known,
+            {
+                Lane.FIRED: panes.new_folder(number),
+                Lane.LATE: panes.new_folder(number, Lane.LATE),
+                CLOSING: panes.new_folder(number, CLOSING),
+                Lane.OPEN: partials.new_folder(number),
+                Lane.WAITING: partials.new_folder(number, Lane.WAITING),
+                Lane.TO_RETRACT: partials.new_folder(number, Lane.TO_RETRACT),
+            },
+            self.late_folder(batch),
+        )
 
-    def _folded(self, batch: Batch, late: Location) -> tuple[list[pa.Table], list[Location]]:
-        """The partial states of a batch's events, and the files of its side output."""
-        merger = self.merger
-        partials: list[pa.Table] = []
-        aside: list[Location] = []
-        if batch.logged is None:
-            return partials, aside
-        wanted, done = event_columns(self.layout, merger), self.tables.late.holds(batch.number)
-        for events in event_tables(batch.logged, wanted, [self.output], self.store.layout):
-            for folded in fold(events, self.layout, timeline(batch), merger):
-                partials.append(folded.states)
-                if folded.late.num_rows and not done:
-                    aside.append(write_table(folded.late, late / f"part-{len(aside)}.parquet"))
-            if sum(rows.num_rows for rows in partials) > MOST_PARTIALS:
-                partials = [merger.merge([merger.again(rows) for rows in partials])]
-        return partials, aside
+    def late_folder(self, batch: Batch) -> Location | None:
+        """Where the side output goes; None where it is published."""
+        late = self.tables.late
+        return None if late.holds(batch.number) else late.new_folder(batch.number)
+
+    def prepared(self, batch: Batch, met: Met, made: Iterable[Made], late: Iterable[Location]) -> Prepared:
+        """What came of the batch, all buckets together."""
+        parts = list(made)
+        files: dict[str, list[Location]] = {}
+        for part in parts:
+            for lane, written in part.files.items():
+                files.setdefault(lane, []).extend(written)
+        aside = [*late, *(file for part in parts for file in part.late)]
+        counts = added_counts(part.counts for part in parts)
+        return Prepared(files, met.files, counts, aside, batch.logged is not None or bool(met.files))
+
+    def _earlier(self, batch: Batch) -> list[DataFile]:
+        """Recent panes. What an interrupted attempt at this batch published is no past."""
+        return [file for file in self.recent_panes if batch_of(file) < batch.number]
+
+    def _to_replace(self, batch: Batch, met: Met) -> list[DataFile]:
+        """The panes of windows that the batch may publish again."""
+        spans = [file.windows for file in met.states]
+        if batch.logged is not None:
+            spans.append((batch.earliest, batch.latest))
+        low = min((BEGIN_OF_TIME if start is None else start for start, _ in spans), default=END_OF_TIME)
+        high = max((END_OF_TIME if end is None else end for _, end in spans), default=BEGIN_OF_TIME)
+        return [file for file in self._earlier(batch) if within(file, low, high)]
+
+    def _closing(self, batch: Batch) -> list[Location]:
+        """The panes for which nothing more may come since this batch."""
+        files = may_close(self._earlier(batch), self.output, batch.stretch)
+        return [self.tables.panes.location(file) for file in files]
+
+    def _keys_to_fill(self, stretch: Stretch) -> KnownKeys | None:
+        """The keys that empty panes are for; None where there are none."""
+        if self.known_keys is None or (stretch.watermark_before == stretch.fires_at):
+            return None
+        return self.known_keys
 
     @property
     def _window(self) -> FixedWindow:
         return cast(FixedWindow, self.output.window)
-
-    def _states_to_read(self, stretch: Stretch) -> list[DataFile]:
-        """The open states that a pane may need; all of them when there are many files."""
-        early = self.output.trigger.early
-        due = early is not None and (not by_arrival(early) or stretch.passed(early.every))
-        if due or len(self.open_states) >= FOLD_AT:
-            return list(self.open_states)
-        return [file for file in self.open_states if file.window_ends[0] <= stretch.fires_at]
-
-    def _read_panes(self, files: Sequence[Location], where: pc.Expression | None = None) -> pa.Table:
-        """Stored panes or states; those alone of which that is so."""
-        if not files:
-            return self.merger.schema.empty_table()
-        return dataset(files, self.merger.schema).to_table(filter=where)
 
     # Published: each step visible at once, and once
 
@@ -165,102 +198,38 @@ class OutputLogic:
         The open states come last: until they are committed, the ones they replace are still there for
         an attempt that has to start over.
         """
-        lanes, number = prepared.lanes, batch.number
+        number, tables = batch.number, self.tables
         published: Sequence[DataFile] = ()
-        if lanes is None and self.known_keys is None and not self.closes:
+        if not prepared.whole and self.known_keys is None and not self.closes:
             return published
-        if not self.tables.panes.holds(number):
-            files, folded = self._panes(batch, lanes)
+        if not tables.panes.holds(number):
+            files, folded = self._fold_late(prepared, batch)
             failpoint(f"{self.name}.panes.written", number)
-            published = self.tables.panes.commit(number, files, folded)
-            self.outgrown.warn(self.tables.panes, published)
+            published = tables.panes.commit(number, files, folded)
+            self.outgrown.warn(tables.panes, published)
             self._remember_panes(batch, published, folded)
             failpoint(f"{self.name}.panes.committed", number)
-        if lanes is None:
+        if self.known_keys is not None:
+            self.known_keys = self.known_keys.with_files(prepared.of([Lane.FIRED]))
+        if not prepared.whole:
             return published
-        if not self.tables.late.holds(number) and (late := self._side_output(batch, prepared)):
+        if not tables.late.holds(number) and prepared.late:
             failpoint(f"{self.name}.late.written", number)
-            self.tables.late.commit(number, late)
+            tables.late.commit(number, prepared.late)
             failpoint(f"{self.name}.late.committed", number)
-        if not self.tables.partials.holds(number):
-            added = self.tables.partials.commit(number, self._states(number, lanes), prepared.consumed)
+        if not tables.partials.holds(number):
+            added = tables.partials.commit(number, prepared.of(_STATES), prepared.consumed)
             self._remember_states(added, prepared.consumed)
             failpoint(f"{self.name}.partials.committed", number)
         return published
 
-    def _panes(self, batch: Batch, lanes: Lanes | None) -> tuple[list[Location], list[DataFile]]:
-        """The panes of a batch, and those of earlier batches that are folded into them."""
-        panes = self.tables.panes
-        files = list(lanes.files[Lane.FIRED]) if lanes else []
-        folded: list[DataFile] = []
-        if self.known_keys is not None:
-            files += self._empty_panes(self.known_keys, batch, files)
-        if lanes and files and self._takes_back_early and self.recent_panes:
-            files += self._retracts(batch, lanes.files[Lane.FIRED])
-        if lanes and lanes.files[Lane.LATE]:
-            fired = [file for file in map(panes.describe, files) if file.rows]
-            held = touching([*self.recent_panes, *fired], lanes.touched)
-            late, folded = self._fold_late(self._late_panes(batch, lanes, held), batch)
-            files += late
-        if self.closes:
-            files += self._closing_panes(batch, files)
-        return files, folded
-
-    @property
-    def _takes_back_early(self) -> bool:
-        return self.output.trigger.early is not None and self.output.accumulation is Accumulation.RETRACTING
-
-    def _empty_panes(self, known: KnownKeys, batch: Batch, fired: Sequence[Location]) -> list[Location]:
-        """The panes of keys that windows before had, for windows that closed without them."""
-        known.learn(fired)
-        windows = windows_closed(self.name, self._window, known, batch.stretch)
-        if not windows:
-            return []
-        folder = self.tables.panes.new_folder(batch.number)
-        clocks, there = Clocks.of(batch.number, batch.stretch, self.output), self._read_panes(fired)
-        at_once = max(MOST_PARTIALS // known.table.num_rows, 1)
-        files = []
-        for first in range(0, len(windows), at_once):
-            some = windows[first : first + at_once]
-            rows = empty_panes(
-                Firing(self.merger), known=known.table, windows=some, fired=there, clocks=clocks
-            )
-            if rows.num_rows:
-                files.append(write_table(rows, folder / f"part-{first}.parquet"))
-        return files
-
-    def _retracts(self, batch: Batch, fired: Sequence[Location]) -> list[Location]:
-        """What panes that just fired replace, taken back."""
-        new = self._read_panes(fired).filter(pc.field("sequence") > 0)
-        if not new.num_rows:
-            return []
-        earlier = self._standing(self.recent_panes, new)
-        rows = Firing(self.merger).retracts(new, earlier)
-        if not rows.num_rows:
-            return []
-        return [write_table(rows, self.tables.panes.new_folder(batch.number) / _FILE)]
-
-    def _late_panes(self, batch: Batch, lanes: Lanes, earlier: Sequence[DataFile]) -> list[Location]:
-        """One LATE pane for each window and key that late events touched."""
-        added, clocks = (
-            self._read_panes(lanes.files[Lane.LATE]),
-            Clocks.of(batch.number, batch.stretch, self.output),
-        )
-        held = self._standing(earlier, added)
-        rows = Firing(self.merger).late_panes(added, held, clocks)
-        return [write_table(rows, self.tables.panes.new_folder(batch.number, Lane.LATE) / _FILE)]
-
-    def _standing(self, files: Sequence[DataFile], wanted: pa.Table) -> pa.Table:
-        """The panes of earlier batches that are of windows which start as the wanted ones do."""
-        starts = pc.unique(wanted.column("window_start")).cast(TIMESTAMP)
-        places = [self.tables.panes.location(file) for file in files]
-        return self._read_panes(places, pc.field("window_start").isin(starts))
-
-    def _fold_late(self, new: list[Location], batch: Batch) -> tuple[list[Location], list[DataFile]]:
-        """Late panes come in many small files; now and then they become one.
+    def _fold_late(self, prepared: Prepared, batch: Batch) -> tuple[list[Location], list[DataFile]]:
+        """The panes of a batch, and those of earlier batches that are folded into them: late panes come in many small
+        files, and now and then they become one.
 
         Those of windows that no late event reached any more before this batch are upkeep's (ADR 0017).
         """
+        new = prepared.files.get(Lane.LATE, ())
         small = [
             file
             for file in self.recent_panes
@@ -268,43 +237,11 @@ class OutputLogic:
             and kind_of(file) == Lane.LATE
             and file.window_ends[1] > batch.stretch.watermark_before - self.output.allowed_lateness
         ]
-        if len(small) < FOLD_AT:
-            return new, []
+        if not new or len({batch_of(file) for file in small}) < FOLD_AT:
+            return prepared.of(_PANES), []
         parts = map(read_table, [*map(self.tables.panes.location, small), *new])
-        return [write_table(pa.concat_tables(parts), new[0].with_name("folded.parquet"))], small
-
-    def _closing_panes(
-        self, batch: Batch, new: Sequence[Location], published: Sequence[Location] = ()
-    ) -> list[Location]:
-        """The last panes of windows for which nothing more can come, also of those that just fired. `published` has the
-        panes of sessions that will be taken back."""
-        panes, now = self.tables.panes, batch.stretch.fires_at
-        # What an interrupted attempt at this batch published is no past.
-        earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
-        known = [panes.location(file) for file in may_close(earlier, self.output, batch.stretch)]
-        known += [file for file in new if footer(file).num_rows]
-        if not known or now == BEGIN_OF_TIME:
-            return []
-        rows = self._read_panes(known, pc.field("window_end") <= pa.scalar(now, pa.int64()).cast(TIMESTAMP))
-        others = self._read_panes(published) if published else None
-        clocks = Clocks.of(batch.number, batch.stretch, self.output)
-        closing = closing_panes(Firing(self.merger), rows, others, clocks)
-        if not closing.num_rows:
-            return []
-        return [write_table(closing, panes.new_folder(batch.number, CLOSING) / _FILE)]
-
-    def _side_output(self, _batch: Batch, prepared: Prepared) -> Sequence[Location]:
-        """The files of a batch's side output."""
-        return prepared.late
-
-    def _states(self, number: int, lanes: Lanes) -> list[Location]:
-        """The open states. One pass of Spark writes one folder; what of it belongs to another table goes there."""
-        return [
-            move(file, folder / file.name)
-            for lane, kind in self.kept.items()
-            for folder in [self.tables.partials.new_folder(number, kind)]
-            for file in lanes.files[lane]
-        ]
+        folded = write_table(pa.concat_tables(parts), new[0].with_name(f"folded-{new_token()}.parquet"))
+        return [*prepared.of([Lane.FIRED, CLOSING]), folded], small
 
     def _remember_panes(self, batch: Batch, added: Sequence[DataFile], folded: Sequence[DataFile]) -> None:
         """Keep in mind the panes that a later batch may replace."""
@@ -328,9 +265,13 @@ class OutputLogic:
         panes, partials, known = self.tables.panes, self.tables.partials, self.known_keys
         return (
             silence_publishes(self.output, partials, self.open_states, stretch, self.has_news)
-            or (known is not None and bool(windows_closed(self.name, self._window, known, stretch)))
+            or (known is not None and bool(self._to_fill(known, stretch)))
             or (self.closes and bool(places_to_close(panes, self.output, stretch) - self._to_retract()))
         )
+
+    def _to_fill(self, known: KnownKeys, stretch: Stretch) -> list[Window]:
+        """The windows that closed, for each of which there may be empty panes."""
+        return windows_closed(self.name, self._window, known, stretch.watermark_before, stretch.fires_at)
 
     def _to_retract(self) -> set[tuple[Any, ...]]:
         """The panes that will be taken back, so that there is nothing to close: none but those of sessions."""
@@ -346,6 +287,12 @@ class OutputLogic:
         wanted = stored_columns(self.store.layout, outputs, measures)
         events = event_tables(batch.logged, wanted, outputs, self.store.layout)
         return counts_by_batch(events, self.store.layout, measures, rules, timeline(batch), batch.number)
+
+
+def within(file: DataFile, low: int, high: int) -> bool:
+    """Whether a file may hold windows of this stretch of time."""
+    start, end = file.windows
+    return (end is None or end >= low) and (start is None or start <= high)
 
 
 def timeline(batch: Batch) -> Watermarks:

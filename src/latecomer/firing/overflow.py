@@ -1,15 +1,13 @@
 """Sums that outgrow their type (ADR 0028).
 
 They stay exact beside their column, which is null meanwhile: that is warned of. Should one stop the batch all the same,
-it is reported by output and column instead of by Spark's expression."""
+it is reported by output and column."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-
-from pyspark.errors import ArithmeticException
 
 from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
@@ -23,14 +21,10 @@ LOG = logging.getLogger(__name__)
 
 @contextmanager
 def overflow_in_words(name: str, layout: PaneLayout, measures: Collection[str]) -> Iterator[None]:
-    """Around the work of an output. An overflow within its `where` stays as Spark tells it."""
+    """Around the work of an output."""
     try:
         yield
-    except ArithmeticException as error:
-        where = layout.output.where or ""
-        fragments = [context.fragment() for context in error.getQueryContext()]
-        if any(fragment and fragment in where for fragment in fragments):
-            raise
+    except OverflowError as error:
         raise PipelineError([_problem(name, layout, measures)]) from error
 
 

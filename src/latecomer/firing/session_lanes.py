@@ -35,7 +35,7 @@ from latecomer.windowing.merge import Merger, replaced
 _FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
 
 
-def session_lanes(sessions: Sessions, clocks: Clocks, merger: Merger) -> dict[Lane, pa.Table]:
+def session_lanes(sessions: Sessions, clocks: Clocks, merger: Merger) -> dict[str, pa.Table]:
     """Merged sessions → panes, states and published panes, by lane."""
     return _Lanes(sessions, clocks, merger).tables()
 
@@ -50,7 +50,7 @@ class _Lanes:
     def output(self) -> Output:
         return self.merger.output
 
-    def tables(self) -> dict[Lane, pa.Table]:
+    def tables(self) -> dict[str, pa.Table]:
         rows: dict[Lane, list[pa.Table]] = {}
         for lane, table in (*self._own_rows(), *self._rows_of_panes()):
             if table.num_rows:

@@ -8,48 +8,28 @@ came behind the watermark, for only such an event can touch a session that has c
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from decimal import Decimal
-from functools import cached_property
-from types import MappingProxyType
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.firing import folding
 from latecomer.firing.batch import Batch
-from latecomer.firing.clocks import Clocks
 from latecomer.firing.closing import places_in
 from latecomer.firing.columns import Lane
-from latecomer.firing.lanes import Lanes, _sum
-from latecomer.firing.output import OutputLogic, Prepared, timeline
-from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions, standing_panes
-from latecomer.firing.session_lanes import session_lanes
+from latecomer.firing.output import Met, OutputLogic, timeline, within
+from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions
 from latecomer.log.logged import Logged
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
-from latecomer.model.ledger import ASSIGNMENTS
-from latecomer.model.ledger import EVENTS as EVENT_UNIT
 from latecomer.model.triggers import Count, Every
-from latecomer.model.verdicts import END_OF_TIME, Fate
-from latecomer.model.windows import FIRST_MOMENT, Session
+from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Session
 from latecomer.store.columns import (
-    EVENTS,
-    LANE,
-    NEW_BEHIND,
     SINCE,
     WAITING_EVENTS,
-    late_column,
-    measure_column,
-    new_column,
 )
-from latecomer.store.files import Location, dataset, parquet_files, read_table, write_table
-from latecomer.store.layout import TIMESTAMP
-from latecomer.store.table import DataFile, batch_of, kind_of
+from latecomer.store.table import DataFile, kind_of
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.columns import END, FATE, START
 from latecomer.windowing.fates import CODES, Counts, Periods
@@ -65,70 +45,9 @@ from latecomer.windowing.session_judge import (
 )
 from latecomer.windowing.tally import counts_of
 
-_FILE = "part.parquet"
-
-
-@dataclass(frozen=True)
-class Known:
-    """What there was before a batch: files of `partials`."""
-
-    states: Sequence[DataFile] = ()
-    published: Sequence[DataFile] = ()
-
-    @property
-    def files(self) -> list[DataFile]:
-        return [*self.states, *self.published]
-
-
-@dataclass(frozen=True)
-class SessionLanes(Lanes):
-    """The files of one pass. A session holds on-time and late events together, counted apart."""
-
-    @cached_property
-    def files(self) -> dict[str, list[Location]]:
-        lanes = (Lane.OPEN, Lane.FIRED, Lane.WAITING, Lane.TO_RETRACT, Lane.REST)
-        return {lane: parquet_files(self.folder / f"{LANE}={lane}") for lane in lanes}
-
-    @cached_property
-    def counts(self) -> Counts:
-        sums = {EVENT_UNIT: EVENTS, **{name: measure_column(name) for name in self.merger.measures}}
-        news = [new_column(column) for column in sums.values()]
-        lates = [late_column(column) for column in sums.values()]
-        fates: dict[str, dict[Fate, Decimal]] = {unit: {} for unit in sums}
-        behind = 0
-
-        def add(unit: str, fate: Fate, amount: Decimal) -> None:
-            fates[unit][fate] = fates[unit].get(fate, Decimal(0)) + amount
-
-        for lane in (Lane.OPEN, Lane.FIRED, Lane.WAITING, Lane.REST):
-            for file in self.files[lane]:
-                summed = [each for column in (*news, *lates) for each in self.merger.exact_columns(column)]
-                table = read_table(file, columns=["timing", NEW_BEHIND, *summed])
-                behind += int(_sum(table.column(NEW_BEHIND)))
-                parts = _by_fate(table) if lane == Lane.REST else {Fate.ON_TIME: table}
-                for fate, rows in parts.items():
-                    for unit, new, late in zip(sums, news, lates, strict=True):
-                        came_late = self._amount(rows, late)
-                        add(unit, fate, self._amount(rows, new) - came_late)
-                        if lane != Lane.REST:
-                            add(unit, Fate.LATE_ACCEPTED, came_late)
-        return Counts({**fates, ASSIGNMENTS: fates[EVENT_UNIT]}, late_at_source=behind)
-
-    def _amount(self, rows: pa.Table, column: str) -> Decimal:
-        return sum((_sum(rows.column(each)) for each in self.merger.exact_columns(column)), Decimal(0))
-
-
-def _by_fate(table: pa.Table) -> dict[Fate, pa.Table]:
-    named = pc.unique(table.column("timing")).to_pylist()
-    return {Fate(fate): table.filter(pc.equal(table.column("timing"), fate)) for fate in named}
-
 
 class SessionLogic(OutputLogic):
     """Computes and publishes the panes of an output with session windows."""
-
-    kept: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {Lane.OPEN: "", Lane.WAITING: Lane.WAITING, Lane.TO_RETRACT: Lane.TO_RETRACT}
-    )
 
     def remember(self) -> None:
         self.open_states, self.published = _apart(self.tables.partials.files())
@@ -137,34 +56,6 @@ class SessionLogic(OutputLogic):
     @property
     def window(self) -> Session:
         return session_of(self.output)
-
-    def prepare(self, batch: Batch) -> Prepared:
-        """Fold the events, judge the suspects among them, and merge all with the sessions that they meet."""
-        known = self._known(batch)
-        bucket = Bucket(self._fold(batch), self._read_all(known.states), self._read_all(known.published))
-        if not batch.history:
-            bucket = replace(bucket, closed=self._closed(batch, bucket))
-        judged = bucket.judged([(0, self.output)])
-        sessions = merge_sessions(bucket, judged, self.merger)
-        if sessions is None:
-            return Prepared()
-        folder = self.tables.panes.new_folder(batch.number)
-        for lane, rows in session_lanes(
-            sessions, Clocks.of(batch.number, batch.stretch, self.output), self.merger
-        ).items():
-            write_table(rows, folder / f"{LANE}={lane}" / _FILE)
-        lanes = SessionLanes(folder, self.merger)
-        late = (
-            [] if bucket.suspects is None or judged is None else self._aside(batch, bucket.suspects, judged)
-        )
-        return Prepared(lanes, known.files, lanes.counts, late=late)
-
-    def _aside(self, batch: Batch, suspects: Arrivals, judged: Judged) -> list[Location]:
-        """The side output of a batch: it comes of suspects alone."""
-        rows = folding.set_aside(suspects.rows(), judged, self.layout)
-        if not rows.num_rows or self.tables.late.holds(batch.number):
-            return []
-        return [write_table(rows, self.tables.late.new_folder(batch.number) / _FILE)]
 
     def judged(
         self, batch: Batch, wanted: Sequence[str] = (), periods: Periods = ()
@@ -212,69 +103,29 @@ class SessionLogic(OutputLogic):
 
     # What a batch meets
 
-    def _known(self, batch: Batch) -> Known:
+    def met(self, batch: Batch) -> Met:
         """The sessions that had something left to publish before this batch."""
         if batch.history:
-            return Known()
+            return Met()
         if self.tables.partials.holds(batch.number):  # the batch was interrupted after its last commit
-            return Known(*_apart(self.tables.partials.files_before(batch.number)))
-        return Known(self.open_states, self.published)
+            return Met(*_apart(self.tables.partials.files_before(batch.number)))
+        return Met(self.open_states, self.published)
 
-    def _read_all(self, files: Sequence[DataFile]) -> pa.Table | None:
-        """Stored states, or panes to be taken back; None where there are none."""
-        if not files:
-            return None
-        return dataset(map(self.tables.partials.location, files), self.merger.schema).to_table()
+    def _to_replace(self, batch: Batch, met: Met) -> list[DataFile]:
+        """The panes of closed sessions that an event may touch: only one that came behind the watermark does."""
+        if not batch.behind or batch.history:
+            return []
+        gap = self.window.gap
+        return [file for file in self._earlier(batch) if within(file, batch.earliest, batch.latest + gap)]
 
     def _arrivals(
-        self,
-        logged: Logged,
-        periods: Periods,
-        timeline: Timeline,
-        wanted: Sequence[str],
-        more: Sequence[str] = (),
+        self, logged: Logged, periods: Periods, timeline: Timeline, wanted: Sequence[str]
     ) -> Iterator[Arrivals]:
-        """Events with the columns that are wanted, a part at a time; `more` are columns of the log, for their rows."""
+        """Events with the columns that are wanted, a part at a time."""
         layout, outputs = self.store.layout, [under for _, under in periods]
-        columns = list(dict.fromkeys([*event_columns(layout, periods, wanted), *more]))
-        for part in event_tables(logged, columns, outputs, layout):
+        for part in event_tables(logged, event_columns(layout, periods, wanted), outputs, layout):
             if part.num_rows:
                 yield arrivals_of(part, layout, periods, timeline, wanted)
-
-    def _fold(self, batch: Batch) -> list[Folded]:
-        """The events of a batch, folded a part at a time."""
-        if batch.logged is None:
-            return []
-        wanted = [*self.merger.columns, *self.output.counted]
-        rows = folding.event_columns(self.layout, self.merger)
-        parts: Iterable[Arrivals] = self._arrivals(
-            batch.logged, [(0, self.output)], timeline(batch), wanted, rows
-        )
-        last: int | None = batch.stretch.fires_at
-        if not batch.history:
-            parts = list(parts)
-            last = last if any(part.suspects(self.window).any() for part in parts) else None
-        return [fold_events(part, self.merger, last) for part in parts]
-
-    def _closed(self, batch: Batch, bucket: Bucket) -> pa.Table | None:
-        """The panes that stand for closed sessions which a suspect may touch, by file and by key."""
-        suspects = bucket.suspects
-        if suspects is None:
-            return None
-        # What an interrupted attempt at this batch published is no past.
-        earlier = [file for file in self.recent_panes if batch_of(file) < batch.number]
-        gap = self.window.gap
-        files = _touching(earlier, np.unique(suspects.time // gap).tolist(), gap)
-        if not files:
-            return None
-        low, high = int(suspects.time.min()), int(suspects.time.max()) + gap
-        wanted = (pc.field("window_end") >= _moment(low)) & (pc.field("window_start") <= _moment(high))
-        for key in self.output.by:
-            values = pc.unique(suspects.columns[key])
-            if not pa.types.is_floating(values.type):  # equal ones may have different bits
-                wanted &= pc.field(key).isin(values)
-        panes = dataset(map(self.tables.panes.location, files), self.merger.schema).to_table(filter=wanted)
-        return standing_panes(panes, bucket, self.merger)
 
     def _to_retract(self) -> set[tuple[Any, ...]]:
         return places_in(map(self.tables.partials.location, self.published), self.output)
@@ -294,19 +145,7 @@ class SessionLogic(OutputLogic):
 
     # Published: the same steps, with what is kept of sessions
 
-    def _panes(self, batch: Batch, lanes: Lanes | None) -> tuple[list[Location], list[DataFile]]:
-        files = list(lanes.files[Lane.FIRED]) if lanes else []
-        if self.closes:
-            partials = self.tables.partials
-            published = (
-                lanes.files[Lane.TO_RETRACT]
-                if lanes
-                else [partials.location(file) for file in self.published]
-            )
-            files += self._closing_panes(batch, files, published)
-        return files, []
-
-    def _remember_panes(self, _batch: Batch, added: Sequence[DataFile], _folded: Sequence[DataFile]) -> None:
+    def _remember_panes(self, batch: Batch, added: Sequence[DataFile], folded: Sequence[DataFile]) -> None:
         self.recent_panes += _bounded(added)
 
     def _remember_states(self, added: Sequence[DataFile], _consumed: Sequence[DataFile]) -> None:
@@ -331,18 +170,3 @@ def _bounded(files: Sequence[DataFile]) -> list[DataFile]:
         )
         for file in files
     ]
-
-
-def _touching(files: Sequence[DataFile], cells: Sequence[int], gap: int) -> list[DataFile]:
-    """The pane files that can hold a session which an event in one of these cells touches."""
-    found = []
-    for file in files:
-        low, high = file.windows
-        place = 0 if low is None else bisect_left(cells, low // gap - 1)
-        if place < len(cells) and (high is None or cells[place] * gap <= high):
-            found.append(file)
-    return found
-
-
-def _moment(micros: int) -> pa.Scalar:
-    return pa.scalar(min(max(micros, FIRST_MOMENT), END_OF_TIME), pa.int64()).cast(TIMESTAMP)

@@ -37,7 +37,7 @@ from latecomer.model.timeline import Timeline
 from latecomer.runner import Runner, Shared, shared_out
 from latecomer.source.base import NO_CLOCK, Clock, Slice, Source, Split
 from latecomer.source.choose import sources_of
-from latecomer.source.found_files import FileSlice, UnreadableFile
+from latecomer.source.found_files import FileSlice, UnreadableFiles
 from latecomer.source.staging import Staging
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, remove_all
@@ -48,6 +48,8 @@ from latecomer.store.unknown import NONE_SEEN, unknown_seen
 
 TASK_BYTES = 4 << 20
 """What is smaller is one task: another core would not be worth the files that it leaves."""
+LOGGED_BYTES = 1 << 20
+"""The same of what is in the log."""
 MOST_TASK_BYTES = 128 << 20
 _LANES = (Lane.DEAD_LETTERS, Lane.DUPLICATES, Lane.EVENTS)
 """In the order in which they are committed: events come last."""
@@ -139,10 +141,10 @@ class EventLog:
                 folder = self.store.events.new_folder(batch)
                 try:
                     return self._tasks(batch, piece, splits, given, self._folders(folder), known.result())
-                except UnreadableFile as error:
+                except UnreadableFiles as error:
                     if not isinstance(piece, FileSlice):
                         raise
-                    piece = replace(piece, unreadable={**piece.unreadable, error.path: error.reason})
+                    piece = replace(piece, unreadable={**piece.unreadable, **error.reasons})
                     remove_all(folder)
                 except UnknownSchemas as error:
                     remove_all(folder)
@@ -316,11 +318,17 @@ class EventLog:
                 ticks=ticks,
             )
             for group, bounds in (
-                *((each, (-1, None)) for each in _groups(whole)),
-                *((each, (after, last)) for each in _groups(mixed)),
+                *((each, (-1, None)) for each in self._groups(whole)),
+                *((each, (after, last)) for each in self._groups(mixed)),
             )
         ]
         return Logged(splits or [LogSplit([], 0, schema)])
+
+    def _groups(self, files: Sequence[DataFile]) -> list[list[DataFile]]:
+        """The files that each task reads."""
+        size = sum(file.size for file in files)
+        parts = max(min(2 * self.runner.cores, -(-size // LOGGED_BYTES)), -(-size // MOST_TASK_BYTES), 1)
+        return shared_out(files, lambda file: file.size, parts)
 
     def other_ticks(self) -> OtherTicks | None:
         """How ticks are counted anew, where they have another length than those of the log."""
@@ -414,12 +422,6 @@ def _letter_amounts(rows: pa.Table, pipeline: Pipeline, measures: Iterable[str])
         (amounts_of_letter(row["raw"], row["source_partition"], pipeline, names) for row in rows.to_pylist()),
         names,
     )
-
-
-def _groups(files: Sequence[DataFile]) -> list[list[DataFile]]:
-    """Files that one task reads."""
-    size = sum(file.size for file in files)
-    return shared_out(files, lambda file: file.size, max(1, -(-size // MOST_TASK_BYTES))) if files else []
 
 
 def _moved_aside(

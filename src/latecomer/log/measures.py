@@ -70,10 +70,9 @@ def _amount(fields: Mapping[str, Any], name: str) -> Decimal:
     """A number by its name, or by the way through objects that the name is."""
     found = fields.get(name)
     if found is None:
-        for step in ways_of([name]).get(name, ()):
-            found = (fields if found is None else found).get(step)
-            if not isinstance(found, dict):
-                break
+        found = fields
+        for step in ways_of([name]).get(name, (name,)):
+            found = found.get(step) if isinstance(found, dict) else None
     number = written_number(found.strip(" ")) if isinstance(found, str) else None
     if number is None:
         return _NOTHING

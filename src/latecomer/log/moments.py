@@ -99,6 +99,8 @@ def of_wall_clock(local: pa.Array, zone: str) -> pa.Array:
 
 def _of_integers(numbers: pa.Array, unit: str) -> pa.Array:
     if unit == "ns":
+        # The least number stands for no time in numpy, and in what is made with it.
+        numbers = pc.if_else(pc.equal(numbers, -_LONG), pa.scalar(None, pa.int64()), numbers)
         return _made(numbers, np.floor_divide(np.asarray(numbers.fill_null(0)), 1000))
     most = (_LONG - 1) // _MICROS[unit]
     within = pc.and_(pc.less_equal(numbers, most), pc.greater_equal(numbers, -most))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import groupby
 from operator import attrgetter
@@ -34,6 +34,8 @@ class TickSummaries:
     earliest: int
     latest: int
     measures: dict[str, Decimal]
+    first: Mapping[int, int] = field(default_factory=dict)
+    """The earliest event time of each tick."""
 
 
 def tick_table(events: pa.Table, reading: Reading | None = None, needs: Needs = PLAIN) -> pa.Table:
@@ -92,7 +94,15 @@ def summarised(
         heads = _in_columns(found, every)
     else:
         heads = _one_by_one(found.to_pylist(), needs, every)
-    return TickSummaries(heads, pc.min(earliest).as_py(), pc.max(latest).as_py(), sums)
+    first = found.group_by("tick", use_threads=False).aggregate([("earliest", "min")])
+    by_tick = dict(
+        zip(
+            first.column("tick").to_pylist(),
+            first.column("earliest_min").cast(pa.int64()).to_pylist(),
+            strict=True,
+        )
+    )
+    return TickSummaries(heads, pc.min(earliest).as_py(), pc.max(latest).as_py(), sums, by_tick)
 
 
 def _in_columns(found: pa.Table, every: int) -> HeadColumns:

@@ -14,8 +14,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
-"""How moments are written, for Spark."""
+from latecomer.model.float_text import double_text
+
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
     ord(letter): "\\" + written for letter, written in zip('\b\t\n\f\r"\\', 'btnfr"\\', strict=True)
 }
@@ -42,7 +42,8 @@ def json_text(value: Any) -> str:
         case int() | Decimal():
             return str(value)
         case float():
-            return _double(value)
+            text = double_text(value)
+            return text if math.isfinite(value) else f'"{text}"'
         case datetime():
             return f'"{value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27)}"'
         case date():
@@ -50,25 +51,6 @@ def json_text(value: Any) -> str:
         case bytes():
             return f'"{b64encode(value).decode()}"'
     return f'"{str(value).translate(_ESCAPES)}"'
-
-
-def _double(value: float) -> str:
-    """The shortest digits that tell a double from its neighbours, in Java's layout."""
-    if not math.isfinite(value):
-        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
-    assert isinstance(exponent, int)  # noqa: S101
-    written = "".join(map(str, digits)).rstrip("0") or "0"
-    point = len(digits) + exponent
-    minus = "-" if sign else ""
-    if value == 0:
-        return f"{minus}0.0"
-    if 1e-3 <= abs(value) < 1e7:
-        if point <= 0:
-            return f"{minus}0.{'0' * -point}{written}"
-        whole, part = written[:point].ljust(point, "0"), written[point:]
-        return f"{minus}{whole}.{part or '0'}"
-    return f"{minus}{written[0]}.{written[1:] or '0'}E{point - 1}"
 
 
 def shortened(text: str) -> str | None:

@@ -6,11 +6,11 @@ from base64 import b64encode
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
-import numpy as np
-
 from latecomer.model import types
+from latecomer.model.float_text import double_text, float_text
 from latecomer.model.json_text import json_text
 
 
@@ -28,7 +28,7 @@ def value_text(value: Any, kind: str) -> str:
         case Decimal():
             return f"{value:f}"
         case float():
-            return float_text(np.float32(value) if kind == "float" else np.float64(value))
+            return float_text(value) if kind == "float" else double_text(value)
         case datetime():
             return moment_text(value)
     return str(value)
@@ -42,22 +42,6 @@ def moment_text(moment: datetime) -> str:
     """
     seconds = moment.replace(tzinfo=None).isoformat(" ", "seconds")
     return f"{seconds}.{moment.microsecond:06}".rstrip("0").rstrip(".") if moment.microsecond else seconds
-
-
-def float_text(value: np.floating[Any]) -> str:
-    """A floating point number as Java writes it, in as few digits as tell it from its neighbours.
-
-    >>> [float_text(np.float64(value)) for value in (0.1, 100, 1e7, -1.5e-4, -0.0)]
-    ['0.1', '100.0', '1.0E7', '-1.5E-4', '-0.0']
-    """
-    if np.isnan(value):
-        return "NaN"
-    if np.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return np.format_float_positional(value, unique=True, trim="0")
-    mantissa, _, exponent = np.format_float_scientific(value, unique=True, trim="0").partition("e")
-    return f"{mantissa}E{int(exponent)}"
 
 
 def row_json(values: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
@@ -91,6 +75,6 @@ def value_json(value: Any, kind: str) -> str:
             return f'"{value.isoformat()}"'
         case bytes():
             return f'"{b64encode(value).decode()}"'
-        case float() if kind == "float" and np.isfinite(value):
-            return float_text(np.float32(value))
+        case float() if kind == "float" and isfinite(value):
+            return float_text(value)
     return json_text(value)

@@ -1,32 +1,28 @@
-"""Moments as people write them: which texts are one, and which moment each means.
+"""Days and moments as people write them: which texts are one, and what each means.
 
-The rules are those of Spark's cast of a text to a timestamp, so that a column means the same in a file, in a condition
-and in an SQL query over the log.
+Columns of them are read by Arrow where they are written in the usual way (`decode/arrow_text.py`, `log/moments.py`);
+here is what is not. The forms are those of Spark's casts, so that a text means the same in a file, in a condition and
+in an SQL query over the log: parts of one digit or two, a year alone, offsets and names of zones.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta
-from functools import lru_cache
-from typing import Final
 
-from latecomer.model.zones import is_zone, to_utc
+from latecomer.model.zones import is_zone, offset_at
 
-_CLOCK = (
-    r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})"
-    r"(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]*))?(?P<zone>[^0-9.].*)?)?)?"
-)
-_WRITTEN: Final = re.compile(
-    rf"(?P<year>[0-9]{{4,6}})(?:-(?P<month>[0-9]{{1,2}})(?:-(?P<day>[0-9]{{1,2}})(?:[ T]{_CLOCK})?)?)?",
+_BLANK = "".join(map(chr, range(0x21))) + "\x7f"
+_DATE = re.compile(r"([+-]?)([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
+_MOMENT = re.compile(
+    r"([+-]?)([0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
+    r"(?:[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?([^0-9].*)?)?)?)?)?)?",
     re.DOTALL,
 )
-_OFFSET = re.compile(
-    r"([+-])(?:([0-9]{1,2})|([0-9]{2}):?([0-9]{2})|([0-9]{2}):([0-9]{2}):([0-9]{2})|([0-9]{2})([0-9]{2})([0-9]{2}))"
-)
-_MOST_OFFSET = 18 * 3600
-_PREFIXES = ("UTC", "GMT", "UT")
-_SHORT_NAMES = {
+_OFFSET = re.compile(r"([+-])(?:([0-9])|([0-9]{2})(?:(:?)([0-5][0-9])(?:\4([0-5][0-9]))?)?)")
+_ONE_DIGIT_HOUR, _ONE_DIGIT_MINUTE = re.compile(r"([+-])([0-9]):"), re.compile(r"([+-][0-9]{2}):([0-9])$")
+_REGION = re.compile(r"[A-Za-z][A-Za-z0-9~/._+-]+")
+_FARTHEST = 18 * 3600
+_SHORT = {
     "ACT": "Australia/Darwin",
     "AET": "Australia/Sydney",
     "AGT": "America/Argentina/Buenos_Aires",
@@ -56,94 +52,122 @@ _SHORT_NAMES = {
     "MST": "-07:00",
     "HST": "-10:00",
 }
-"""Java's short names of zones."""
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic
-_BLANK = "".join(map(chr, (*range(0x21), 0x7F)))
+"""The short names that Java knows."""
+_DAY, _SECOND = 86_400_000_000, 1_000_000
+_MOST = (1 << 63) - 1
+_MOST_DAYS = (1 << 31) - 1
+
+
+def written_date(text: str) -> int | None:
+    """The day that a text means, counted from 1970; None where it means none.
+
+    >>> written_date("2026-1-5"), written_date("2026-01-05T14:00"), written_date("5 January")
+    (20458, 20458, None)
+    """
+    found = _matched(_DATE, text)
+    if found is None:
+        return None
+    sign, year, month, day = found.groups()
+    return _days(int(sign + year), int(month or 1), int(day or 1))
 
 
 def written_moment(text: str, zone: str = "UTC") -> int | None:
-    """The moment that a text means, in microseconds; None where it is none. Without a zone of its own it is what the
-    wall clock of `zone` shows.
+    """The moment that a text means, in microseconds; without a zone of its own it is what the wall clock of `zone`
+    shows. None where it means none; a time of day alone does not.
 
-    >>> written_moment("2026-01-05T14:00:00.5Z"), written_moment("2026-01-05 14:00"), written_moment("5 January")
-    (1767621600500000, 1767621600000000, None)
+    >>> written_moment("1970-01-01T00:00:01+00:01"), written_moment("1970"), written_moment("12:30")
+    (-59000000, 0, None)
     >>> written_moment("2026-01-05 19:30", "Asia/Kolkata") == written_moment("2026-01-05T19:30:00+05:30")
     True
     """
-    read = _read(text)
-    if read is None:
-        return None
-    wall, written = read
-    local = (wall - _EPOCH) // timedelta(microseconds=1)
-    if written is None:
-        return local if zone == "UTC" else to_utc(local, zone)
-    offset = zone_offset(written)
-    if isinstance(offset, int):
-        return local - offset * 1_000_000
-    return None if offset is None else to_utc(local, offset)
+    return _moment(text, zone)
 
 
 def written_wall_clock(text: str) -> int | None:
-    """What a wall clock shows, of a text without a zone, in microseconds as if it were UTC; None where it is none.
+    """The same of a text without a zone; None where it has one.
 
     >>> written_wall_clock("1970-01-01 00:00:01"), written_wall_clock("1970-01-01 00:00:01Z")
     (1000000, None)
     """
-    read = _read(text)
-    if read is None or read[1] is not None:
-        return None
-    return (read[0] - _EPOCH) // timedelta(microseconds=1)
+    return _moment(text, None)
 
 
-def _read(text: str) -> tuple[datetime, str | None] | None:
-    """The wall clock that a text shows, and the zone that it names."""
-    found = _WRITTEN.fullmatch(text.strip(_BLANK))
+def _moment(text: str, zone: str | None) -> int | None:
+    """With a zone for texts that have none; None for those that may have none."""
+    found = _MOMENT.fullmatch(text.strip(_BLANK)) if zone is None else _matched(_MOMENT, text)
     if found is None:
         return None
-    part = found.groupdict()
-    micros = int((part["fraction"] or "0")[:6].ljust(6, "0"))
-    try:
-        day = date(int(part["year"]), int(part["month"] or 1), int(part["day"] or 1))
-        wall = datetime(  # noqa: DTZ001
-            day.year,
-            day.month,
-            day.day,
-            int(part["hour"] or 0),
-            int(part["minute"] or 0),
-            int(part["second"] or 0),
-            micros,
-        )
-    except ValueError:
+    sign, year, month, day, hour, minute, second, fraction, written = found.groups()
+    days = _days(int(sign + year), int(month or 1), int(day or 1))
+    time = int(hour or 0), int(minute or 0), int(second or 0)
+    if days is None or time[0] > 23 or time[1] > 59 or time[2] > 59 or (written is not None and zone is None):
         return None
-    return wall, part["zone"]
+    seconds = days * 86_400 + time[0] * 3600 + time[1] * 60 + time[2]
+    if written is not None:
+        offset = _offset(written.strip(_BLANK), seconds)
+    else:
+        offset = 0 if zone in (None, "UTC") else offset_at(seconds, str(zone))
+    if offset is None:
+        return None
+    micros = (seconds - offset) * _SECOND + int((fraction or "")[:6].ljust(6, "0"))
+    return micros if -_MOST - 1 <= micros <= _MOST else None
 
 
-@lru_cache(maxsize=1024)
-def zone_offset(written: str) -> int | str | None:
-    """What a zone at the end of a text means: seconds east of Greenwich, or the name of a zone; None where it is none.
+def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """What a text says; the letters GMT in it may be left out, as in `2026-01-05T14:00GMT`."""
+    found = pattern.fullmatch(text.strip(_BLANK))
+    if found is None and "GMT" in text:
+        return pattern.fullmatch(text.replace("GMT", "").strip(_BLANK))
+    return found
 
-    >>> zone_offset("Z"), zone_offset("+05:30"), zone_offset(" Europe/Paris"), zone_offset("x")
-    (0, 19800, 'Europe/Paris', None)
-    """
-    name = written.strip(_BLANK)
-    name = re.sub(r"(\+|-)([0-9]):", r"\g<1>0\2:", name, count=1)
-    name = re.sub(r"(\+|-)([0-9]{2}):([0-9])$", r"\1\2:0\3", name, count=1)
-    name = _SHORT_NAMES.get(name, name)
-    if name in ("Z", *_PREFIXES):
+
+def _days(year: int, month: int, day: int) -> int | None:
+    """Days since 1970 in the calendar of today, carried on to both sides."""
+    if not 1 <= month <= 12 or not 1 <= day <= 31:
+        return None
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    if (day > (29 if leap else 28) and month == 2) or (day == 31 and month in (4, 6, 9, 11)):
+        return None
+    since_march = year - (month <= 2)
+    era, month = since_march // 400, (month + 9) % 12
+    of_era = since_march - era * 400
+    days = (
+        era * 146_097
+        + of_era * 365
+        + of_era // 4
+        - of_era // 100
+        + (153 * month + 2) // 5
+        + day
+        - 1
+        - 719_468
+    )
+    return days if -_MOST_DAYS - 1 <= days <= _MOST_DAYS else None
+
+
+def _offset(zone: str, wall: int) -> int | None:
+    """How many seconds the clock of a zone is ahead of UTC when it shows a time; None where there is no such zone."""
+    zone = _ONE_DIGIT_MINUTE.sub(r"\1:0\2", _ONE_DIGIT_HOUR.sub(r"\g<1>0\2:", zone, count=1))
+    zone = _SHORT.get(zone, zone)
+    for prefix in ("UTC", "GMT", "UT"):
+        if zone == prefix:
+            return 0
+        if zone.startswith(prefix) and zone[len(prefix)] in "+-":
+            return _written_offset(zone[len(prefix) :])
+    if zone == "Z":
         return 0
-    for prefix in ("", *_PREFIXES):
-        if name.startswith((f"{prefix}+", f"{prefix}-")):
-            return _seconds(name[len(prefix) :])
-    return name if is_zone(name) else None
+    if zone.startswith(("+", "-")):
+        return _written_offset(zone)
+    if _REGION.fullmatch(zone) is None or not is_zone(zone):
+        return None
+    return offset_at(wall, zone)
 
 
-def _seconds(offset: str) -> int | None:
-    found = _OFFSET.fullmatch(offset)
+def _written_offset(text: str) -> int | None:
+    found = _OFFSET.fullmatch(text)
     if found is None:
         return None
-    numbers = [int(each) for each in found.groups()[1:] if each is not None]
-    hours, minutes, seconds = (*numbers, 0, 0)[:3]
-    if minutes > 59 or seconds > 59:
+    sign, digit, hours, _, minutes, seconds = found.groups()
+    size = int(digit or hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
+    if size > _FARTHEST:
         return None
-    total = hours * 3600 + minutes * 60 + seconds
-    return None if total > _MOST_OFFSET else total if found[1] == "+" else -total
+    return -size if sign == "-" else size

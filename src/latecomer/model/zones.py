@@ -6,7 +6,7 @@ A wall-clock time is held as microseconds too, as if it were UTC.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -15,6 +15,10 @@ from pydantic import AfterValidator
 from latecomer.model.durations import to_micros
 
 _EPOCH_NAIVE = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic, on purpose without zone
+_400_YEARS = 146_097 * 86_400
+_FIRST = -62_000_000_000
+_LAST = int(datetime(9998, 1, 1, tzinfo=UTC).timestamp())
+"""Seconds of the first year that Python counts in every zone, and of the last."""
 
 
 UNKNOWN_TO_JAVA = frozenset({"Factory", "ROC", "localtime"})
@@ -47,7 +51,24 @@ def to_local(micros: int, zone: str) -> int:
 
 def to_utc(local: int, zone: str) -> int:
     """The UTC instant at which the wall clock in `zone` shows `local`; the earlier of two."""
-    return _instant(_EPOCH_NAIVE + timedelta(microseconds=local), zone)
+    return local - offset_at(local // 1_000_000, zone) * 1_000_000
+
+
+@lru_cache(maxsize=1024)
+def offset_at(wall: int, zone: str) -> int:
+    """How many seconds the clock of a zone is ahead of UTC when it shows a time, in seconds.
+
+    Of two such times it is the earlier; a time that the clock leaves out is as if it had not been changed yet. Beyond
+    the years that Python counts it is as in a year that is like them.
+
+    >>> offset_at(0, "Asia/Kolkata"), offset_at(2**40, "Asia/Kolkata")
+    (19800, 19800)
+    """
+    if wall > _LAST:
+        wall -= -((_LAST - wall) // _400_YEARS) * _400_YEARS
+    shown = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)) + timedelta(seconds=max(wall, _FIRST))
+    offset = shown.utcoffset()
+    return 0 if offset is None else round(offset.total_seconds())
 
 
 def day_of(micros: int, zone: str) -> date:

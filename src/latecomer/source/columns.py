@@ -20,16 +20,6 @@ PARTITION = PolledSource.PARTITION
 FULL_ORIGIN = f"{PRIVATE}full_origin"
 """Where a row comes from, as a dead letter tells it, text."""
 
-# What is counted on the way
-
-READ = f"{PRIVATE}read"
-"""How many rows were read."""
-SKIPPED = f"{PRIVATE}skipped"
-"""How many records are tombstones, which were skipped."""
-STAMPED = f"{PRIVATE}stamped"
-"""How many rows say themselves when they came."""
-UNKNOWN = f"{PRIVATE}unknown"
-"""How many records cannot be decoded before something is learned, such as the schema of an id."""
 
 # Of dead letters that are tried again; some are in a replay that is under way, so that all of these texts stay
 

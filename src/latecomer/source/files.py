@@ -18,7 +18,7 @@ from latecomer.decode.own import OwnLines
 from latecomer.decode.retrying import require_unchanged, states_of
 from latecomer.source.base import Chunk, Slice, Split
 from latecomer.source.columns import BROKEN, LANDED, POSITION
-from latecomer.source.found_files import FileSlice, FoundFiles, UnreadableFile, files_of, require_present
+from latecomer.source.found_files import FileSlice, FoundFiles, UnreadableFiles, files_of, require_present
 from latecomer.source.letters import FileLetters
 from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.store.layout import source_type
@@ -90,7 +90,7 @@ class FileSource(FoundFiles):
                 yield rows
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
-        """A file that turns out to be damaged is refused as a whole: `UnreadableFile`."""
+        """Files that turn out to be damaged are refused as a whole, all of them together: `UnreadableFiles`."""
         parts = [each for each in splits if isinstance(each, FilePart)]
         kinds = {name: source_type(kind) for name, kind in self.read_columns.items()}
         for split in splits:
@@ -105,10 +105,17 @@ class FileSource(FoundFiles):
                     )
         files = list(dict.fromkeys(each.part.file for each in parts))
         letters = FileLetters(self.pipeline, self.read_columns, self.decoder, files)
+        damaged = dict[str, str]()
         for split in parts:
-            for rows in self._rows(split):
-                file = split.part.file
-                yield Chunk(self.placed(rows, file), self.clock, letters, landed=file.landed)
+            file = split.part.file
+            try:
+                for rows in self._rows(split):
+                    if not damaged:
+                        yield Chunk(self.placed(rows, file), self.clock, letters, landed=file.landed)
+            except UnreadableFiles as error:
+                damaged |= error.reasons
+        if damaged:
+            raise UnreadableFiles(damaged)
 
     def _rows(self, split: FilePart) -> Iterator[pa.Table]:
         file = split.part.file
@@ -116,14 +123,15 @@ class FileSource(FoundFiles):
             yield broken_row(split.unreadable, self.read_columns)
             return
         before = states_of([file.local])
-        if (reason := self.decoder.misfit(file)) is not None:
-            raise UnreadableFile(file.path, reason)
-        try:
-            yield from self.decoder.decode(split.part)
-        except DamagedFile as error:
-            require_unchanged(before)
-            raise UnreadableFile(file.path, str(error)) from None
+        reason = self.decoder.misfit(file)
+        if reason is None:
+            try:
+                yield from self.decoder.decode(split.part)
+            except DamagedFile as error:
+                reason = str(error)
         require_unchanged(before)
+        if reason is not None:
+            raise UnreadableFiles({file.path: reason})
 
 
 def broken_row(reason: str, columns: Mapping[str, str]) -> pa.Table:

@@ -32,12 +32,13 @@ from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN
 from latecomer.source.finding import Finder
 
 
-class UnreadableFile(SourceError):
-    """A file that cannot be read to its end: it becomes one dead letter, and none of its rows an event."""
+class UnreadableFiles(SourceError):
+    """Files that cannot be read to their ends: each becomes one dead letter, and none of its rows an event."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__(reasons)
+        self.reasons = reasons
+        """By their paths."""
 
 
 @dataclass(frozen=True)

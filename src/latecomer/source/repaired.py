@@ -25,9 +25,8 @@ from latecomer.decode.base import RecordDecoder
 from latecomer.decode.choose import framed_decoder, record_decoder
 from latecomer.decode.columns import CORRUPT, INVALID, KEPT, RECORD, SCHEMA_ID
 from latecomer.decode.csv_rows import CsvLines
-from latecomer.decode.decimals import number
+from latecomer.decode.in_sql import list_of, number
 from latecomer.decode.json import JsonRecords
-from latecomer.decode.nested import list_of
 from latecomer.decode.own import OwnRecords
 from latecomer.decode.text_lines import Lines
 from latecomer.errors import StoreError

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 import pyarrow as pa
 
@@ -44,6 +44,9 @@ class Recorded(Protocol):
     def recorded(self, splits: Sequence[Split]) -> Iterator[pa.Table]:
         """RECORD, and where each record stands, a chunk at a time."""
 
+    def portable(self) -> Self:
+        """The source as tasks are given it."""
+
 
 class Staging:
     """Where rows are staged: a folder of this attempt, in the store, so that every executor sees it."""
@@ -75,7 +78,7 @@ class Staging:
     def records(self, source: Recorded, splits: Sequence[Split]) -> DataFrame | None:
         """The records of splits, to Spark; None where there are none."""
         place = self.folder / new_token()
-        kernel = partial(_write_records, Shared(source), place)
+        kernel = partial(_write_records, Shared(source.portable()), place)
         files = [
             each
             for found in self._runner.run("records", kernel, [[each] for each in splits]).tasks

@@ -17,6 +17,7 @@ from latecomer.errors.system import refused, refused_in_words, refused_sentence
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 LONGEST = 300
+_TRACEBACK = "Traceback (most recent call last):"
 _JAVA_SCRATCH = "/tmp"  # noqa: S108 - where Spark writes unless it is set otherwise
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
@@ -100,5 +101,7 @@ def causes(error: BaseException) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    line = text.strip().splitlines()[0]
+    """The first line; of a traceback of Python's the last, which says what went wrong."""
+    lines = text.strip().split("\n\n")[0].splitlines()
+    line = lines[-1] if any(_TRACEBACK in each for each in lines) else lines[0]
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

@@ -11,7 +11,7 @@ import resource
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -25,7 +25,6 @@ from latecomer.errors.system import MORE_FILES
 from latecomer.spark.archive import archive_options
 from latecomer.spark.errors import SPARK_ERRORS, first_line, in_words, refusal
 from latecomer.spark.java import required_java, spark_jars
-from latecomer.spark.when_needed import is_started
 
 LOG = logging.getLogger(__name__)
 SETTINGS = {
@@ -91,6 +90,7 @@ FEW_FILES = 1024
 _NOISE = ("WARNING", "Picked up", "\t", "Error occurred during initialization of VM", "Error: ")
 """How lines of a JVM begin that do not say why it ended."""
 
+_JARS = "spark.jars"
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Spark has no authentication unless it is set up. Where all of it runs on one machine, nobody else need
 reach its ports."""
@@ -108,6 +108,21 @@ def is_local(master: str) -> bool:
     (True, False, False)
     """
     return master == "local" or master.startswith("local[")
+
+
+def joined(settings: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """What several want a session to be started with: the jars of all of them.
+
+    >>> joined([{"spark.jars": "a.jar"}, {"spark.jars": "b.jar,a.jar", "other": "1"}])
+    {'spark.jars': 'a.jar,b.jar', 'other': '1'}
+    """
+    made: dict[str, str] = {}
+    for each in settings:
+        both = [text for text in (made.get(_JARS), each.get(_JARS)) if text]
+        made |= each
+        if both:
+            made[_JARS] = ",".join(dict.fromkeys(",".join(both).split(",")))
+    return made
 
 
 def build_session(pipeline: str, log: Path | None = None, **settings: str) -> SparkSession:
@@ -207,13 +222,6 @@ def remember_classes(spark: SparkSession) -> None:
 def no_rows(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
     """A frame without rows."""
     return spark.range(0).select(*(F.lit(None).cast(kind).alias(name) for name, kind in columns.items()))
-
-
-def scheduled(spark: SparkSession, pool: str) -> None:
-    """Let the jobs of this thread share the cores fairly with those of other pools, where Spark is set
-    up to: without it, the tasks of a batch being accepted go before those that complete the one before."""
-    if is_started(spark):
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
 
 
 @cache

@@ -24,6 +24,7 @@ from datasketches import (
 
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
+from latecomer.model.float_text import double_text, float_text
 
 _BITS = 12
 """Of the registers' number: about 2 % of error."""
@@ -120,7 +121,7 @@ def counted(value: Any, kind: str) -> int | str | bytes:
     if kind in types.INTEGERS:
         return int(value)
     if kind in types.FLOATS:
-        return float_text(np.float32(value) if kind == "float" else np.float64(value))
+        return float_text(value) if kind == "float" else double_text(value)
     if isinstance(value, bytes):
         return value
     if isinstance(value, bool):
@@ -135,24 +136,6 @@ def counted(value: Any, kind: str) -> int | str | bytes:
 def _moment_text(moment: datetime) -> str:
     seconds = moment.replace(tzinfo=None).isoformat(" ", "seconds")
     return f"{seconds}.{moment.microsecond:06}".rstrip("0").rstrip(".") if moment.microsecond else seconds
-
-
-def float_text(value: np.floating[Any]) -> str:
-    """A floating point number as Java writes it, in as few digits as tell it from its neighbours.
-
-    Java before 19 writes a digit too many for a few numbers; of these, one that Spark counted too counts twice.
-
-    >>> [float_text(np.float64(value)) for value in (0.1, 100, 1e7, -1.5e-4, -0.0)]
-    ['0.1', '100.0', '1.0E7', '-1.5E-4', '-0.0']
-    """
-    if np.isnan(value):
-        return "NaN"
-    if np.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return np.format_float_positional(value, unique=True, trim="0")
-    mantissa, _, exponent = np.format_float_scientific(value, unique=True, trim="0").partition("e")
-    return f"{mantissa}E{int(exponent)}"
 
 
 # Bytes, hashed as the library does: MurmurHash3 of 128 bits

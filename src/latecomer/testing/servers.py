@@ -3,7 +3,7 @@
     with running_kafka(folder / "kafka") as broker, running_postgres() as database:
         ...broker.servers, database.url_with_password
 
-The broker is one node; its jars are downloaded once, as Spark's connector is (`latecomer.spark.packages`). Postgres is
+The broker is one node; its jars are downloaded once (`latecomer.spark.packages`). Postgres is
 started from binaries that are on the machine. Both are made to start quickly and to keep nothing.
 """
 
@@ -36,7 +36,6 @@ KAFKA = Package(
         Part(f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"),
         Part("org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"),
     ),
-    beside_spark=False,
 )
 PATIENCE = 60.0
 """How many seconds a server may take to start or to end."""

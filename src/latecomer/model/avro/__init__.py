@@ -4,11 +4,9 @@ parse_schema, schema_of      JSON → Schema, or a SchemaError with path, value 
 canonical_form, fingerprint, sha256, normalized, self_contained
 incompatibilities            why one schema cannot read what another wrote
 Level, breaches              the seven levels of a registry
-bounded                      a schema in which records that hold themselves have an end
 reading                      how what one schema wrote is read as the columns of another
 """
 
-from latecomer.model.avro.bounds import Bounded, bounded
 from latecomer.model.avro.compatibility import Incompatibility, Rule, breaches, incompatibilities
 from latecomer.model.avro.forms import canonical_form, fingerprint, normalized, self_contained, sha256
 from latecomer.model.avro.logical import Logical, logical_type
@@ -18,7 +16,6 @@ from latecomer.model.avro.types import Schema
 from latecomer.model.schemas import Breach, Level, SchemaError, written_path
 
 __all__ = [
-    "Bounded",
     "Breach",
     "Incompatibility",
     "Level",
@@ -28,7 +25,6 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Value",
-    "bounded",
     "breaches",
     "canonical_form",
     "fingerprint",

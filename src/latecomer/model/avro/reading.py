@@ -11,11 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
 
-from latecomer.model.avro.bounds import written_name
 from latecomer.model.avro.logical import Logical, logical_type
 from latecomer.model.avro.types import (
     Array,
@@ -90,10 +88,6 @@ class Reading:
     """Fields that lead back to their own record, or say nothing."""
     unknown: tuple[str, ...] = ()
     """Fields of the writer's record that the reader's does not have, where they were asked for: they are read too."""
-
-    @cached_property
-    def text(self) -> str:
-        return json.dumps(self.schema, separators=(",", ":"))
 
     @property
     def columns(self) -> dict[str, str]:
@@ -186,7 +180,7 @@ class _Maker:
         if not isinstance(found, Named):
             return alike[0] if alike else None
         named = [each for each in alike if isinstance(each, Named)]
-        own = written_name(found.name)
+        own = found.name
         tests = (
             lambda name: name == own,
             lambda name: name in found.aliases,
@@ -194,7 +188,7 @@ class _Maker:
         )
         for test in tests:
             for each in named:
-                if test(written_name(each.name)):
+                if test(each.name):
                     return each
         return named[0] if len(named) == 1 and isinstance(found, Record) else None
 
@@ -289,7 +283,7 @@ class _Maker:
         """Whether a field says something, and does not lead back to its own record."""
         place = record.name, field.name
         if place not in self.leads_back:
-            self.leads_back[place] = written_name(record.name) in self._reach(field.type)
+            self.leads_back[place] = record.name in self._reach(field.type)
         return not self.leads_back[place] and bool(self._branches(field.type))
 
     def _reach(self, found: Type) -> set[str]:
@@ -300,9 +294,9 @@ class _Maker:
             each = left.pop()
             whole = self.reader.resolve(each)
             if isinstance(whole, Record):
-                if (name := written_name(whole.name)) in reached:
+                if whole.name in reached:
                     continue
-                reached.add(name)
+                reached.add(whole.name)
             left.extend(child for _, child in children(whole))
         return reached
 

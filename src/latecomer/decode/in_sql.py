@@ -1,9 +1,17 @@
-"""Lists and maps in SQL, for the fixes of dead letters."""
+"""What texts mean in their types, in SQL: for columns that users compute in Spark, where a fix makes texts of them."""
 
 from __future__ import annotations
 
 from latecomer.decode.columns import CORRUPT
+from latecomer.model.written_numbers import LONGEST, PATTERN
 from latecomer.store.sql import ddl
+
+
+def number(text: str, kind: str) -> str:
+    """The number that a text means, in SQL; null where a column of this type does not take it. What
+    `model/written_numbers.py` does not take never reaches a cast: `1e3000000` would take it seconds."""
+    written = f"octet_length({text}) <= {LONGEST} and {text} rlike '^{PATTERN}$'"
+    return f"case when {written} then try_cast(replace({text}, ',', '') as {kind}) end"
 
 
 def list_of(text: str, kind: str) -> str:

@@ -1,0 +1,110 @@
+"""The second job of a batch, for all outputs at once: the driver's part of `firing/tasks.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from latecomer.config.portable import portable
+from latecomer.firing.batch import Batch
+from latecomer.firing.output import Met, OutputLogic, Prepared, timeline
+from latecomer.firing.tasks import (
+    BucketTask,
+    FiringPlan,
+    FoldTask,
+    OutputTask,
+    fold_split,
+    merge_bucket,
+)
+from latecomer.runner import Buckets, Runner, Shared
+from latecomer.store.store import Store
+
+ROWS_PER_BUCKET = 200_000
+"""So many events, or rows of open states, are merged in one task: another would not be worth its files."""
+MOST_BUCKETS = 256
+
+
+class FiringJob:
+    """Computes what a batch publishes, in files that nobody sees yet."""
+
+    def __init__(self, runner: Runner, store: Store) -> None:
+        self.runner, self.store = runner, store
+        self.rows_per_bucket = ROWS_PER_BUCKET
+        self._plans: dict[tuple[str, ...], tuple[Mapping[str, OutputLogic], Shared[FiringPlan]]] = {}
+
+    def run(self, batch: Batch, outputs: Sequence[OutputLogic]) -> list[Prepared]:
+        """What each output publishes, as far as it is prepared."""
+        met = {logic.name: logic.met(batch) for logic in outputs}
+        asked = {logic.name: logic.task(batch, met[logic.name]) for logic in outputs}
+        tasks = {name: task for name, task in asked.items() if task is not None}
+        if not tasks:
+            return [Prepared() for _ in outputs]
+        logics = {logic.name: logic for logic in outputs}
+        count = self._buckets(batch, [logics[name] for name in tasks], met)
+        plan = self._plan(logics)
+        folds = self._folds(batch, [logics[name] for name in tasks], count)
+        found = self.runner.run(
+            f"batch {batch.number} · windows",
+            partial(fold_split, plan),
+            folds,
+            Buckets(
+                partial(merge_bucket, plan), [_bucket(nth, count, tasks, logics) for nth in range(count)]
+            ),
+        )
+        return [
+            logic.prepared(
+                batch,
+                met[logic.name],
+                [made[logic.name] for made in found.buckets if logic.name in made],
+                [file for late in found.tasks for file in late.get(logic.name, ())],
+            )
+            if logic.name in tasks
+            else Prepared()
+            for logic in outputs
+        ]
+
+    def _buckets(self, batch: Batch, outputs: Sequence[OutputLogic], met: Mapping[str, Met]) -> int:
+        """How many buckets there are: a power of two, no more than there are cores."""
+        if not any(logic.output.by and not logic.output.emit_empty for logic in outputs):
+            return 1
+        rows = batch.logged.rows if batch.logged is not None else 0
+        rows += sum(file.rows for logic in outputs for file in met[logic.name].files)
+        wanted = min(self.runner.cores, MOST_BUCKETS, -(-rows // self.rows_per_bucket))
+        return 1 << (max(wanted, 1).bit_length() - 1)
+
+    def _folds(self, batch: Batch, outputs: Sequence[OutputLogic], count: int) -> list[FoldTask]:
+        if batch.logged is None:
+            return []
+        late = {
+            logic.name: folder
+            for logic in outputs
+            if not logic.output.window.merges and (folder := logic.late_folder(batch)) is not None
+        }
+        buckets = {logic.name: 1 if logic.output.emit_empty else count for logic in outputs}
+        behind = batch.stretch.fires_at if batch.behind else None
+        names = [logic.name for logic in outputs]
+        return [
+            FoldTask([split], timeline(batch), names, buckets, late, behind)
+            for split in batch.logged.splits
+            if split.files
+        ]
+
+    def _plan(self, logics: Mapping[str, OutputLogic]) -> Shared[FiringPlan]:
+        """What tasks are told of the outputs; the same for as long as these are."""
+        names = tuple(logics)
+        known = self._plans.get(names)
+        if known is None or any(known[0][name] is not logic for name, logic in logics.items()):
+            layout = replace(self.store.layout, pipeline=portable(self.store.pipeline))
+            outputs = {name: logic.output.without_sinks() for name, logic in logics.items()}
+            known = (dict(logics), Shared(FiringPlan(layout, outputs, self.store.measures())))
+            self._plans[names] = known
+        return known[1]
+
+
+def _bucket(
+    nth: int, count: int, tasks: Mapping[str, OutputTask], logics: Mapping[str, OutputLogic]
+) -> BucketTask:
+    """A bucket's task. An output that publishes empty panes has all keys in the first."""
+    some = {name: task for name, task in tasks.items() if nth == 0 or not logics[name].output.emit_empty}
+    return BucketTask(nth, count, some)
