@@ -1,4 +1,4 @@
-"""Only store/files.py, and store/delta_tables.py for Delta, touch the files of a store (ADR 0035): as the code says."""
+"""Only store/files.py, and for Delta store/delta_tables.py, touch the files of a store (ADR 0035)."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_few_open_files(tmp_path: Path) -> None:
     get through a batch."""
     write_json(tmp_path, "a.json", ({"at": "2026-11-08T14:00:00Z", "n": 1} for _ in range(MANY)))
     for files in (12, 40, 200, 280, 320, 360):
-        code, told = latecomer(tmp_path, "run --once", files, LATECOMER_FAST="off")
+        code, told = latecomer(tmp_path, "run --once", files)
         assert code == 1 or (code, told, files) == (0, "", 360)
         if code:
             (sentence,) = told.splitlines()
@@ -109,7 +109,7 @@ def test_a_folder_for_what_spark_shuffles_that_is_full(tmp_path: Path) -> None:
     write_json(tmp_path, "a.json", ({"at": "2026-11-08T14:00:00Z", "n": nth} for nth in range(MANY)))
     with small_disk(tmp_path / "scratch", 1) as disk:
         disk.fill()
-        settings = {"LATECOMER_FAST": "off", "SPARK_LOCAL_DIRS": str(disk.root)}
+        settings = {"SPARK_LOCAL_DIRS": str(disk.root)}
         code, told = latecomer(tmp_path, "run --once", **settings)
         (sentence,) = told.splitlines()
         assert code == 1

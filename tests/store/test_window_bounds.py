@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
-from latecomer.firing.sessions import _bounded, _touching
+import numpy as np
+
+from latecomer.firing.sessions import _bounded
+from latecomer.firing.tasks import PaneFile
 from latecomer.store.table import DataFile
 
 GAP = 10
@@ -29,6 +33,12 @@ def test_bounds_are_microseconds_or_none() -> None:
 def test_sessions_look_into_every_file_that_may_hold_one() -> None:
     bounded = _bounded([file(20, 40), file(None, None), file(None, 40), file(200, None)])
     assert [each.windows for each in bounded] == [(20, 40), (None, None), (None, 40), (200, None)]
-    assert _touching(bounded, [3], GAP) == bounded[:3]
-    assert _touching(bounded, [90], GAP) == [bounded[1], bounded[3]]
-    assert _touching(bounded, [], GAP) == []
+    panes = [PaneFile(Path(each.path), *each.windows) for each in bounded]
+
+    def touched(*times: int) -> list[bool]:
+        return [each.holds_one(np.array(times, np.int64), GAP) for each in panes]
+
+    assert touched(10) == touched(40) == touched(9, 35) == [True, True, True, False]
+    assert touched(9) == [False, True, True, False]
+    assert touched(905) == touched(190) == [False, True, False, True]
+    assert touched() == [False, False, False, False]

@@ -1,9 +1,10 @@
 """The same transcripts through the engine: what they state, and everything the oracle says besides.
 
-`make test` has one or two of each kind of rule in Spark's tasks, and those that are about the engine itself. All others
-are in `make test-long`, in tasks too, with each once more under another cut (every row its own batch, or all in one)
-and a replay of the log of every third, in this process. What one says of the pure model is in `make test` for all
-of them, and tests/engine and tests/properties hold each window, trigger, policy and strategy against the oracle.
+`make test` has one or two of each kind of rule in Spark's tasks, and those that are about the engine itself. All
+others are in `make test-long`, in tasks too, with each once more under another cut (every row its own batch, or all
+rows in one) and a replay of the log of every third, in this process. What a transcript says of the pure model is in
+`make test` for all of them, and tests/engine and tests/properties hold each window, trigger, policy and strategy
+against the oracle.
 """
 
 from __future__ import annotations

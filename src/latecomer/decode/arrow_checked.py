@@ -1,8 +1,8 @@
-"""JSON checked against the schema of its writer without Spark: records that are valid for sure, or all `NotPlain`.
+"""JSON checked against the schema of its writer, many records at once: valid for sure, or all `NotPlain`.
 
 Records are read as columns (`arrow_json.py`), and the columns are held against the rules. That does for objects of
-plain values. Nested values, patterns and combinations of schemas are left to Spark, and so is whatever breaks a rule,
-or may do so: it is Spark that says what is a dead letter (ADR 0064).
+plain values. Nested values, patterns and combinations of schemas are checked record by record, and so is whatever
+breaks a rule, or may do so (`checked_messages.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""JSON lines as typed columns without Spark: every line read as Spark's reader reads it, or the file `NotPlain`.
+"""Plain JSON lines as typed columns, all at once, or `NotPlain`.
 
-Both readers agree on plain JSON: an object a line, each value of its column's own type. What they may see differently
-is left to Spark: other quotes, other line ends, numbers as text, names that come twice, half characters (ADR 0056).
+Plain is an object a line, each value of its column's own type. Other quotes, numbers as text, names that come twice and
+half characters are left to `json_row.py`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def json_lines(text: bytes, columns: Mapping[str, str], unknown: UnknownFields =
     """The rows of a text, with these columns; null where a row does not have one.
 
     Fields that are no columns are passed over; or kept in KEPT, which is there where a row has any; or the text is
-    declined.
+    `NotPlain`.
     """
     require_plain_columns(columns)
     kinds = _kinds(columns)

@@ -1,7 +1,7 @@
-"""Columns of text as columns of their type, without Spark: each value as Spark's readers take it, or `NotPlain`.
+"""Columns of text as columns of their type, all values at once, or `NotPlain`.
 
 Only what is written in the usual way is taken. Each type has the characters that it may be written with; what Arrow
-makes of these, Spark makes of them, too (`tests/fast`).
+makes of these is what `written.py` makes of one value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Why a row is a dead letter, in words: which column, which value, what was expected. Pure Python.
 
-It is asked for dead letters alone, after they have been set aside; it explains a verdict of Spark's and
+It is asked for dead letters alone, after they have been set aside; it explains a verdict and
 never gives one.
 """
 

@@ -157,7 +157,7 @@ METRICS = (
     ),
     Metric("last_batch", _G, (), "The number of the last complete batch.", "batch"),
     Metric("last_batch_timestamp_seconds", _G, (), "When the last batch was published.", "batch"),
-    Metric("spark_jobs_total", _C, (), "Jobs that Spark has run for this run.", "batch"),
+    Metric("spark_jobs_total", _C, (), "Jobs in which Spark has run the kernels of this run.", "batch"),
     Metric("spark_tasks_total", _C, (), "Tasks of these jobs.", "batch"),
     Metric("spark_task_seconds_total", _C, (), "Seconds spent in these tasks, all together.", "batch"),
     Metric("sink_batches_behind", _G, _SINK, "Complete batches that a sink does not have yet.", "sink"),
