@@ -54,10 +54,6 @@ class ParquetReading(FileDecoder):
     columns: Mapping[str, str]
     unknown_fields: UnknownFields = "ignore"
 
-    @property
-    def numbers_rows(self) -> bool:
-        return True
-
     def misfit(self, file: SourceFile) -> str | None:
         try:
             with reading(file.local):
