@@ -558,3 +558,11 @@ def test_every_reference_to_nothing_is_told(tmp_path: Path) -> None:
         ("outputs.totals.late_to[0].servers", 13, "${env:NO_SINK}"),
         ("dead_letters_to[0].target", 14, "${env:NO_TARGET}"),
     }
+
+
+def test_an_option_of_javas_client_is_refused(tmp_path: Path) -> None:
+    options = 'options: {java.max.poll.records: 5, sasl.password: "${env:NO_WORD}"}'
+    written = KAFKA.replace('options: {sasl.password: "${env:NO_WORD}"}', options)
+    (told,) = problems(written, tmp_path)
+    assert "source.kafka.options: java.max.poll.records is an option of Java's client" in told
+    assert "fix: write max.poll.records if librdkafka has it, or leave it out" in told

@@ -162,6 +162,7 @@ def test_a_text_of_parquet_that_is_not_utf_8_is_a_dead_letter_with_its_bytes(tmp
 
 READ = """
 import sys
+import pyarrow as pa
 from latecomer.config.damage import DamagedFile
 from latecomer.decode.files import SourceFile
 from latecomer.decode.parquet_reading import ParquetReading
@@ -170,6 +171,7 @@ try:
     print(sum(rows.num_rows for split in decoder.splits(file, 9) for rows in decoder.decode(split)))
 except DamagedFile as error:
     print("damaged:", error)
+open(sys.argv[3], "w").write(str(pa.default_memory_pool().max_memory() >> 20))
 """
 
 
@@ -178,7 +180,10 @@ def read_apart(folder: Path, content: bytes, rule: str = "ignore") -> str:
     file = folder / "a.parquet"
     file.write_bytes(content)
     told = subprocess.run(
-        [sys.executable, "-c", READ, str(file), rule], capture_output=True, text=True, check=False
+        [sys.executable, "-c", READ, str(file), rule, str(folder / "memory")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert told.returncode == 0, told.stderr
     return told.stdout.strip()
@@ -207,14 +212,27 @@ def test_parquet_files_that_mean_harm_do_not_end_the_process(tmp_path: Path, rul
     assert "says that it has 10" in read_apart(tmp_path, said, rule)
 
 
-def test_a_text_that_comes_often_is_not_written_out_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_long_texts_are_not_all_held_at_once(tmp_path: Path, use_dictionary: bool) -> None:
+    """Also where they take little room in the file."""
     long = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), pa.array(["x" * 200_000]))
-    file, counts = written(tmp_path, {"c": long}), []
+    file, counts = tmp_path / "a.parquet", []
+    pq.write_table(pa.table({"c": long}), file, compression="zstd", use_dictionary=use_dictionary)
     for rows in ParquetReading({"c": "string"}).decode(FileSplit(source_file(file))):
         assert rows.nbytes < 200 << 20
         counts.append(rows.num_rows)
     assert sum(counts) == 2000
     assert len(counts) > 2
+
+
+def test_rows_that_a_file_does_not_name_are_not_held(tmp_path: Path) -> None:
+    rows = 5_000_000
+    whole = grouped(rows, compression="zstd", data_page_size=1 << 30)
+    few = with_footer(whole, b"\x16" + varint(rows), b"\x16" + varint(10), first=True)
+    assert pq.ParquetFile(io.BytesIO(few)).metadata.num_rows == 10
+    answer, memory = read_apart(tmp_path, few), tmp_path / "memory"
+    assert answer == "damaged: it has 5000000 rows in its groups, and says that it has 10"
+    assert int(memory.read_text()) < 20  # five million numbers are 40
 
 
 # Avro

@@ -241,3 +241,19 @@ def test_without_max_future_the_far_future_is_let_through(spark: SparkSession, t
     assert lines == {"received": 4, "on_time": 3, "side_output": 1, "late_at_source": 1}
     marks = [row["watermark"] for row in rows_of(store.watermarks, "select watermark from t order by tick")]
     assert NOON + timedelta(days=3650, seconds=-10) in marks
+
+
+def test_a_dead_letter_may_have_times_that_python_does_not_count(spark: SparkSession, tmp_path: Path) -> None:
+    schema = {"at": "string", "day": "date", "clock": "timestamp_ntz", "times": "array<timestamp>"}
+    far = {"day": "99999-01-02", "clock": "99999-01-02 00:00:00.5", "times": ["99999-01-02T00:00:00Z", None]}
+    write_json(tmp_path, "a.json", [far, {"at": "2026-11-08T12:00:00Z", **far}])
+    pipeline = pipeline_in(tmp_path, schema=schema, event={"id": "clock"})
+    store = run_once(pipeline, spark)
+    ((reason, raw, *_),) = dead_letters(store)
+    assert reason == "no_event_time"
+    assert raw == (
+        '{"at":null,"day":"+99999-01-02","clock":"+99999-01-02T00:00:00.500",'
+        '"times":["+99999-01-02T00:00:00.000Z",null]}'
+    )
+    (event,) = rows_of(store.events, "select event_id from t")
+    assert event["event_id"] == "+99999-01-02 00:00:00.5"

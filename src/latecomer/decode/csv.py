@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -17,9 +16,6 @@ from latecomer.decode.files import SourceFile
 from latecomer.decode.retrying import reading
 from latecomer.decode.text import TextFiles
 from latecomer.decode.text_lines import Lines
-
-if TYPE_CHECKING:
-    pass
 
 _LONGEST_HEADER, _BYTES_OF_A_CHARACTER = 1 << 20, 4
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,9 +12,6 @@ from latecomer.decode.base import FileSplit, RecordDecoder
 from latecomer.decode.json_rows import JsonLines
 from latecomer.decode.text import TextFiles
 from latecomer.decode.text_lines import Lines
-
-if TYPE_CHECKING:
-    pass
 
 
 class JsonFiles(TextFiles):

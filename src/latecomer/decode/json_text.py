@@ -211,6 +211,7 @@ def _clock(seconds: int) -> str:
 def plain_text(value: Any, kind: str) -> str:
     """A plain value as text, as a cast to string writes it.
 
+    >>> from decimal import Decimal
     >>> plain_text(1_500_000, "timestamp"), plain_text(True, "boolean"), plain_text(Decimal("1E-7"), "decimal(9,7)")
     ('1970-01-01 00:00:01.5', 'true', '0.0000001')
     """

@@ -54,10 +54,6 @@ class ParquetReading(FileDecoder):
     columns: Mapping[str, str]
     unknown_fields: UnknownFields = "ignore"
 
-    @property
-    def numbers_rows(self) -> bool:
-        return True
-
     def misfit(self, file: SourceFile) -> str | None:
         try:
             with reading(file.local):
@@ -145,7 +141,9 @@ def _batches(split: FileSplit, found: _Stored) -> Iterator[tuple[int, pa.Table]]
         first, groups = sum(counts[: split.start]), counts[split.start : split.end]
         for group, count in enumerate(groups, split.start):
             left = count
-            for rows in _of_group(opened, group, count, found.read):
+            with damage_found(PARQUET):
+                at_once = _rows_at_once(about.row_group(group))
+            for rows in _of_group(opened, group, count, found.read, at_once):
                 for part in _short_enough(rows):
                     yield first + count - left, part
                     left -= part.num_rows
@@ -156,12 +154,20 @@ def _batches(split: FileSplit, found: _Stored) -> Iterator[tuple[int, pa.Table]]
             first += count
 
 
-def _of_group(opened: pq.ParquetFile, group: int, count: int, names: Sequence[str]) -> Iterator[pa.Table]:
+def _rows_at_once(group: pq.RowGroupMetaData) -> int:
+    """So many rows that they are not too much when they are unpacked."""
+    size = max(int(group.total_byte_size), 1)
+    return min(_AT_ONCE, max(1, _MOST_WRITTEN * int(group.num_rows) // size))
+
+
+def _of_group(
+    opened: pq.ParquetFile, group: int, count: int, names: Sequence[str], at_once: int
+) -> Iterator[pa.Table]:
     if not names:
         for start in range(0, count, _AT_ONCE):
             yield pa.table({"": pa.nulls(min(_AT_ONCE, count - start))})
         return
-    found = opened.iter_batches(_AT_ONCE, row_groups=[group], columns=list(names), use_threads=False)
+    found = opened.iter_batches(at_once, row_groups=[group], columns=list(names), use_threads=False)
     while True:
         with damage_found(PARQUET):
             rows = next(found, None)

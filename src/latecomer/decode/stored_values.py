@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from latecomer.decode.json_text import Shape
+from latecomer.decode.json_text import JsonText, Shape, Writer, plain_text, shape_of
+from latecomer.model.types import is_nested
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -72,6 +74,26 @@ def stored_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
     """The values of each row, by their names."""
     columns = [stored_values(column) for column in rows.columns]
     return (dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+def texts_of(column: pa.Array | pa.ChunkedArray, kind: str) -> list[str | None]:
+    """The values of a column of this type as a cast to text writes them; lists and maps as JSON.
+
+    Bytes need not be UTF-8: they have a character each.
+
+    >>> texts_of(pa.array([1e7, None]), "double"), texts_of(pa.array([[1]]), "array<int>")
+    (['1.0E7', None], ['[1]'])
+    """
+    write: Writer = partial(plain_text, kind=kind)
+    if is_nested(kind):
+        write = JsonText(digits=3, nulls=True).of(shape_of(kind))
+    elif kind == "binary":
+        write = _by_byte
+    return [None if each is None else write(each) for each in stored_values(column)]
+
+
+def _by_byte(value: bytes) -> str:
+    return value.decode("iso-8859-1")
 
 
 def shape_of_type(kind: pa.DataType) -> Shape:

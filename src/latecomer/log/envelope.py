@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from latecomer.config.merged import SOURCE
 from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
 from latecomer.decode.detail import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS
+from latecomer.decode.json_text import JsonText, Writer, raw_text, shape_of, struct_of
+from latecomer.decode.stored_values import stored_rows, texts_of
 from latecomer.log.columns import RAW, REASON
 from latecomer.log.moments import micros
 from latecomer.model import types
@@ -22,7 +24,6 @@ from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.sources import BETWEEN as BETWEEN_SOURCE
-from latecomer.model.value_text import row_json, value_text
 from latecomer.source.columns import (
     BROKEN,
     FIRST_ARRIVAL,
@@ -183,8 +184,7 @@ def _text(rows: pa.Table, column: str | None, kinds: Mapping[str, str]) -> Colum
     kind, values = kinds[column], flat(rows.column(column))
     if kind == "string" or kind in types.INTEGERS:
         return values.cast(pa.string())
-    texts = [None if value is None else value_text(value, kind) for value in values.to_pylist()]
-    return pa.array(texts, pa.string())
+    return pa.array(texts_of(values, kind), pa.string())
 
 
 # Dead letters
@@ -296,19 +296,25 @@ def _raw(rows: pa.Table, reading: Reading) -> list[bytes]:
     read = [column for column in reading.columns if not (reading.source and column == SOURCE)]
     names = {column: reading.pipeline.source_name(column) for column in read}
     kinds = {names[column]: reading.columns[column] for column in read}
-    there = [name for name in (CORRUPT, BROKEN, KEPT) if name in rows.column_names]
-    return [
-        _row_bytes({names[column]: row[column] for column in read}, kinds, row)
-        for row in rows.select([*read, *there]).to_pylist(maps_as_pydicts="lossy")
-    ]
+    known = {
+        name: rows.column(name).to_pylist() for name in (CORRUPT, BROKEN, KEPT) if name in rows.column_names
+    }
+    about = [dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True)] or [
+        {}
+    ] * rows.num_rows
+    values = stored_rows(rows.select(read).rename_columns(list(kinds)))
+    write = JsonText(digits=3, nulls=True).of(
+        struct_of({name: shape_of(kind) for name, kind in kinds.items()})
+    )
+    return [_row_bytes(write, *row) for row in zip(values, about, strict=True)]
 
 
-def _row_bytes(values: Mapping[str, Any], kinds: Mapping[str, str], row: Mapping[str, Any]) -> bytes:
-    if (corrupt := row.get(CORRUPT)) is not None:
+def _row_bytes(write: Writer, values: Mapping[str, Any], about: Mapping[str, Any]) -> bytes:
+    if (corrupt := about.get(CORRUPT)) is not None:
         return bytes(corrupt)
-    if (broken := row.get(BROKEN)) is not None and broken != TOMBSTONE:
+    if (broken := about.get(BROKEN)) is not None and broken != TOMBSTONE:
         return str(broken).encode()
-    whole = row_json(values, kinds)
-    if (kept := row.get(KEPT)) is not None:
+    whole = write(values)
+    if (kept := about.get(KEPT)) is not None:
         whole = f"{whole[:-1]},{kept.lstrip()[1:]}"
-    return whole.encode()
+    return raw_text(whole)

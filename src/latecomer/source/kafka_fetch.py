@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from latecomer.errors import SourceOutage
+from latecomer.errors import SourceError, SourceOutage
 from latecomer.errors.redacting import without_secrets
 
 PATIENCE = 30.0
@@ -60,7 +60,7 @@ class Fetched(NamedTuple):
 def fetched(settings: Mapping[str, str], ranges: Ranges) -> Iterator[list[Fetched]]:
     """The records of some ranges, a few megabytes at a time, in the order of offsets within each partition.
 
-    `SourceOutage` where they do not come.
+    `SourceOutage` where they do not come, `SourceError` where they are gone.
     """
     from confluent_kafka import KafkaException
 
@@ -195,5 +195,10 @@ class _Client:
             self._next[place] = max(self._next[place], message.offset())
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             pass  # nobody joins the group
+        elif error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
+            raise SourceError(
+                f"kafka source: topic {place[0]}, partition {place[1]}: offsets after {self._next[place] - 1} are gone "
+                "that were there when the topic was asked; run again, which says what is gone"
+            )
         elif place in ranges or place not in self._next:
             raise KafkaException(error)

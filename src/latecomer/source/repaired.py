@@ -28,11 +28,11 @@ from latecomer.decode.csv_rows import CsvLines
 from latecomer.decode.in_sql import list_of, number
 from latecomer.decode.json import JsonRecords
 from latecomer.decode.own import OwnRecords
+from latecomer.decode.stored_values import texts_of
 from latecomer.decode.text_lines import Lines
 from latecomer.errors import StoreError
 from latecomer.model.arrays import flat
 from latecomer.model.types import is_decimal, is_nested
-from latecomer.model.value_text import value_json, value_text
 from latecomer.source.base import Chunk, Clock, Slice, Source, Split
 from latecomer.source.columns import (
     FIRST_ARRIVAL,
@@ -297,12 +297,9 @@ def _staged_frame(rows: pa.Table, staging: Staging) -> DataFrame:
 
 def _as_texts(decoded: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     """Columns as texts: as Spark casts them, lists and maps as JSON."""
-    made = {}
-    for name, kind in columns.items():
-        text = value_json if is_nested(kind) else value_text
-        values = decoded.column(name).to_pylist(maps_as_pydicts="lossy")
-        made[name] = pa.array([None if each is None else text(each, kind) for each in values], pa.string())
-    return pa.table(made)
+    return pa.table(
+        {name: pa.array(texts_of(decoded.column(name), kind), pa.string()) for name, kind in columns.items()}
+    )
 
 
 _SPARK = {SCHEMA_ID: "int", KEPT: "string", INVALID: "boolean"}

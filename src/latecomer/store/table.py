@@ -593,6 +593,7 @@ def _folder(file: DataFile) -> str | None:
 def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
     minimum: dict[str, Any] = {}
     maximum: dict[str, Any] = {}
+    beyond = set[str]()
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
         for index in range(row_group.num_columns):
@@ -603,10 +604,18 @@ def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
             statistics = column.statistics
             if statistics is None or not statistics.has_min_max:
                 continue
-            low, high, name = statistics.min, statistics.max, column.path_in_schema
+            name = column.path_in_schema
+            try:
+                low, high = statistics.min, statistics.max
+            except OverflowError:  # a day in a year that Python does not count
+                beyond.add(name)
+                continue
             if isinstance(low, _COUNTED) and not isinstance(low, bool):
                 minimum[name] = min(minimum.get(name, low), low)
                 maximum[name] = max(maximum.get(name, high), high)
+    for name in beyond:
+        minimum.pop(name, None)
+        maximum.pop(name, None)
     return minimum, maximum
 
 
