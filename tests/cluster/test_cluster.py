@@ -81,17 +81,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-def started(file: Path, cluster: Cluster) -> subprocess.Popen[str]:
-    environment = {
+def on(cluster: Cluster) -> dict[str, str]:
+    """The environment of a driver on a cluster."""
+    return {
         **os.environ,
         "LATECOMER_MASTER": cluster.url,
         "LATECOMER_MEMORY": "512m",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m --conf spark.driver.host=127.0.0.1 pyspark-shell",
     }
+
+
+def started(file: Path, cluster: Cluster) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "latecomer", "run", str(file), "--drain"],
-        env=environment,
+        env=on(cluster),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -152,3 +156,17 @@ def test_a_worker_killed_in_a_job_leaves_the_same_tables(
         ended(process)
     run(load_pipeline(here), drain=True, spark=spark)
     assert tables(on_cluster) == tables(here)
+
+
+def test_doctor_looks_at_every_executor(cluster: Cluster) -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "latecomer", "doctor", "--cluster"],
+        env=on(cluster),
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
+    ).stdout
+    found = [line for line in said.splitlines() if "executor on" in line]
+    assert len(found) == 2, said
+    assert all(line.startswith("ok") and "pyarrow" in line for line in found), said

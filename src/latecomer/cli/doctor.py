@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from latecomer.config.registered import Registered
 
 LOW_DISK = 1 << 30
+_SAME_PYTHON = (
+    "give executors the driver's packages: an image of both, or a packed environment in spark.archives with "
+    "PYSPARK_PYTHON pointing into it (docs/cluster.md)"
+)
 LISTED = 16
 """How many partitions of a topic are listed."""
 
@@ -50,10 +54,14 @@ def doctor(
             show_default=False,
         ),
     ] = None,
+    cluster: Annotated[
+        bool,
+        typer.Option("--cluster", help="Run a task on every executor of LATECOMER_MASTER, and look there."),
+    ] = False,
 ) -> None:
     """Check Java, Spark, packages, memory and, with FILE, source, sinks and store. Exit 1 on a problem."""
     problems = 0
-    for finding in examine(file):
+    for finding in (*examine(file), *(on_executors() if cluster else ())):
         typer.echo(str(finding))
         problems += finding.fix is not None
     if problems:
@@ -184,6 +192,34 @@ def _memory() -> int:
 def _bytes(written: str) -> int | None:
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", written.strip().lower())
     return None if found is None else int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[found[2]]
+
+
+def on_executors() -> Iterator[Finding]:
+    """What the executors have, against what the driver has."""
+    from importlib.metadata import version
+
+    from latecomer.spark.executors import PACKAGES, executors_of
+    from latecomer.spark.session import build_session, master
+
+    wanted: dict[str, str | None] = {name: version(name) for name in PACKAGES}
+    try:
+        # Spark's own daemon: the one that runs use would have to be there.
+        spark = build_session("doctor", None, **{"spark.python.daemon.module": "pyspark.daemon"})
+        try:
+            found = executors_of(spark)
+        finally:
+            spark.stop()
+    except LatecomerError as error:
+        yield Finding("executors", str(error), f"{_SAME_PYTHON}, and see that {master()} is up")
+        return
+    for each in found:
+        what, lacking = f"executor on {each.host}, {each.folder}", each.lacks(wanted)
+        if not lacking:
+            yield Finding(what, f"Python {each.python}, {', '.join(f'{n} {v}' for n, v in wanted.items())}")
+            continue
+        there = ", ".join(f"{name} {found or 'is missing'}" for name, found in lacking.items())
+        needed = ", ".join(f"{name} {wanted[name]}" for name in lacking)
+        yield Finding(what, f"Python {each.python}, {there}", f"tasks need {needed} there; {_SAME_PYTHON}")
 
 
 def _of_pipeline(file: Path) -> Iterator[Finding]:
