@@ -5,8 +5,6 @@ from __future__ import annotations
 from decimal import Decimal
 from math import isfinite, isnan
 
-import numpy as np
-
 
 def double_text(value: float) -> str:
     """A double as Java writes it, with the fewest digits that mean it.
@@ -24,6 +22,8 @@ def float_text(value: float) -> str:
     >>> float_text(0.1), float_text(3e10)
     ('0.1', '3.0E10')
     """
+    import numpy as np  # a pipeline file is read without it
+
     return _java(value, np.format_float_scientific(np.float32(abs(value)), unique=True))
 
 
