@@ -58,4 +58,5 @@ def avro_pipeline(
     folder: Path, broker: Client, topic: str, avro: Mapping[str, Any], **changes: Any
 ) -> Pipeline:
     kafka = {"servers": broker.servers, "topics": [topic], **changes.pop("kafka", {})}
-    return payments_from(folder, {"kafka": kafka, "format": {"avro": dict(avro)}}, **changes)
+    source = {"kafka": kafka, "format": {"avro": dict(avro)}, **changes.pop("source", {})}
+    return payments_from(folder, source, **changes)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.config.checks import PRIVATE
 from latecomer.config.merged import SOURCE
 from latecomer.config.portable import portable
 from latecomer.decode.columns import CORRUPT
@@ -177,6 +178,9 @@ class _Source:
     """Those that were there before: lists and maps, which were kept whole where their objects have a new field."""
 
 
+_LAST = f"{PRIVATE}last"
+
+
 @dataclass(frozen=True)
 class _Filling:
     """How past events are filled."""
@@ -234,7 +238,7 @@ def _decoded(kept: pa.Array, source: _Source) -> tuple[pa.Table, Flags]:
         return rows, np.asarray(flat(rows.column(CORRUPT)).is_valid())
     texts = JsonRecords().decode(records, dict.fromkeys(source.named, "string")).select(list(source.named))
     written = [_csv_line(list(row.values())) for row in texts.to_pylist()]
-    found = CsvLines(list(source.named), source.named, ",").read(Lines.of_records(written))
+    found = CsvLines([*source.named, _LAST], source.named, ",").read(Lines.of_records(written))
     missed = np.zeros(len(records), bool)
     for name in source.named:
         missed |= np.asarray(texts.column(name).is_valid()) & np.asarray(found.column(name).is_null())
@@ -242,7 +246,9 @@ def _decoded(kept: pa.Array, source: _Source) -> tuple[pa.Table, Flags]:
 
 
 def _csv_line(texts: Sequence[str | None]) -> bytes:
-    return ",".join("" if each is None else '"' + each.replace('"', '""') + '"' for each in texts).encode()
+    """A line of CSV; with one field more, for a blank line is none."""
+    fields = ("" if each is None else '"' + each.replace('"', '""') + '"' for each in texts)
+    return ",".join([*fields, _LAST]).encode()
 
 
 @dataclass(frozen=True)
