@@ -294,15 +294,17 @@ def _raw(rows: pa.Table, reading: Reading) -> list[bytes]:
     """The bytes of each row: as it stood in the file where it could not be parsed, else as JSON under the source's own
     names, with what is kept of unknown fields."""
     read = [column for column in reading.columns if not (reading.source and column == SOURCE)]
-    names = {column: reading.pipeline.source_name(column) for column in read}
-    kinds = {names[column]: reading.columns[column] for column in read}
+    named = {
+        reading.pipeline.source_name(column): column for column in read
+    }  # two may be of one of the source's
+    kinds = {name: reading.columns[column] for name, column in named.items()}
     known = {
         name: rows.column(name).to_pylist() for name in (CORRUPT, BROKEN, KEPT) if name in rows.column_names
     }
     about = [dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True)] or [
         {}
     ] * rows.num_rows
-    values = stored_rows(rows.select(read).rename_columns(list(kinds)))
+    values = stored_rows(rows.select(list(named.values())).rename_columns(list(named)))
     write = JsonText(digits=3, nulls=True).of(
         struct_of({name: shape_of(kind) for name, kind in kinds.items()})
     )
