@@ -21,6 +21,9 @@ _NEEDED = (
     "pyarrow.parquet",
     "pyspark.worker",
     "latecomer.spark.tasks",
+    "latecomer.source.files",
+    "latecomer.log.writing",
+    "latecomer.firing.tasks",
 )
 
 
