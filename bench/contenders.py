@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import time
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -36,6 +37,8 @@ class Measured:
     seconds: float
     batches: list[float]
     worked: list[float] = field(default_factory=list)
+    in_spark: str = "all"
+    """What of it Spark did."""
 
 
 def output(window: str, lateness: str = "10m") -> Output:
@@ -91,8 +94,10 @@ def latecomer(spark: SparkSession, asked: argparse.Namespace) -> Measured:
         marks.append(processor_seconds())
 
     began = time.monotonic()
-    run(pipeline_of(asked), once=True, drain=asked.end == "drain", spark=spark, watch=watch)
-    return Measured(time.monotonic() - began, batches, [after - before for before, after in pairwise(marks)])
+    report = run(pipeline_of(asked), once=True, drain=asked.end == "drain", spark=spark, watch=watch)
+    seconds = time.monotonic() - began
+    work = f"{report.work.jobs:,} jobs, {report.work.tasks:,} tasks, {report.work.seconds:,.1f} s in them"
+    return Measured(seconds, batches, [after - before for before, after in pairwise(marks)], work)
 
 
 def native(spark: SparkSession, asked: argparse.Namespace) -> Measured:
@@ -149,6 +154,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--window", choices=WINDOWS, default="tumbling")
     parser.add_argument("--identified-by", choices=["", "nothing", *IDS], default="")
     parser.add_argument("--outputs", type=int, default=1)
+    parser.add_argument("--cores", type=int, help="of Spark; all of the machine's unless said")
     parser.add_argument("--end", choices=["once", "drain"], default="once", help="drain closes every window")
     return parser
 
@@ -157,13 +163,16 @@ def main() -> None:
     asked = arguments().parse_args()
     memory = Memory()
     settings = {"spark.driver.memory": "4g", "spark.sql.streaming.numRecentProgressUpdates": "1000"}
+    if asked.cores:
+        settings["spark.master"] = f"local[{asked.cores}]"
     spark = build_session(asked.name, **settings)
     contender = {"latecomer": latecomer, "native": native}[asked.name]
     measured = contender(spark, asked)
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
     spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
     held = runtime.totalMemory() - runtime.freeMemory()
-    print(json.dumps({**asdict(measured), "peak": memory.peak, "heap": held}))
+    driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({**asdict(measured), "peak": memory.peak, "heap": held, "driver": driver}))
 
 
 if __name__ == "__main__":

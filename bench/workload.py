@@ -33,10 +33,11 @@ def write_events(
     apart: int = MICROS_APART,
     rows_a_batch: int | None = None,
     partitions: int = 8,
+    bad: float = 0,
 ) -> None:
     """The events as JSON lines in order of arrival, a file for each `rows_a_file` of them.
 
-    With `rows_a_batch` they have the columns of IDS too.
+    With `rows_a_batch` they have the columns of IDS too. A share of them may be `bad`: their lines break off.
     """
     files = events // rows_a_file
     arrival = F.lit(START) + F.col("id") * apart
@@ -51,7 +52,9 @@ def write_events(
         F.lit("SUCCESS").alias("status"),
         *(_ids(rows_a_batch) if rows_a_batch else ()),
     )
-    rows.write.mode("overwrite").json(str(folder))
+    line = F.to_json(F.struct("*"))
+    broken = F.when(F.rand(9) < bad, F.substr(line, F.lit(1), F.length(line) - 9)).otherwise(line)
+    rows.select(broken).write.mode("overwrite").text(str(folder))
 
 
 def _ids(rows_a_batch: int) -> list[F.Column]:
@@ -72,7 +75,7 @@ def in_order(folder: Path) -> None:
     """Give the files modification times in order of arrival: part numbers are in that order."""
     import os
 
-    for number, file in enumerate(sorted(folder.glob("part-*.json"))):
+    for number, file in enumerate(sorted(folder.glob("part-*"))):
         os.utime(file, (1_000_000 + number, 1_000_000 + number))
     for extra in folder.glob("[._]*"):
         extra.unlink()

@@ -28,6 +28,10 @@ def _large(asked: Asked) -> dict[str, dict[str, Any]]:
     return {"large": {"events": asked.events}}
 
 
+def _bad(asked: Asked) -> dict[str, dict[str, Any]]:
+    return {**_large(asked), "bad": {"events": asked.events, "bad": 0.01}}
+
+
 def _days(asked: Asked) -> dict[str, dict[str, Any]]:
     return {"days": {"events": asked.events, "apart": 10 * DAY // asked.events}}
 
@@ -50,6 +54,8 @@ CASES: dict[str, Case] = {
     "kafka-sink": Case(servers.kafka_sink),
     "kafka-load": Case(servers.kafka_load),
     "throughput": Case(streams.throughput, _large, checked=True),
+    "cores": Case(streams.cores, _large, checked=True),
+    "bad-lines": Case(streams.bad_lines, _bad, checked=True),
     "identified": Case(streams.identified, _ids, checked=True),
     "partitions": Case(streams.partitions, _partitions, checked=True),
     "outputs": Case(streams.outputs, _large, checked=True),

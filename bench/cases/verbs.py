@@ -65,7 +65,7 @@ def flights(asked: argparse.Namespace) -> Found:
         settings["outputs"] |= MORE_OUTPUTS
         _write(work, settings)
         commands = {
-            "run --drain": (("run", PIPELINE, "--drain"), 40),
+            "run --drain": (("run", PIPELINE, "--drain"), 25),
             "ledger --check": (("ledger", PIPELINE, "--check"), 10),
             "certify": (("certify", PIPELINE, "days", "--to", "days.cert"), None),
             "certify --check": (("certify", PIPELINE, "days", "--check", "days.cert"), 10),
@@ -88,7 +88,7 @@ def startup(asked: argparse.Namespace, rows: int = 600) -> Found:
             rounds["run --once"].append(_timed(work, *LATECOMER, "run", PIPELINE, "--once"))
             rounds["--help"].append(_timed(work, *LATECOMER, "--help"))
     rounds = {name: seconds[1:] for name, seconds in rounds.items()}  # the first makes what later starts use
-    goals = {"run --once": "8 s", "--help": "0.3 s"}
+    goals = {"run --once": "the session + 4 s", "--help": "0.3 s"}
     middle = {name: statistics.median(seconds) for name, seconds in rounds.items()}
     made = table(f"start-up, {rows} rows", "command", "seconds", "goal", "session / command")
     for name, seconds in middle.items():

@@ -140,6 +140,17 @@ def _restored(pickled: bytes) -> Shared[Any]:
     return Shared(pickle.loads(pickled))  # noqa: S301 - it is this run's own
 
 
+def task_count(size: int, least: int, most: int, cores: int) -> int:
+    """How many tasks are worth while for a size: none smaller than `least` or larger than `most`, if that can be; and
+    as many on each core.
+
+    >>> [task_count(size, 4, 128, 2) for size in (1, 5, 8, 100, 257)]
+    [1, 2, 2, 2, 4]
+    """
+    rounds = -(-size // (most * cores))
+    return max(min(-(-size // least), rounds * cores), 1)
+
+
 def shared_out(tasks: Iterable[_Task], size: Callable[[_Task], int], parts: int) -> list[list[_Task]]:
     """Things to do in at most so many parts of about one size, in order within each: the largest are handed out first.
 

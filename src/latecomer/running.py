@@ -109,12 +109,14 @@ def run(
         session = own_session(
             spark or build_session(pipeline.name, store.root / "logs" / "spark.log", **needed)
         )
+        runner = SparkRunner(session)
+        runner.warm_up()
         # PySpark takes SIGINT for itself when it starts, so ours comes after.
         with _stopped_by_signals(stopping):
             LOG.info("preparing the run")
             check_zones(session, pipeline, file)
             check_predicates(session, store, file)
-            engine = Engine(SparkRunner(session), store, watch)
+            engine = Engine(runner, store, watch)
             begin(engine)
             return _run(engine, stopping, once or drain, drain)
 

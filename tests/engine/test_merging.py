@@ -232,7 +232,7 @@ def test_events_of_a_session_are_merged_by_its_number_and_span_it() -> None:
     ]
 
 
-def test_what_was_published_is_taken_out_of_inputs_and_panes() -> None:
+def test_what_was_published_is_taken_out_of_panes() -> None:
     aggregates = {"s": "sum(x)", "n": "count(*)", "m": "max(x)"}
     for wide in (True, False):
         merger = merger_over("bigint", wide, aggregates=aggregates)
@@ -240,15 +240,6 @@ def test_what_was_published_is_taken_out_of_inputs_and_panes() -> None:
         panes = as_panes(merger, merged)
         (empty,) = merger.emptied(panes).to_pylist()
         assert (empty["s"], empty["n"], empty["m"], empty[EVENTS]) == (None, 0, None, 0)
-        inputs = merger.of_states(panes, Fate.ON_TIME)
-        gone = merger.emptied_inputs(inputs, np.array([True]))
-        (after,) = merger.merge([gone]).to_pylist()
-        assert {name: after[name] for name in ("s", "n", "m", EVENTS)} == {
-            name: empty[name] for name in ("s", "n", "m", EVENTS)
-        }
-        assert merger.merge([merger.emptied_inputs(inputs, np.array([False]))]) == merger.merge([inputs])
-        (whole,) = merger.merge([merger.of_sequences(panes), inputs]).to_pylist()[-1:]
-        assert whole[LAST_SEQUENCE] == 3
 
 
 def test_what_is_fresh_counts_as_new_and_what_was_stored_does_not() -> None:

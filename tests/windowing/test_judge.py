@@ -20,7 +20,7 @@ from latecomer.store.layout import TIMESTAMP, EventLayout
 from latecomer.windowing import judge as judging
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge import Watermarks, fates, in_parts, judged
-from latecomer.windowing.tally import counts_by_batch
+from latecomer.windowing.tally import as_counts, fate_sums
 
 MINUTE = 60_000_000
 COLUMNS = {"at": "timestamp", "n": "bigint", "price": "decimal(38,6)"}
@@ -132,9 +132,9 @@ def test_fates_are_added_up_batch_by_batch_under_the_policy_of_their_time() -> N
         {"event_time": 5, "price": big, "batch": 2},
     ]
     timeline = Watermarks.of_batches({(batch, 0): 7 for batch in range(3)})
-    found = counts_by_batch(
-        [events_of(layout, rows)], layout, ["price"], [(0, output), (1, later)], timeline, last=1
-    )
+    periods = [(0, output), (1, later)]
+    sums = fate_sums([events_of(layout, rows)], layout, ["price"], periods, timeline, last=1)
+    found = as_counts(sums, ["price"])
     assert set(found) == {0, 1}
     assert found[0].fates[EVENTS] == {Fate.ON_TIME: 2, Fate.SIDE_OUTPUT: 0, Fate.DROPPED: 0}
     assert found[0].fates[ASSIGNMENTS] == {Fate.ON_TIME: 2, Fate.SIDE_OUTPUT: 2, Fate.DROPPED: 2}

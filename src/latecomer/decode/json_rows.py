@@ -29,7 +29,7 @@ from latecomer.model.paths import ways_of
 from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
 from latecomer.store.layout import source_type
 
-_SPACE, _OPENS, _CLOSES = 0x20, *b"{}"
+_OPENS, _CLOSES = b"{}"
 _BLANK = b" \t\r\n"
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz", "binary")
 """Columns that are text in JSON."""
@@ -96,9 +96,8 @@ class JsonLines:
             return odd
         letters, begins, ends, text = lines.letters, lines.begins, lines.ends, lines.body
         odd |= (letters[begins] != _OPENS) | (letters[ends - 1] != _CLOSES)
-        control = np.flatnonzero(letters < _SPACE)
-        if len(control) > len(lines):
-            odd[lines.holding(np.setdiff1d(control, ends, assume_unique=True))] = True
+        if len(lines.controls) > len(lines):
+            odd[lines.holding(np.setdiff1d(lines.controls, ends, assume_unique=True))] = True
         odd[lines.not_utf8()] = True
         for pattern in self._odd_patterns(text):
             odd[lines.holding(np.array([each.start() for each in pattern.finditer(text)], np.int64))] = True
@@ -115,8 +114,9 @@ class JsonLines:
         if any(word[:1] in text and word in text for word in (b"NaN", b"Inf")):
             yield _NO_NUMBER
         leaves = (leaf for kind in self.columns.values() for leaf in types.leaf_types(kind))
-        may_be_far = any(each in text for each in (b"0e", b"0E", b".e", b".E", b"\\u00"))
-        if any(map(types.is_decimal, leaves)) and may_be_far:
+        if any(map(types.is_decimal, leaves)) and any(
+            each in text for each in (b"0e", b"0E", b".e", b".E", b"\\u00")
+        ):
             yield _RAISED_FAR
 
     def _odd_rows(self, lines: Lines, odd: Mask) -> tuple[list[_Odd], dict[int, bytes]]:

@@ -26,7 +26,7 @@ PACKED = (".gz", ".bz2")
 BLOCK = 4 << 20
 """So many bytes are looked at together, at least."""
 _MARK = b"\xef\xbb\xbf"
-_FEED = 0x0A
+_SPACE, _FEED = 0x20, 0x0A
 _BLANK = bytes(range(0x21))
 _WIDE_MARK = "\ufeff"
 _PATTERNS = {
@@ -57,9 +57,15 @@ class Lines:
         return np.frombuffer(self.body, np.uint8)
 
     @cached_property
+    def controls(self) -> Places:
+        """Where each control character is."""
+        return np.flatnonzero(self.letters < _SPACE)
+
+    @cached_property
     def ends(self) -> Places:
         """Where each line feed is."""
-        return np.flatnonzero(self.letters == _FEED)
+        feeds: Places = self.controls[self.letters[self.controls] == _FEED]
+        return feeds
 
     @cached_property
     def begins(self) -> Places:

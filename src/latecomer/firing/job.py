@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
-from latecomer.config.portable import portable
 from latecomer.firing.batch import Batch
 from latecomer.firing.output import Met, OutputLogic, Prepared, timeline
 from latecomer.firing.tasks import (
@@ -95,9 +93,11 @@ class FiringJob:
         names = tuple(logics)
         known = self._plans.get(names)
         if known is None or any(known[0][name] is not logic for name, logic in logics.items()):
-            layout = replace(self.store.layout, pipeline=portable(self.store.pipeline))
             outputs = {name: logic.output.without_sinks() for name, logic in logics.items()}
-            known = (dict(logics), Shared(FiringPlan(layout, outputs, self.store.measures())))
+            known = (
+                dict(logics),
+                Shared(FiringPlan(self.store.layout.portable, outputs, self.store.measures())),
+            )
             self._plans[names] = known
         return known[1]
 

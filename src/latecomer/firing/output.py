@@ -32,11 +32,10 @@ from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile, batch_of, kind_of, new_token
 from latecomer.timeline.keeper import Stretch
+from latecomer.windowing.anew import Anew
 from latecomer.windowing.fates import Counts, Periods
 from latecomer.windowing.judge import Watermarks
 from latecomer.windowing.merge import Merger
-from latecomer.windowing.seen import event_tables, stored_columns
-from latecomer.windowing.tally import counts_by_batch
 
 FOLD_AT = 24
 """The open states, or the late panes, of so many batches are merged into one file."""
@@ -282,11 +281,14 @@ class OutputLogic:
         the policies that it has had."""
         if batch.logged is None:
             return {}
-        rules = list(periods) or [(0, self.output)]
-        outputs, measures = [under for _, under in rules], list(self.merger.measures)
-        wanted = stored_columns(self.store.layout, outputs, measures)
-        events = event_tables(batch.logged, wanted, outputs, self.store.layout)
-        return counts_by_batch(events, self.store.layout, measures, rules, timeline(batch), batch.number)
+        anew = self.anew(batch.number, periods, timeline=timeline(batch))
+        return anew.counted(self.runner, f"fates of {self.name}", batch.logged)
+
+    def anew(self, last: int, periods: Periods = (), **more: Any) -> Anew:
+        """What of the log up to a batch is to be computed anew; the rest are fields of Anew."""
+        rules = [(since, under.without_sinks()) for since, under in periods or [(0, self.output)]]
+        panes = PaneLayout(self.output.without_sinks(), self.store.layout.portable)
+        return Anew(panes, self.merger.measures, rules, last, **more)
 
 
 def within(file: DataFile, low: int, high: int) -> bool:

@@ -26,9 +26,10 @@ from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
-from latecomer.runner import InProcess, Runner
+from latecomer.runner import Runner
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
+from latecomer.spark.runner import runner_for
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
 from latecomer.store.columns import EVENTS as PANE_EVENTS
@@ -78,7 +79,9 @@ def check_ledger(
     store.require_definitions()
     session = when_needed(lambda: own_session(spark or build_session(pipeline.name)))
     check_predicates(session, store)
-    check = _Check(InProcess(lambda: session), store, last, [] if notes is None else notes)
+    check = _Check(
+        runner_for(store.events.rows(), lambda: session), store, last, [] if notes is None else notes
+    )
     return list(check.differences())
 
 

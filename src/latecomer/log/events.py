@@ -34,7 +34,7 @@ from latecomer.log.writing import Folders, LogTask, Written, write_split
 from latecomer.model.durations import EARLIEST
 from latecomer.model.strategies import PLAIN, Needs
 from latecomer.model.timeline import Timeline
-from latecomer.runner import Runner, Shared, shared_out
+from latecomer.runner import Runner, Shared, shared_out, task_count
 from latecomer.source.base import NO_CLOCK, Clock, Slice, Source, Split
 from latecomer.source.choose import sources_of
 from latecomer.source.found_files import FileSlice, UnreadableFiles
@@ -178,9 +178,8 @@ class EventLog:
     def _shared_out(self, splits: Sequence[Split]) -> list[list[Split]]:
         """The splits of each task. Where ticks are counted through a batch, one task reads all of it."""
         size = sum(split.size for split in splits)
-        parts = max(min(2 * self.runner.cores, -(-size // TASK_BYTES)), -(-size // MOST_TASK_BYTES), 1)
-        if self.store.pipeline.watermark.every == "event":
-            parts = 1
+        counted = self.store.pipeline.watermark.every == "event"
+        parts = 1 if counted else task_count(size, TASK_BYTES, MOST_TASK_BYTES, self.runner.cores)
         return shared_out(splits, lambda split: split.size, parts)
 
     def _without_repeated(
@@ -327,7 +326,7 @@ class EventLog:
     def _groups(self, files: Sequence[DataFile]) -> list[list[DataFile]]:
         """The files that each task reads."""
         size = sum(file.size for file in files)
-        parts = max(min(2 * self.runner.cores, -(-size // LOGGED_BYTES)), -(-size // MOST_TASK_BYTES), 1)
+        parts = task_count(size, LOGGED_BYTES, MOST_TASK_BYTES, self.runner.cores)
         return shared_out(files, lambda file: file.size, parts)
 
     def other_ticks(self) -> OtherTicks | None:

@@ -23,6 +23,7 @@ _USUAL = rf"^{_MONTH}-(0[1-9]|[12][0-9]|3[01])[T ]{_CLOCK}Z?$"
 """Moments as nearly everybody writes them, which Arrow reads as they are meant."""
 _SURE = rf"^{_MONTH}-(0[1-9]|1[0-9]|2[0-8])[T ]{_CLOCK}Z?$"
 """Those of days that every month has."""
+_SECONDS = len("2026-11-01 18:30:00")
 _FIRST = int(np.datetime64("1900", "us").astype(np.int64))
 """From here on Arrow and Python are of one mind about the clocks of zones."""
 _LAST = int(np.datetime64("2037", "us").astype(np.int64))
@@ -46,10 +47,28 @@ def micros(column: pa.Array, kind: str, unit: str | None, zone: str) -> pa.Array
 
 def of_texts(texts: pa.Array, zone: str) -> pa.Array:
     """Those of texts. Each must begin with a date: a cast would take `2026` for a year and `12:30` for today."""
+    found = _of_whole_texts(texts, zone)
+    if found is not None:
+        return found
     try:
         return _of_texts(texts, zone, _USUAL)
     except pa.ArrowInvalid:  # one of them is a day that its month does not have: Arrow does not say which
         return _of_texts(texts, zone, _SURE)
+
+
+def _of_whole_texts(texts: pa.Array, zone: str) -> pa.Array | None:
+    """Those of texts that all go to the second, and all end with Z or all without: nothing shorter is ambiguous to
+    Arrow."""
+    shortest = pc.min(pc.binary_length(texts)).as_py() or 0
+    zoned = _flags(pc.ends_with(texts, "Z"))
+    try:
+        if shortest > _SECONDS and zoned[_flags(texts.is_valid())].all():
+            return texts.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        if shortest >= _SECONDS and not zoned.any():
+            return of_wall_clock(texts.cast(pa.timestamp("us")).cast(pa.int64()), zone)
+    except pa.ArrowInvalid:  # something else is among them
+        pass
+    return None
 
 
 def _of_texts(texts: pa.Array, zone: str, pattern: str) -> pa.Array:

@@ -24,7 +24,7 @@ from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.store.layout import source_type
 
 _KEPT_RECORD = f"{PRIVATE}kept_record"
-SPLIT_BYTES = 16 << 20
+SPLIT_BYTES = 4 << 20
 """About so many bytes of a file are one split, on every machine: a row's position depends on it."""
 
 

@@ -43,6 +43,8 @@ def _is_sparks(name: str) -> bool:
 def main() -> None:
     """Import what tasks need, then hand out workers."""
     sys.path[:] = without_archives(sys.path)
+    for gone in sys.path_importer_cache.keys() - without_archives([*sys.path_importer_cache]):
+        del sys.path_importer_cache[gone]  # it is these that are read again
     for name in _NEEDED:
         import_module(name)
     gc.collect()

@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 from pyspark import RDD, cloudpickle
 from pyspark.sql import SparkSession
 
-from latecomer.runner import Buckets, Made, Shared, Work
+from latecomer.runner import Buckets, InProcess, Made, Runner, Shared, Work
+from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.spark.session import is_local
 from latecomer.spark.tasks import Done, by_bucket, done, in_one, merged
 
 Shared.pickler = cloudpickle.dumps  # classes of users are sent along
+
+LARGE = 10_000_000
+"""So many rows of the log are computed anew in the time that Spark takes to start."""
 
 
 class SparkRunner:
@@ -29,6 +34,15 @@ class SparkRunner:
             context.pythonExec = sys.executable  # not whatever `python3` is on the PATH
         self.work = Work()
         self._counting = Lock()
+
+    def warm_up(self) -> None:
+        """Have workers started while the driver prepares: what they import takes a second."""
+        Thread(target=self._start_workers, name="warm-up", daemon=True).start()
+
+    def _start_workers(self) -> None:
+        with suppress(*SPARK_ERRORS):  # a run that ends before it has begun; else the first job says it
+            self.spark.sparkContext.setJobDescription("workers start")
+            self._rows(id, range(self.cores), None).collect()
 
     @property
     def cores(self) -> int:
@@ -67,6 +81,11 @@ class SparkRunner:
             return context.parallelize([tasks], 1).mapPartitions(partial(_in_one, kernel, buckets))
         parted = context.parallelize(tasks, max(len(tasks), 1)).mapPartitions(partial(by_bucket, kernel))
         return parted.partitionBy(count, _itself).mapPartitionsWithIndex(partial(merged, buckets))
+
+
+def runner_for(rows: int, start: Callable[[], SparkSession]) -> Runner:
+    """Spark's where there is much to compute; else this process, which is done before a session has started."""
+    return SparkRunner(start()) if rows > LARGE else InProcess(start)
 
 
 def _in_one(kernel: Callable[[Any], Any], buckets: Buckets, tasks: Iterable[Sequence[Any]]) -> Iterator[Done]:

@@ -8,7 +8,7 @@ is made of them, and they are stored beside it. `view` says where each source co
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow as pa
 from latecomer.config.checks import UNSTORABLE
 from latecomer.config.derived import derived_types, seen_types
 from latecomer.config.models import Output, Pipeline
+from latecomer.config.portable import portable
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.store.state_types import WHOLE
@@ -168,6 +169,11 @@ class EventLayout:
     columns: Mapping[str, str]
     wide_sums: bool = True
     """Whether whole numbers are summed up as decimals, which no sum outgrows; in an old store they are not."""
+
+    @property
+    def portable(self) -> EventLayout:
+        """The same, as tasks are given it."""
+        return replace(self, pipeline=portable(self.pipeline))
 
     @cached_property
     def view(self) -> dict[str, str]:

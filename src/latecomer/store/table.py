@@ -320,6 +320,10 @@ class Table:
         delta = self._open()
         return self.schema if delta is None else pa.schema(delta.schema().to_arrow())
 
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(file.rows for file in self.files())
+
     def rows_of(self, batch: int) -> int:
         """How many rows a batch has."""
         files = [file for file in self.files() if batch in batches_of(file)]

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.models import Output
-from latecomer.model.aggregates import ADDITIVE
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate
@@ -147,10 +146,6 @@ class Merger:
             }
         )
 
-    def of_sequences(self, panes: pa.Table) -> pa.Table:
-        """Stored panes as inputs that say no more than which sequence was the last."""
-        return self.of_states(self.emptied(panes), Fate.LATE_ACCEPTED)
-
     def again(self, merged: pa.Table) -> pa.Table:
         """Merged rows as inputs once more; what they count as new stays so."""
         same = {name: column_of(merged, name) for name in (START, END, FATE, *_LASTS)}
@@ -250,18 +245,6 @@ class Merger:
         for name in (*names, *(column for column in kept if column in self.state_columns)):
             rows = replaced(rows, name, 0 if name in zero else None, where)
         return rows
-
-    def emptied_inputs(self, inputs: pa.Table, where: Flags) -> pa.Table:
-        """The same of inputs, `where` it is so. Only what adds up is ever discarded."""
-        names = {EVENTS, *map(measure_column, self.measures)}
-        names |= {name for name, each in self.output.aggregates.items() if each.function in ADDITIVE}
-        gone = pa.array(where)
-        for state in self.states:
-            if state.name in names:
-                for name, nothing in state.nothing(inputs.num_rows).items():
-                    kept = pc.if_else(gone, nothing, column_of(inputs, name))
-                    inputs = inputs.set_column(inputs.schema.get_field_index(name), name, kept)
-        return inputs
 
     # For the ledger
 

@@ -17,7 +17,7 @@ from latecomer.config.derived import derived_types
 from latecomer.config.models import Output
 from latecomer.log.columns import LOGGED
 from latecomer.log.logged import Logged, LogSplit
-from latecomer.runner import Runner
+from latecomer.runner import Runner, shared_out
 from latecomer.spark.trying import tried
 from latecomer.store.files import Location, footer, parquet_files, remove_all, url
 from latecomer.store.layout import EventLayout
@@ -38,24 +38,40 @@ def computed(
         return
     folder = root / "staging" / new_token()
     try:
-        splits = [_computed(split, outputs, layout, runner, folder) for split in logged.splits]
+        alike: dict[tuple[int, int | None], list[LogSplit]] = {}
+        for split in logged.splits:
+            alike.setdefault((split.after, split.last), []).append(split)
+        splits = [
+            each for some in alike.values() for each in _computed(some, outputs, layout, runner, folder)
+        ]
         yield Logged(splits, logged.on_read)
     finally:
         remove_all(folder)
 
 
 def _computed(
-    split: LogSplit, outputs: Sequence[Output], layout: EventLayout, runner: Runner, folder: Location
-) -> LogSplit:
-    if not split.files:
-        return split
+    splits: Sequence[LogSplit],
+    outputs: Sequence[Output],
+    layout: EventLayout,
+    runner: Runner,
+    folder: Location,
+) -> list[LogSplit]:
+    """Splits that differ in their files alone, in one query."""
+    read = [file for split in splits for file in split.files]
+    if not read:
+        return list(splits)
     place = folder / new_token()
-    events = runner.spark.read.schema(ddl(layout.stored)).parquet(*map(url, split.files))
+    events = runner.spark.read.schema(ddl(layout.stored)).parquet(*map(url, read))
     rows = with_spark_columns(events, layout.schema.names, outputs, layout)
     rows.write.parquet(url(place))
-    files = parquet_files(place)
-    more = [] if not files else _more(files[0], layout)
-    return replace(split, files=files, schema=pa.schema([*split.schema, *more]))
+    found = {file: footer(file).num_rows for file in parquet_files(place)}
+    if not found:
+        return [replace(splits[0], files=[], rows=0)]
+    schema = pa.schema([*splits[0].schema, *_more(next(iter(found)), layout)])
+    return [
+        replace(splits[0], files=files, rows=sum(found[file] for file in files), schema=schema)
+        for files in shared_out(found, found.__getitem__, len(splits))
+    ]
 
 
 def _more(file: Location, layout: EventLayout) -> list[pa.Field]:

@@ -27,23 +27,23 @@ _LATE, _PARTLY = "late_at_source", "partly_late"
 _BATCH, _FATE = "batch", "fate"
 
 
-def counts_by_batch(
+def fate_sums(
     parts: Iterable[pa.Table],
     layout: EventLayout,
     measures: Sequence[str],
     periods: Periods,
     timeline: Timeline,
     last: int,
-) -> dict[int, Counts]:
-    """For each batch up to the last, how many events met which fate, and how much of each measure; under the policies
-    that the output has had."""
+) -> Sums:
+    """For each batch up to the last and each fate, how many events met it, and how much of each measure; under the
+    policies that the output has had."""
     sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
     for part in parts:
         for under, events in by_period(part, periods, last):
             for few in in_parts(events, under.window):
                 found = judged(few, layout, under, timeline, measures)
                 sums.add(*_counted(found, flat(few.column("batch")), measures))
-    return _as_counts(sums, measures)
+    return sums
 
 
 def counts_of(events: Iterable[tuple[Judged, pa.Array]], measures: Sequence[str]) -> dict[int, Counts]:
@@ -51,7 +51,7 @@ def counts_of(events: Iterable[tuple[Judged, pa.Array]], measures: Sequence[str]
     sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
     for found, batch in events:
         sums.add(*_counted(found, batch, measures))
-    return _as_counts(sums, measures)
+    return as_counts(sums, measures)
 
 
 def by_period(events: pa.Table, periods: Periods, last: int) -> Iterator[tuple[Output, pa.Table]]:
@@ -106,12 +106,26 @@ class Sums:
         found = pa.table(columns).group_by(list(places), use_threads=False).aggregate(sums)
         for row in found.to_pylist():
             place = tuple(row[name] for name in places)
-            known = self.by_place.setdefault(place, dict.fromkeys(self.names, _ZERO))
-            for nth, name in enumerate(self.names):
-                known[name] = _WIDE.add(known[name], Decimal(row[f"{nth}._sum"]))
+            self._add(place, {name: Decimal(row[f"{nth}._sum"]) for nth, name in enumerate(self.names)})
+
+    def _add(self, place: tuple[int, ...], more: Mapping[str, Decimal]) -> None:
+        known = self.by_place.setdefault(place, dict.fromkeys(self.names, _ZERO))
+        for name in self.names:
+            known[name] = _WIDE.add(known[name], more[name])
+
+    @classmethod
+    def joined(cls, parts: Iterable[Sums]) -> Sums:
+        """All of them together."""
+        found = cls([])
+        for part in parts:
+            found.names = part.names
+            for place, more in part.by_place.items():
+                found._add(place, more)
+        return found
 
 
-def _as_counts(sums: Sums, measures: Sequence[str]) -> dict[int, Counts]:
+def as_counts(sums: Sums, measures: Sequence[str]) -> dict[int, Counts]:
+    """The sums of each batch, as the ledger has them."""
     fates: dict[int, dict[str, dict[Fate, Decimal]]] = {}
     notes: dict[int, dict[str, int]] = {}
     for (batch, code), found in sums.by_place.items():

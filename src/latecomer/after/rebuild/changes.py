@@ -36,7 +36,7 @@ def changes(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger) -> 
     """What computing the range anew changes; `truth` is what should stand, `panes` is all that was published."""
     if not range_.session:
         start, end = (numbers(panes, name) for name in (START, END))
-        panes = panes.filter(pa.array(range_.closed(start, end)))
+        panes = panes.filter(pa.array(range_.windows.closed(start, end)))
     discards = range_.logic.output.accumulation is Accumulation.DISCARDING
     published = _added_up(range_, panes, merger) if discards else _last(range_, panes)
     return _Beside.of(range_, truth, published).changes(merger)
@@ -141,7 +141,7 @@ class _Beside:
         """The windows to compute anew. Sessions are chosen together with all that they touch."""
         if not self.range_.session:
             places = self._places(np.arange(len(self.after)))
-            return self.range_.closed(numbers(places, START), numbers(places, END))
+            return self.range_.windows.closed(numbers(places, START), numbers(places, END))
         nth = np.flatnonzero(there)
         chosen = np.zeros(len(there), bool)
         chosen[nth] = chosen_sessions(self.range_, self._places(nth))

@@ -104,7 +104,7 @@ def _computed(
     events = events_of(range_, log, read)
     events.on_read = progress.read
     with by_spark(events, [logic.output], store.layout, logic.runner, store.root) as seen:
-        truth = computed(range_, seen, merger)
+        truth = computed(range_, seen)
     panes = published_panes(range_, published)
     still_open = open_states(range_, truth, panes, merger) if range_.redefined else None
     return _Computed(differences(range_, truth, panes, merger), still_open)

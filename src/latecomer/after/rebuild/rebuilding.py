@@ -29,9 +29,10 @@ from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.pipeline import BatchReport, Engine
-from latecomer.runner import InProcess, Runner
+from latecomer.runner import Runner
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
+from latecomer.spark.runner import runner_for
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
 from latecomer.store.files import Location, is_writable, scratch
@@ -224,7 +225,7 @@ def _runner(pipeline: Pipeline, store: Store, spark: SparkSession | None) -> Run
     log = store.root / "logs" / "rebuild.log"
     session = when_needed(lambda: own_session(spark or build_session(pipeline.name, log)))
     check_predicates(session, store, None)
-    runner = InProcess(lambda: session)
+    runner = runner_for(store.events.rows(), lambda: session)
     _take_in_columns(runner, store)
     return runner
 

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
@@ -30,11 +30,9 @@ from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, measure_column
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile
+from latecomer.windowing.anew import WindowChoice
 from latecomer.windowing.columns import END, START
-from latecomer.windowing.fates import CODES
-from latecomer.windowing.judge import Flags, Judged, Micros, NothingLate, in_parts, judged
 from latecomer.windowing.merge import Merger, replaced
-from latecomer.windowing.seen import event_tables, stored_columns
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,11 @@ class Range:
     @property
     def session(self) -> bool:
         return self.logic.output.window.merges
+
+    @property
+    def windows(self) -> WindowChoice:
+        """Which windows are computed anew."""
+        return WindowChoice(self.since, self.until, self.watermark, self.final if self.redefined else None)
 
     @cached_property
     def final(self) -> int:
@@ -110,18 +113,6 @@ class Range:
         wanted = _between("window_start", self.since, self.until)
         return wanted | _after("window_end", self.final) if self.redefined else wanted
 
-    def closed(self, start: Micros, end: Micros) -> Flags:
-        """Whether a window is closed and to be computed anew."""
-        wanted = (start >= self.since) & (start < self.until)
-        if self.redefined:
-            wanted |= end > self.final
-        return wanted & (end <= self.watermark)
-
-    def computes(self, start: Micros, end: Micros) -> Flags:
-        """Whether a window is to be computed anew, or is open and will mean something else."""
-        found = self.closed(start, end)
-        return found | (end > self.watermark) if self.redefined else found
-
 
 def events_of(range_: Range, log: EventLog, read: Sequence[DataFile]) -> Logged:
     """The events of the range in these files of the log, each once: what was delivered again counts once."""
@@ -129,7 +120,7 @@ def events_of(range_: Range, log: EventLog, read: Sequence[DataFile]) -> Logged:
     return log.without_repeated(logged, range_.through)
 
 
-def computed(range_: Range, events: Logged, merger: Merger) -> pa.Table:
+def computed(range_: Range, events: Logged) -> pa.Table:
     """Every window of the events, aggregated as if nothing had ever been late: START, END, keys, values and states.
     `where` leaves events out as it does in the stream."""
     logic = range_.logic
@@ -139,21 +130,13 @@ def computed(range_: Range, events: Logged, merger: Merger) -> pa.Table:
     merged = (
         whole_sessions(logic, events)
         if range_.session
-        else merger.merge_parts(_placed(range_, events, merger))
+        else logic.anew(range_.through, windows=range_.windows).aggregated(
+            logic.runner, f"rebuild of {logic.name}", events
+        )
     )
     if merged is None:
         return pa.schema(list(kinds.items())).empty_table()
     return pa.table({name: merged.column(name).cast(kind) for name, kind in kinds.items()})
-
-
-def _placed(range_: Range, events: Logged, merger: Merger) -> Iterator[Judged]:
-    """The events that an output's `where` keeps, in the windows that are asked for."""
-    layout, output = range_.logic.store.layout, range_.logic.output
-    wanted = stored_columns(layout, [output], merger.columns)
-    for part in event_tables(events, wanted, [output], layout):
-        for few in in_parts(part, output.window):
-            found = judged(few, layout, output, NothingLate(), merger.columns)
-            yield found.only((found.fate == CODES[Fate.ON_TIME]) & range_.computes(found.start, found.end))
 
 
 def published_panes(range_: Range, files: Sequence[DataFile]) -> pa.Table:

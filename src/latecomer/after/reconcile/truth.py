@@ -15,13 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.accounts import Accounts
 from latecomer.after.rebuild.sessions import whole_sessions
-from latecomer.config.models import Output
 from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
@@ -32,23 +30,22 @@ from latecomer.log.logged import Logged
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import Fate
-from latecomer.runner import InProcess, Runner
+from latecomer.runner import Runner
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
+from latecomer.spark.runner import runner_for
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
 from latecomer.store.coverage import require_windows
 from latecomer.store.files import Location, scratch
-from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
+from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.past import ReplayStore
 from latecomer.store.store import Store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
+from latecomer.windowing.anew import only_on_time
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.fates import CODES, Periods
-from latecomer.windowing.judge import Judged, NothingLate, Timeline, in_parts, judged
 from latecomer.windowing.merge import Merger
-from latecomer.windowing.seen import event_tables, stored_columns
-from latecomer.windowing.tally import by_period
 
 LOG = logging.getLogger(__name__)
 
@@ -75,7 +72,7 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
     ):
         LOG.info("computing output %s from the whole log", name)
         logic = output_logic(computing.runner, computing.store, name)
-        rows = _everything(logic, computing.logged)
+        rows = _everything(logic, computing.logged, last)
         dropped = pa.table({})
         if accounts.any_dropped():
             periods = [(since, under) for since, under in store.policies(name) if since <= last]
@@ -83,35 +80,12 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
     return Truth(rows, dropped)
 
 
-def _everything(logic: OutputLogic, logged: Logged) -> pa.Table:
+def _everything(logic: OutputLogic, logged: Logged, last: int) -> pa.Table:
     """Every aggregate over all events: judged by a timeline on which nothing is ever late."""
-    merger = Merger(logic.layout, logic.store.measures())
     if logic.output.window.merges:
-        return _as_rows(merger, whole_sessions(logic, logged))
-    layout, output = logic.store.layout, logic.output
-    parts = event_tables(logged, stored_columns(layout, [output], merger.columns), [output], layout)
-    found = ((output, part) for part in parts)
-    return _as_rows(
-        merger, merger.merge_parts(_with_fate(Fate.ON_TIME, found, layout, NothingLate(), merger))
-    )
-
-
-def _with_fate(
-    fate: Fate,
-    parts: Iterator[tuple[Output, pa.Table]],
-    layout: EventLayout,
-    timeline: Timeline,
-    merger: Merger,
-) -> Iterator[Judged]:
-    """The events that meet a fate, each as if it had been on time."""
-    for output, part in parts:
-        for few in in_parts(part, output.window):
-            yield _only(fate, judged(few, layout, output, timeline, merger.columns))
-
-
-def _only(fate: Fate, events: Judged) -> Judged:
-    found = events.only(events.fate == CODES[fate])
-    return replace(found, fate=np.full(len(found), CODES[Fate.ON_TIME], np.int8))
+        return _as_rows(logic.merger, whole_sessions(logic, logged))
+    found = logic.anew(last).aggregated(logic.runner, f"the truth of {logic.name}", logged)
+    return _as_rows(logic.merger, found)
 
 
 def _as_rows(merger: Merger, merged: pa.Table | None) -> pa.Table:
@@ -144,18 +118,19 @@ class _Computing:
 
     def dropped(self, logic: OutputLogic, periods: Periods, additive: Mapping[str, Aggregate]) -> pa.Table:
         """What the dropped events would have added, judged by the watermarks and policies of their time."""
-        adding = logic.output.model_copy(update={"aggregates": dict(additive)})
-        layout = self.store.layout
-        merger = Merger(PaneLayout(adding, layout), {})
+        adding = logic.output.model_copy(update={"aggregates": dict(additive)}).without_sinks()
+        anew = replace(
+            logic.anew(self.last, periods, timeline=self.stretch.by_batch, fate=Fate.DROPPED),
+            panes=PaneLayout(adding, self.store.layout.portable),
+            measures={},
+        )
+        merger = anew.merger
         if isinstance(logic, SessionLogic):
             log = Batch(self.last, self.stretch, self.logged, history=True)
             events = (found for _, found in logic.judged(log, merger.columns, periods))
-            return _as_rows(merger, merger.merge_parts(_only(Fate.DROPPED, found) for found in events))
-        outputs = [under for _, under in periods]
-        parts = event_tables(self.logged, stored_columns(layout, outputs, merger.columns), outputs, layout)
-        found = (each for part in parts for each in by_period(part, periods, self.last))
-        gone = _with_fate(Fate.DROPPED, found, layout, self.stretch.by_batch, merger)
-        return _as_rows(merger, merger.merge_parts(gone))
+            gone = (only_on_time(found, found.fate == CODES[Fate.DROPPED]) for found in events)
+            return _as_rows(merger, merger.merge_parts(gone))
+        return _as_rows(merger, anew.aggregated(self.runner, f"what {logic.name} dropped", self.logged))
 
 
 @contextmanager
@@ -164,7 +139,7 @@ def _recomputing(store: Store, last: int, spark: SparkSession | None) -> Iterato
         log = root / "logs" / "spark.log"
         session = when_needed(lambda: own_session(spark or build_session(store.pipeline.name, log)))
         check_predicates(session, store)
-        runner = InProcess(lambda: session)
+        runner = runner_for(store.events.rows(), lambda: session)
         there = store.pipeline.model_copy(update={"store": str(root / "store")})
         past = ReplayStore(there, store, last, new_timeline=False)
         yield _Computing(runner, past, last, root)

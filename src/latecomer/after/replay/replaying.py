@@ -39,10 +39,11 @@ from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreM
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row, Timeline
 from latecomer.pipeline import Engine
-from latecomer.runner import InProcess, Runner
+from latecomer.runner import Runner
 from latecomer.source.base import Slice
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
+from latecomer.spark.runner import runner_for
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
 from latecomer.store.coverage import require_covered
@@ -148,7 +149,7 @@ def replay(
         store = ReplayStore(there, origin, last, new_timeline)
         session = _session(spark, pipeline, root)
         check_predicates(session, Store(supposed, origin.columns))
-        _compute(InProcess(lambda: session), store, parts, origin, last, one_shot)
+        _compute(runner_for(origin.events.rows(), lambda: session), store, parts, origin, last, one_shot)
         LOG.info("comparing with the store")
         sides = Side(origin, last), Side(store, last)
         exact = not changes and not one_shot
@@ -180,7 +181,7 @@ def recompute(
     store = ReplayStore(there, origin, last, new_timeline=False)
     session = _session(spark, pipeline, to)
     check_predicates(session, origin)
-    _compute(InProcess(lambda: session), store, [part], origin, last, one_shot)
+    _compute(runner_for(origin.events.rows(), lambda: session), store, [part], origin, last, one_shot)
     return store.pipeline
 
 
