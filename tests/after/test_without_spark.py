@@ -22,9 +22,11 @@ from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Output
 from latecomer.errors import LedgerError, StoreError
 from latecomer.ledger.check import check_ledger
-from latecomer.log import logged
+from latecomer.log import events, logged
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
+from latecomer.runner import Made
+from latecomer.spark import runner
 from latecomer.store.store import open_store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
 from latecomer.windowing.judge import Watermarks
@@ -271,3 +273,27 @@ def test_rebuilds_of_all_kinds_are_replayed_without_spark(
         rebuild(bench, name)
     assert check_ledger(bench.pipeline, bench.spark) == []
     assert replay(bench.pipeline).equal
+
+
+def test_a_large_store_is_computed_in_tasks(
+    spark: SparkSession, whole: Alone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "LARGE", 0)
+    monkeypatch.setattr(events, "LOGGED_BYTES", 1)
+    asked: list[str] = []
+    run = runner.SparkRunner.run
+
+    def watched(self: runner.SparkRunner, what: str, *args: Any) -> Made:
+        asked.append(what)
+        made = run(self, what, *args)
+        assert len(made.tasks) == min(self.cores, 4) or what.startswith("batch")
+        return made
+
+    monkeypatch.setattr(runner.SparkRunner, "run", watched)
+    assert check_ledger(whole.pipeline, spark) == []
+    assert reconcile(whole.pipeline, "dropped", LOG, spark=spark).explained
+    bench = rebuilt_copy(whole, tmp_path / "copy")
+    rebuilding.apply(bench.pipeline, "dropped", spark=spark)
+    require_right(open_store(bench.pipeline), "dropped", bench.outputs["dropped"], all_read())
+    names = ["fates of updated", "the truth of dropped", "what dropped dropped", "rebuild of dropped"]
+    assert not {*names} - {*asked}
