@@ -24,7 +24,7 @@ _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class Process:
     """A Java process of Spark's, in a process group of its own: what it starts ends with it."""
 
-    def __init__(self, folder: Path, name: str, *command: str) -> None:
+    def __init__(self, folder: Path, name: str, *command: str, python: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / f"{name}.log"
         environment = {
@@ -32,7 +32,7 @@ class Process:
             "SPARK_HOME": str(_HOME),
             "SPARK_DAEMON_JAVA_OPTS": _JAVA,
             "SPARK_DAEMON_MEMORY": "256m",
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": str(python),
             "SPARK_LOCAL_DIRS": str(folder / "scratch"),
         }
         with open(self.log, "wb") as log:
@@ -66,8 +66,8 @@ class Process:
 class Cluster:
     """A master, and workers with one core each."""
 
-    def __init__(self, folder: Path, workers: int = 2) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, workers: int, python: Path) -> None:
+        self.folder, self.python = folder, python
         self.port, *ports = free_ports(2 + workers)
         self.url = f"spark://127.0.0.1:{self.port}"
         self._ports = iter(ports)
@@ -76,6 +76,7 @@ class Cluster:
             "master",
             "org.apache.spark.deploy.master.Master",
             *("--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(next(self._ports))),
+            python=python,
         )
         self.master.wait_for("I have been elected leader|ALIVE")
         self.workers = [self._worker(nth) for nth in range(workers)]
@@ -90,6 +91,7 @@ class Cluster:
             *("--host", "127.0.0.1", "--cores", "1", "--memory", "1g"),
             *("--work-dir", str(self.folder / f"worker-{nth}" / "work")),
             *("--webui-port", str(next(self._ports)), self.url),
+            python=self.python,
         )
 
     def close(self) -> None:
@@ -98,8 +100,8 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    cluster = Cluster(folder, workers)
+def running_cluster(folder: Path, workers: int = 2, python: Path = Path(sys.executable)) -> Iterator[Cluster]:
+    cluster = Cluster(folder, workers, python)
     try:
         yield cluster
     finally:

@@ -6,6 +6,9 @@ it, is a batch of the source.
 Several sources are asked before anything is read, and each is read to its end, one after the other; a run that goes on
 follows all of them from there. As long as one has something that was not read, its partitions are not idle, however far
 the others have moved the arrival clock.
+
+A source that cannot be asked is not silent: nobody knows what it has. No silence counts until it has been asked again,
+and read as far as it had come by then (ADR 0075).
 """
 
 from __future__ import annotations
@@ -17,19 +20,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from latecomer.decode.retrying import waits
-from latecomer.errors import SchemaOutage, StoreError
+from latecomer.errors import SchemaOutage, SourceOutage, StoreError
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.pipeline import Engine
 from latecomer.source.base import FollowedSource, Slice
 from latecomer.source.choose import sources_of
 from latecomer.store.pins import is_store
-from latecomer.store.turns import take_turn, whose_turn
+from latecomer.store.turns import keep_away, sources_away, take_turn, whose_turn
 
 LOG = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 1.0
 PAUSE_SECONDS = 0.2
 """Between two questions, while nothing is new."""
+LONGEST_PAUSE = 0.4
+"""Before a question that takes long is asked again, at most."""
 
 
 def follow(engine: Engine, stopping: threading.Event, bounded: bool) -> None:
@@ -84,6 +89,8 @@ class Intake:
         """Of several sources, those that have something which was not read."""
         self.interrupted = whose_turn(engine.store.root) if engine.half_logged and self.several else ""
         """The source that a batch belongs to which was interrupted while it was logged."""
+        self.away = sources_away(engine.store.root)
+        """The sources that could not be asked, and have not been read since as far as they had come."""
         self.hear()
 
     def is_logged(self, name: str) -> bool:
@@ -100,6 +107,8 @@ class Intake:
                 self.behind.discard(name)
             piece = replace(piece, source=name, partitions=self._named(name, piece))
             take_turn(self.engine.store.root, name)
+        elif self.away:
+            piece = replace(piece, partitions=self._named(name, piece))
         try:
             return self._patiently(source_batch, piece)
         finally:
@@ -127,16 +136,39 @@ class Intake:
         if self.several:
             self.behind.add(name)
 
+    def goes_away(self, name: str) -> None:
+        """A source cannot be asked: until it has caught up, there is more of all of its partitions."""
+        if name not in self.away:
+            self._keep_away(self.away | {name})
+            self.engine.keeper.timeline.name(self._named(name))
+
     def caught_up(self, name: str) -> None:
         """A source has been read as far as it reached: from here on its silence counts."""
-        if name in self.behind:
+        if name in self.behind | self.away:
             self.behind.discard(name)
+            self._keep_away(self.away - {name})
             self.engine.keeper.timeline.name(self._named(name))
+            self.hear()
+
+    def came_back(self, name: str) -> None:
+        """A source has been asked, and read as far as it had come by then."""
+        if name in self.away:
+            self.caught_up(name)
+
+    def _keep_away(self, names: frozenset[str]) -> None:
+        if names != self.away:
+            self.away = names
+            keep_away(self.engine.store.root, names)
 
     def _named(self, name: str, piece: Slice | None = None) -> dict[str, bool]:
         """The partitions of all sources, and whether there is more of them."""
-        known = self.engine.keeper.timeline.known()
-        return named_partitions(name, piece.partitions if piece else None, known, self.several, self.behind)
+        known, named = self.engine.keeper.timeline.known(), piece.partitions if piece else None
+        if self.several:
+            return named_partitions(name, named, known, self.several, self.behind | self.away)
+        return {
+            partition: more or name in self.away
+            for partition, more in {**dict.fromkeys(known, False), **(named or {})}.items()
+        }
 
     def hear(self) -> None:
         """From here on silence counts: nothing more to read, the arrival clock at the last arrival."""
@@ -150,6 +182,8 @@ class Intake:
         self.require_store()
         self.engine.settle()
         self.engine.publish_rebuilds()
+        if self.away:
+            return
         silent = time.monotonic() - self.quiet_since
         if silent >= HEARTBEAT_SECONDS and self.quiet_from != BEGIN_OF_TIME:
             self.engine.heartbeat(self.quiet_from + int(silent * 1_000_000))
@@ -170,6 +204,10 @@ class Following:
         self.keeper = intake.engine.keeper
         self.home = intake.engine.store.home(name)
         self.bounded = True
+        self._reached = True
+        """Whether the source could be asked the last time."""
+        self._again = 0.0
+        """When it is asked again, at the earliest."""
 
     @property
     def number(self) -> int:
@@ -193,11 +231,32 @@ class Following:
         """Accept the next batch; False where there is none now."""
         number = self.number
         self.intake.require_store()
-        piece = self.source.answered(self.home, number) or (
-            None if self.bounded else self.source.news(self.home, number)
-        )
+        piece = self.source.answered(self.home, number) or (None if self.bounded else self._news(number))
         if piece is None:
             return False
         self.intake.lags(self.name)
         more = piece.partitions is None and self.source.has_answered(self.home, number + 1)
-        return self.intake.accept(self.name, number, piece, more)
+        accepted = self.intake.accept(self.name, number, piece, more)
+        if accepted and self._reached and not more and not any((piece.partitions or {}).values()):
+            self.intake.came_back(self.name)
+        return accepted
+
+    def _news(self, number: int) -> Slice | None:
+        """What is new, if it is time to ask; a source that cannot be asked is away."""
+        began = time.monotonic()
+        if began < self._again:
+            return None
+        found = None
+        try:
+            found = self.source.news(self.home, number)
+            self._reached = True
+        except SourceOutage as error:
+            if self._reached:
+                LOG.warning("%s; it is asked again and again, and until then no silence counts", error)
+            self._reached = False
+            self.intake.goes_away(self.name)
+        ended = time.monotonic()
+        self._again = max(began + self.source.pause, ended + min(2 * (ended - began), LONGEST_PAUSE))
+        if found is None and self._reached:
+            self.intake.came_back(self.name)
+        return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -81,21 +82,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-def on(cluster: Cluster) -> dict[str, str]:
+def on(cluster: Cluster, python: str = sys.executable, options: str = "") -> dict[str, str]:
     """The environment of a driver on a cluster."""
+    conf = "--conf spark.executor.memory=512m --conf spark.driver.host=127.0.0.1"
     return {
         **os.environ,
         "LATECOMER_MASTER": cluster.url,
         "LATECOMER_MEMORY": "512m",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m --conf spark.driver.host=127.0.0.1 pyspark-shell",
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_SUBMIT_ARGS": f"{conf} {options} pyspark-shell",
     }
 
 
-def started(file: Path, cluster: Cluster) -> subprocess.Popen[str]:
+def started(file: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "latecomer", "run", str(file), "--drain"],
-        env=on(cluster),
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -129,7 +131,7 @@ def _of_the_run(rows: pa.Table) -> list[str]:
 def test_a_cluster_leaves_the_same_tables(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     rides(tmp_path, files=4, rows=1_000)
     on_cluster, here = pipeline(tmp_path, "cluster"), pipeline(tmp_path, "here")
-    said = ended(started(on_cluster, cluster))
+    said = ended(started(on_cluster, on(cluster)))
     run(load_pipeline(here), drain=True, spark=spark)
     assert tables(on_cluster) == tables(here)
     assert "Spark ran" in said
@@ -147,7 +149,7 @@ def test_a_worker_killed_in_a_job_leaves_the_same_tables(
         "windows": lambda: any((tmp_path / "cluster" / "watermarks" / "_delta_log").glob("*.json")),
     }
     with running_cluster(tmp_path / "machines") as machines:
-        process = started(on_cluster, machines)
+        process = started(on_cluster, on(machines))
         deadline = time.monotonic() + PATIENCE
         while not begun[job]() and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.02)
@@ -159,9 +161,13 @@ def test_a_worker_killed_in_a_job_leaves_the_same_tables(
 
 
 def test_doctor_looks_at_every_executor(cluster: Cluster) -> None:
+    looked_at(on(cluster))
+
+
+def looked_at(environment: dict[str, str]) -> None:
     said = subprocess.run(
         [sys.executable, "-m", "latecomer", "doctor", "--cluster"],
-        env=on(cluster),
+        env=environment,
         capture_output=True,
         text=True,
         timeout=2 * PATIENCE,
@@ -170,3 +176,26 @@ def test_doctor_looks_at_every_executor(cluster: Cluster) -> None:
     found = [line for line in said.splitlines() if "executor on" in line]
     assert len(found) == 2, said
     assert all(line.startswith("ok") and "pyarrow" in line for line in found), said
+
+
+@pytest.mark.long
+def test_executors_get_by_with_a_packed_environment(spark: SparkSession, tmp_path: Path) -> None:
+    """As docs/cluster.md has it; the machines themselves have no Python that could run a task."""
+    packed, root = tmp_path / "packed", Path(__file__).parents[2]
+    pip = [packed / "bin" / "pip", "install", "--quiet"]
+    for command in (
+        [sys.executable, "-m", "venv", "--copies", packed],
+        [*pip, "--require-hashes", "-r", root / "requirements" / "run.txt"],
+        [*pip, "--no-deps", "--no-build-isolation", root],
+        ["tar", "-czf", tmp_path / "packed.tar.gz", "--exclude", "pyspark/jars", "-C", packed, "."],
+    ):
+        subprocess.run(command, check=True)
+    shutil.rmtree(packed)
+    rides(tmp_path, files=4, rows=1_000)
+    on_cluster, here = pipeline(tmp_path, "cluster"), pipeline(tmp_path, "here")
+    with running_cluster(tmp_path / "machines", python=tmp_path / "none") as machines:
+        environment = on(machines, "./packed/bin/python", f"--archives {tmp_path}/packed.tar.gz#packed")
+        looked_at(environment)
+        ended(started(on_cluster, environment))
+    run(load_pipeline(here), drain=True, spark=spark)
+    assert tables(on_cluster) == tables(here)

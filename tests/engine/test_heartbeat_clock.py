@@ -1,4 +1,4 @@
-"""The clock of the heartbeat: a pause of the pipeline is not silence of the source."""
+"""The clock of the heartbeat: neither a pause of the pipeline nor an outage is silence of the source."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from latecomer import following
+from latecomer.errors import SourceOutage
+from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded, Head
 from latecomer.model.timeline import Timeline
+from latecomer.source.base import Slice
 from scenarios import HOUR, MINUTE, SECOND
 
 STRATEGY = Bounded("1s", idle_after="2m")
@@ -23,9 +26,17 @@ class Engine:
     half_logged = False
     pipeline = SimpleNamespace(sources={})
 
-    def __init__(self, carry: str | None = None) -> None:
-        self.keeper = SimpleNamespace(timeline=Timeline.restore(STRATEGY, carry))
-        self.store = SimpleNamespace(root=Path())
+    def __init__(self, carry: str | None = None, root: Path | None = None) -> None:
+        self.keeper = SimpleNamespace(
+            timeline=Timeline.restore(STRATEGY, carry), accepted=lambda _: SimpleNamespace(batch=-1, parts=1)
+        )
+        self.last = -1
+        self.store = SimpleNamespace(root=root or Path(), home=lambda _: root)
+
+    def accept(self, _number: int, piece: Slice) -> None:
+        """The rows of a slice are those of partition a, at its end."""
+        timeline = self.keeper.timeline
+        timeline.extend([Head(piece.newest // SECOND, piece.newest, "a", 1, piece.newest)], piece.partitions)
 
     def settle(self) -> None:
         """No batch is ever under way here."""
@@ -91,3 +102,118 @@ def test_a_moment_without_data_is_no_heartbeat_yet(now: SimpleNamespace) -> None
     now.seconds += 0.9
     runner.beat()
     assert engine.keeper.timeline.last_at == 10 * HOUR
+
+
+class Source:
+    """A source that can be asked, or cannot, and has something new or has not."""
+
+    pause = 1.0
+
+    def __init__(self) -> None:
+        self.down, self.asked, self.new = False, 0, list[Slice]()
+
+    def has_answered(self, *_: object) -> bool:
+        return False
+
+    def answered(self, *_: object) -> None:
+        return None
+
+    def news(self, *_: object) -> Slice | None:
+        self.asked += 1
+        if self.down:
+            raise SourceOutage("nobody there")
+        return self.new.pop(0) if self.new else None
+
+
+@pytest.fixture
+def down(now: SimpleNamespace, tmp_path: Path) -> tuple[Engine, following.Following, Source]:
+    """Two partitions are heard of at ten o'clock; an hour later the source is still down."""
+    engine, source = Engine(root=tmp_path), Source()
+    heard(engine, 10 * HOUR)
+    followed = following.Following(started(engine), "", source)  # type: ignore[arg-type]
+    followed.bounded = False
+    source.down = True
+    for _ in range(3600):
+        now.seconds += 1
+        assert not followed.step()
+        followed.intake.beat()
+    return engine, followed, source
+
+
+def test_an_outage_is_not_silence(
+    now: SimpleNamespace,
+    down: tuple[Engine, following.Following, Source],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    engine, followed, source = down
+    timeline = engine.keeper.timeline
+    assert source.asked == 3600
+    assert timeline.last_at == 10 * HOUR  # the clock has not gone on
+    (warned,) = caplog.get_records("setup")
+    assert "nobody there; it is asked again and again" in warned.getMessage()
+    source.down = False
+    source.new = [
+        Slice(11 * HOUR, partitions={"a": True, "b": False}),
+        Slice(11 * HOUR + MINUTE, partitions={"a": False, "b": False}),
+    ]
+    now.seconds += 1
+    assert followed.step()
+    assert timeline.named == {"a": True, "b": True}  # it has not caught up
+    now.seconds += 1
+    assert followed.step()
+    assert timeline.named == {"a": False, "b": False}
+    now.seconds += 119
+    followed.intake.beat()
+    assert timeline.watermark == 10 * HOUR - SECOND  # b holds it: its silence counts since then
+    now.seconds += 1
+    followed.intake.beat()
+    assert timeline.watermark == 11 * HOUR + MINUTE - SECOND
+
+
+def test_a_source_with_nothing_new_has_caught_up(
+    now: SimpleNamespace, down: tuple[Engine, following.Following, Source]
+) -> None:
+    engine, followed, source = down
+    source.down = False
+    now.seconds += 1
+    assert not followed.step()
+    assert not followed.intake.away
+    now.seconds += 121
+    followed.intake.beat()
+    assert engine.keeper.timeline.watermark == 10 * HOUR + 2 * MINUTE
+
+
+def test_an_outage_outlasts_the_run(
+    now: SimpleNamespace, down: tuple[Engine, following.Following, Source], tmp_path: Path
+) -> None:
+    before, _, source = down
+    engine = Engine(before.keeper.timeline.carry(), tmp_path)
+    followed = following.Following(started(engine), "", source)  # type: ignore[arg-type]
+    followed.bounded = source.down = False
+    assert followed.intake.away == {""}
+    source.new = [Slice(11 * HOUR)]  # it names no partitions
+    assert followed.step()
+    assert not followed.intake.away
+    assert not started(engine).away
+    now.seconds += 119
+    followed.intake.beat()
+    assert engine.keeper.timeline.watermark == 10 * HOUR - SECOND
+
+
+def test_one_of_several_sources_is_away(now: SimpleNamespace, tmp_path: Path) -> None:
+    engine = Engine(root=tmp_path)
+    engine.pipeline = SimpleNamespace(sources={"app": None, "pos": None})
+    engine.keeper.timeline = Timeline(BySource.of_strategies({"app": STRATEGY, "pos": STRATEGY}))
+    names = ("app", "pos")
+    engine.keeper.timeline.extend([Head(36_000, 10 * HOUR, name, 1, 10 * HOUR) for name in names])
+    intake = started(engine)
+    intake.goes_away("pos")
+    now.seconds += 3600
+    intake.beat()
+    assert engine.keeper.timeline.last_at == 10 * HOUR
+    engine.keeper.timeline.extend([Head(39_600, 11 * HOUR, "app", 1, 11 * HOUR)], intake._named("app"))
+    assert engine.keeper.timeline.watermark == 10 * HOUR - SECOND  # pos holds it
+    intake.came_back("pos")
+    now.seconds += 122
+    intake.beat()
+    assert engine.keeper.timeline.watermark == 11 * HOUR + 2 * MINUTE + SECOND

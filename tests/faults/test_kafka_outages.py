@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,11 +19,14 @@ import yaml
 from pyspark.sql import SparkSession
 
 from kafka_kit import Broker, Client
+from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
 from latecomer.store import failpoints
-from source.kafka_source_kit import payments, pipeline_on, totals
+from latecomer.store.store import open_store
+from latecomer.testing.servers import free_ports
+from source.kafka_source_kit import iso, payments, pipeline_on, totals
 from spark_kit import quick_start
 
 PATIENCE = 120.0
@@ -77,6 +83,113 @@ def test_a_broker_dies_while_it_is_read(spark: SparkSession, own_kafka: Broker, 
     run(pipeline, drain=True, spark=spark)
     assert totals(pipeline) == (200, sum(range(200)))
     assert check_ledger(pipeline, spark) == []
+
+
+class Cable:
+    """A way to a broker that can be cut: connections through it end, and new ones are refused."""
+
+    def __init__(self, port: int, to: int) -> None:
+        self.port, self.to = port, to
+        self._ends: list[socket.socket] = []
+        self.mend()
+
+    def mend(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", self.port), reuse_port=False)
+        threading.Thread(target=self._take, args=[self._listening], daemon=True).start()
+
+    def cut(self) -> None:
+        for each in (self._listening, *self._ends):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        self._ends = []
+
+    def _take(self, listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                here, _ = listening.accept()
+                there = socket.create_connection(("127.0.0.1", self.to))
+                self._ends += [here, there]
+                for ends in ((here, there), (there, here)):
+                    threading.Thread(target=self._carry, args=ends, daemon=True).start()
+
+    @staticmethod
+    def _carry(one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(1 << 16):
+                other.sendall(data)
+
+
+def test_a_cut_cable_is_not_silence(spark: SparkSession, tmp_path: Path) -> None:
+    """What reaches the broker in time is on time, however long nobody could ask for it."""
+    inside, outside, controller, near = free_ports(4)
+    broker = Broker(
+        tmp_path / "broker",
+        listeners=f"PLAINTEXT://127.0.0.1:{near},OUTSIDE://127.0.0.1:{inside},CONTROLLER://127.0.0.1:{controller}",
+        advertised_listeners=f"PLAINTEXT://127.0.0.1:{near},OUTSIDE://127.0.0.1:{outside}",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        controller_quorum_voters=f"1@127.0.0.1:{controller}",
+    )
+    broker.servers = broker._server.servers = f"127.0.0.1:{near}"
+    broker.start()
+    cable = Cable(outside, inside)
+    topic = broker.create_topic(partitions=2, message_timestamp_type="LogAppendTime")
+    seconds = {
+        "window": {"tumbling": "1s"},
+        "aggregates": {"payments": "count(*)"},
+        "too_late": "side_output",
+    }
+    pipeline = pipeline_on(
+        tmp_path,
+        Client(f"127.0.0.1:{outside}"),
+        topic,
+        arrival="broker",
+        schema={"at": "string"},
+        event={"time": "at"},
+        watermark={"delay": "1s", "every": "200ms", "idle_after": "2s"},
+        outputs={"seconds": seconds},
+    )
+    stop, sold, ended = threading.Event(), 0, list[BaseException]()
+
+    def running() -> None:
+        try:
+            run(pipeline, spark=spark, stop=stop)
+        except BaseException as error:
+            ended.append(error)
+            raise
+
+    def logged() -> int:
+        try:
+            return sum(file.rows for file in open_store(pipeline).events.files())
+        except Exception:  # there is no store yet
+            return 0
+
+    def sell(for_seconds: float) -> None:
+        nonlocal sold
+        until = time.monotonic() + for_seconds
+        while time.monotonic() < until:
+            for partition in (0, 1):
+                broker.produce(topic, [{"at": iso(datetime.now(UTC))}], partition=partition)
+                sold += 1
+            time.sleep(0.2)
+
+    thread = threading.Thread(target=running)
+    thread.start()
+    try:
+        sell(1)
+        wait_for(lambda: bool(ended) or logged() > 0, "the first batch")
+        sell(2)
+        cable.cut()
+        sell(6)
+        cable.mend()
+        sell(2)
+        wait_for(lambda: bool(ended) or logged() == sold, "everything is read")
+    finally:
+        stop.set()
+        thread.join(PATIENCE)
+        broker.stop()
+    assert not ended
+    assert Reader(pipeline).late("seconds").num_rows == 0
 
 
 @pytest.mark.long

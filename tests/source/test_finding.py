@@ -57,25 +57,19 @@ def test_a_batch_has_the_same_files_whatever_comes_and_goes(tmp_path: Path) -> N
     assert (first.path, first.size, gone.size) == (f"file://{folder}/b", 3, 0)
 
 
-def test_a_run_that_goes_on_waits_for_its_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_folder_that_is_not_there_is_an_outage(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     put(folder, "a")
     finder = resumed(tmp_path)
     folder.rename(tmp_path / "away")
     with pytest.raises(SourceOutage, match="cannot be listed: No such file or directory"):
         finder.look(-1)
-    for _ in range(3):
-        finder.look_patiently(-1)
-        finder._after = 0.0
-    assert caplog.messages == [
-        f"source folder {folder} cannot be listed: No such file or directory; it is looked for again and again"
-    ]
     (tmp_path / "away").rename(folder)
-    finder.look_patiently(-1)
+    finder.look(-1)
     assert handed_out(finder, 0) == ["a"]
 
 
-def test_a_folder_that_may_not_be_read_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_may_not_be_read_is_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path / "in", "a")
     finder = resumed(tmp_path)
 
@@ -84,7 +78,7 @@ def test_a_folder_that_may_not_be_read_ends_the_run(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr("latecomer.source.listing.os.scandir", refused)
     with pytest.raises(SourceOutage, match="Permission denied"):
-        finder.look_patiently(-1)
+        finder.look(-1)
 
 
 def test_links_that_lead_back_are_named_once_and_not_by_the_next_run(

@@ -104,7 +104,7 @@ def test_the_documented_source_runs_and_goes_on(spark: SparkSession, folder: Pat
 def test_a_run_that_goes_on_finds_what_is_new(
     spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(polled, "_PAUSE", 0.05)
+    monkeypatch.setattr(polled.Polled, "pause", 0.05)
     sell(folder, *FIRST[:2])
     stop, batches = threading.Event(), []
 

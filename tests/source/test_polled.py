@@ -37,7 +37,6 @@ class Growing(PolledSource):
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Polled:
-    monkeypatch.setattr(polled, "_PAUSE", 0.0)
     monkeypatch.setattr(Growing, "rows", 35)
     pipeline = Pipeline.model_validate(
         {
@@ -73,14 +72,12 @@ def test_answers_do_not_pile_up(source: Polled, tmp_path: Path) -> None:
     assert Answers(tmp_path).last() == 49
 
 
-def test_an_outage_is_told_once_and_waited_for(
-    source: Polled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_source_that_cannot_be_asked_says_so(
+    source: Polled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Growing, "down", True)
-    assert [source.news(tmp_path, 0) for _ in range(3)] == [None] * 3
-    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        f"source {Growing.kind}: nobody there; it is asked again every second"
-    ]
+    with pytest.raises(SourceOutage, match="nobody there"):
+        source.news(tmp_path, 0)
     with pytest.raises(SourceOutage, match="nobody there"):
         source.ask_for_all(tmp_path)
     monkeypatch.setattr(Growing, "down", False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from latecomer.log.logged import Logged
 from latecomer.model.triggers import Every
-from latecomer.timeline.keeper import Stretch
+
+if TYPE_CHECKING:
+    from latecomer.timeline.keeper import Stretch
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,10 @@ from latecomer.config.models import Output
 from latecomer.firing.batch import by_arrival
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Micros
-from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.judge import Flags
+
+if TYPE_CHECKING:
+    from latecomer.timeline.keeper import Stretch
 
 
 @dataclass(frozen=True)

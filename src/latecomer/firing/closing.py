@@ -6,7 +6,7 @@ They hold what stands. Where the pane that stands is marked as the last already,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +22,11 @@ from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.files import Location, read_table
 from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.standing import standing
-from latecomer.store.table import DataFile, Table
-from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.merge import replaced
+
+if TYPE_CHECKING:
+    from latecomer.store.table import DataFile, Table
+    from latecomer.timeline.keeper import Stretch
 
 CLOSING = "closing"
 

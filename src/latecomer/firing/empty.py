@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +24,11 @@ from latecomer.store.columns import EVENTS
 from latecomer.store.files import Location, read_table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted
-from latecomer.store.table import Table
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.merge import Merger, replaced
+
+if TYPE_CHECKING:
+    from latecomer.store.table import Table
 
 MOST_ENDS = 1_000_000
 """So many windows that closed in one batch are counted through."""

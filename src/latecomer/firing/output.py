@@ -27,10 +27,10 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow, Window
 from latecomer.runner import Runner
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import Location, read_table, write_table
+from latecomer.store.files import Location, new_token, read_table, write_table
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, batch_of, kind_of, new_token
+from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
 from latecomer.windowing.anew import Anew
 from latecomer.windowing.fates import Counts, Periods

@@ -8,13 +8,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import beyond_column, beyond_halves
-from latecomer.store.table import DataFile, Table
 from latecomer.windowing.merge import Merger
+
+if TYPE_CHECKING:
+    from latecomer.store.table import DataFile, Table
 
 LOG = logging.getLogger(__name__)
 

@@ -33,9 +33,8 @@ from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, FixedWindow, Micros
 from latecomer.runner import Parted, Shared
-from latecomer.store.files import Location, dataset, sync, write_table
+from latecomer.store.files import Location, dataset, new_token, sync, write_table
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
-from latecomer.store.table import new_token
 from latecomer.windowing.buckets import bucket_name, bucket_of, may_hold
 from latecomer.windowing.columns import KEY
 from latecomer.windowing.fates import Counts

@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 
 from latecomer.log.columns import UNIQUE
 from latecomer.log.ids import KnownIds, Rows, by_hash
-from latecomer.store.files import Location, footer, open_parquet, remove, write_table
-from latecomer.store.table import new_token
+from latecomer.store.files import Location, footer, new_token, open_parquet, remove, write_table
 
 _ORDER = ("arrival_time", "landed", "origin", "position")
 """Of several events with one id, the first in this order counts."""

@@ -40,10 +40,10 @@ from latecomer.source.choose import sources_of
 from latecomer.source.found_files import FileSlice, UnreadableFiles
 from latecomer.source.staging import Staging
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import Location, remove_all
+from latecomer.store.files import Location, new_token, remove_all
 from latecomer.store.layout import Reading
 from latecomer.store.store import CLOCKS, TOMBSTONES, Store
-from latecomer.store.table import NOTHING_REACHED, DataFile, Table, batch_of, batches_of, is_merged, new_token
+from latecomer.store.table import NOTHING_REACHED, DataFile, Table, batch_of, batches_of, is_merged
 from latecomer.store.unknown import NONE_SEEN, unknown_seen
 
 TASK_BYTES = 4 << 20

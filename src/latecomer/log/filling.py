@@ -30,11 +30,11 @@ from latecomer.log.logged import LogSplit
 from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields
 from latecomer.runner import Runner, Shared
-from latecomer.store.files import Location, footer, new_parquet, remove_all
+from latecomer.store.files import Location, footer, new_parquet, new_token, remove_all
 from latecomer.store.layout import EventLayout
 from latecomer.store.pins import read_pins
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, Table, batch_of, batches_of, new_token
+from latecomer.store.table import DataFile, Table, batch_of, batches_of
 
 LOG = logging.getLogger(__name__)
 GROUP_BYTES = 256 << 20

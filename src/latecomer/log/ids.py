@@ -28,8 +28,8 @@ from latecomer.log.hashes import Filter, Hashes, filter_bits, hash_ids
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.store.files import Location, names, new_arrow, open_arrow, remove
-from latecomer.store.table import DataFile, Table, batches_of, new_token
+from latecomer.store.files import Location, names, new_arrow, new_token, open_arrow, remove
+from latecomer.store.table import DataFile, Table, batches_of
 
 RUN_ROWS = 2 << 20
 """The most ids that are sorted at once."""

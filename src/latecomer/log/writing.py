@@ -21,8 +21,7 @@ from latecomer.log.split import LogPlan, SplitSummary, log_split
 from latecomer.runner import Shared
 from latecomer.source.base import Split
 from latecomer.store.columns import LANE
-from latecomer.store.files import Location, sync, write_table
-from latecomer.store.table import new_token
+from latecomer.store.files import Location, new_token, sync, write_table
 
 FLUSH_BYTES = 256 << 20
 """So many bytes of a lane are held before they are written."""

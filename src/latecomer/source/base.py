@@ -13,7 +13,7 @@ from enum import IntFlag
 from functools import cached_property, reduce
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import pyarrow as pa
 
@@ -169,6 +169,9 @@ class Source(ABC):
 class FollowedSource(Source):
     """A source that a run can follow."""
 
+    pause: ClassVar[float] = 0.0
+    """Seconds between two questions, at least."""
+
     def session(self) -> Mapping[str, str]:
         """What Spark needs to be started with, so that it can read."""
         return {}
@@ -197,4 +200,5 @@ class FollowedSource(Source):
 
     @abstractmethod
     def news(self, home: Path, number: int) -> Slice | None:
-        """What the next batch is made of, if there is anything new; it is written down. It is asked often."""
+        """What the next batch is made of, if there is anything new; it is written down. It is asked often. A
+        `SourceOutage` where it cannot be asked."""

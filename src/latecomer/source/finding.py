@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,6 @@ from pathlib import Path
 
 from latecomer.config.paths import SourcePath
 from latecomer.decode.files import SourceFile
-from latecomer.errors import SourceOutage
 from latecomer.source.checkpoint import CHECKPOINT, set_aside, taken_over
 from latecomer.source.listing import Listing
 from latecomer.store import files
@@ -19,8 +17,6 @@ from latecomer.store.files import Location
 from latecomer.store.found import FoundLog
 
 LOG = logging.getLogger(__name__)
-LONGEST_PAUSE = 0.4
-"""Seconds between two listings that take long; those that do not are made whenever somebody asks."""
 
 
 @dataclass
@@ -31,9 +27,6 @@ class Finder:
     path: SourcePath
     most: int
     """How many files a batch has at most."""
-    _after: float = 0.0
-    """When they are listed again, at the earliest."""
-    _down: bool = False
 
     @cached_property
     def log(self) -> FoundLog:
@@ -61,24 +54,6 @@ class Finder:
         if news.files:
             self.log.forget(accepted)
             self.log.write(news.files, self.most, news.loops)
-
-    def look_patiently(self, accepted: int) -> None:
-        """Likewise for a run that goes on: not while it was done a moment ago, and a folder that is not there is waited
-        for."""
-        began = time.monotonic()
-        if began < self._after:
-            return
-        try:
-            self.look(accepted)
-            self._down = False
-        except SourceOutage as error:
-            if not self.path.is_missing:
-                raise
-            if not self._down:
-                LOG.warning("%s; it is looked for again and again", error)
-            self._down = True
-        ended = time.monotonic()
-        self._after = ended + min(2 * (ended - began), LONGEST_PAUSE)
 
     def files(self, number: int) -> Sequence[SourceFile] | None:
         """The files of a batch, those too that have gone since; None where it was not found yet."""

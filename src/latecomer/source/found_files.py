@@ -95,7 +95,7 @@ class FoundFiles(FollowedSource):
         return FileSlice.of(files) if files else None
 
     def news(self, home: Path, number: int) -> FileSlice | None:
-        self._finder(home).look_patiently(number - 1)
+        self._finder(home).look(number - 1)
         return self.answered(home, number)
 
     @property

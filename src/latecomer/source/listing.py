@@ -87,6 +87,7 @@ class Listing:
             if before is None or not same or not before.settled or whole:
                 since = before.since if before is not None and same else began
                 entries = self._entries(folder)
+                self._require_mounted(folder, state, entries)
                 new, again = self._new_files(entries.files, known)
                 found += new
                 loops += entries.loops
@@ -98,6 +99,15 @@ class Listing:
             ended = time.monotonic()
             self._whole_after = ended + max(1.0, SHARE * (ended - began))
         return News(in_reading_order(found), self._new_loops(loops, known))
+
+    def _require_mounted(self, folder: str, state: _State, entries: _Entries) -> None:
+        """An empty folder of another file system, in the place of one that was listed before, is what is left where
+        that was mounted."""
+        before = self._folders.get(folder)
+        if before is not None and before.state[0] != state[0] and not (entries.files or entries.folders):
+            raise SourceOutage(
+                f"source folder {folder} is empty, and on another file system than before; mount it"
+            )
 
     def _state(self, folder: str) -> _State | None:
         """What changes when something is put into a folder; None where it has gone since it was seen."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,8 +36,6 @@ from latecomer.store.layout import source_type
 from latecomer.store.recovery import RESTORE
 
 LOG = logging.getLogger(__name__)
-_PAUSE = 1.0
-"""Seconds between two questions."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +45,6 @@ class Range(Slice):
     since: Any
     """None: from the very beginning."""
     until: Any
-
-
-@dataclass
-class _Asked:
-    """When the source was asked last, and whether it could not be: that is logged once."""
-
-    at: float = -math.inf
-    down: bool = False
 
 
 class StandIn(PolledSource):
@@ -73,7 +62,7 @@ class Polled(RecordSource, FollowedSource):
     """Rows between the answers of a class that latecomer does not know."""
 
     reader: PolledSource
-    _asked: _Asked = field(default_factory=_Asked, compare=False)
+    pause = 1.0
 
     @property
     def named(self) -> str:
@@ -90,7 +79,7 @@ class Polled(RecordSource, FollowedSource):
 
     def portable(self) -> Self:
         reader = StandIn(like=self.reader.kind, skips=self.skips_tombstones)
-        return replace(super().portable(), reader=reader, _asked=_Asked())
+        return replace(super().portable(), reader=reader)
 
     def session(self) -> Mapping[str, str]:
         with self._asking("settings"):
@@ -140,20 +129,9 @@ class Polled(RecordSource, FollowedSource):
         return self._slice(answer)
 
     def news(self, root: Path, number: int) -> Range | None:
-        """The slice up to what the source says now, if that is more than before; it is asked once a second, when all
-        answers before this `number` are accepted."""
-        asked = self._asked
-        if time.monotonic() < asked.at + _PAUSE:
-            return None
-        asked.at = time.monotonic()
-        try:
-            answer = self._ask(root)
-            asked.down = False
-        except SourceOutage as error:
-            if not asked.down:
-                LOG.warning("%s; it is asked again every second", error)
-            asked.down = True
-            return None
+        """The slice up to what the source says now, if that is more than before; it is asked when all answers before
+        this `number` are accepted."""
+        answer = self._ask(root)
         if answer is None:
             return None
         Answers(root).forget(number - 1)

@@ -14,8 +14,16 @@ import pyarrow as pa
 from latecomer.decode.columns import CORRUPT
 from latecomer.runner import Runner, Shared
 from latecomer.source.base import Split
-from latecomer.store.files import Location, footer, open_parquet, parquet_files, size, url, write_table
-from latecomer.store.table import new_token
+from latecomer.store.files import (
+    Location,
+    footer,
+    new_token,
+    open_parquet,
+    parquet_files,
+    size,
+    url,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,6 +8,7 @@ What every task needs is imported before the first fork, and is not looked at by
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from importlib import import_module
 
@@ -47,6 +48,7 @@ def main() -> None:
         del sys.path_importer_cache[gone]  # it is these that are read again
     for name in _NEEDED:
         import_module(name)
+    import_module("pyarrow").set_cpu_count(int(os.environ.get("OMP_NUM_THREADS", "1")))  # a task's cores
     gc.collect()
     gc.freeze()
     import_module("pyspark.daemon").manager()

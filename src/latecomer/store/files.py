@@ -18,6 +18,7 @@ import os
 import shutil
 import stat
 import tempfile
+import uuid
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -254,6 +255,11 @@ def new_arrow(file: Location, schema: pa.Schema) -> Iterator[pa.ipc.RecordBatchF
 def open_arrow(file: Location) -> pa.ipc.RecordBatchFileReader:
     """An Arrow file. What is not asked for stays on the disk."""
     return pa.ipc.open_file(pa.memory_map(str(file)))
+
+
+def new_token() -> str:
+    """What tells one attempt from another, in the name of a folder."""
+    return uuid.uuid4().hex[:12]
 
 
 class KeptScratch:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -216,7 +215,7 @@ class Table:
 
     def new_folder(self, batch: int, kind: str = "") -> Location:
         """A folder that no commit refers to, for the files of one attempt at one batch."""
-        return self.root / "data" / f"{batch:010d}-{new_token()}{kind and '-' + kind}"
+        return self.root / "data" / f"{batch:010d}-{fs.new_token()}{kind and '-' + kind}"
 
     def merged_folder(self, first: int, last: int, token: str, kind: str = "") -> Location:
         """Likewise, for what is made of the files of several batches; `token` is one merge's."""
@@ -483,7 +482,7 @@ class Table:
         LOG.info(
             "widening the types of table %s: its %d files are written again", self.root, len(self.files())
         )
-        written, token = [], new_token()
+        written, token = [], fs.new_token()
         with self.explained():
             for file in self.files():
                 first, last = batches_of(file)[0], batch_of(file)
@@ -550,11 +549,6 @@ def _files_of(delta: DeltaTable) -> list[DataFile]:
         )
         for action in pa.table(delta.get_add_actions(flatten=True)).to_pylist()
     ]
-
-
-def new_token() -> str:
-    """What tells one attempt from another, in the name of a folder."""
-    return uuid.uuid4().hex[:12]
 
 
 def token_of(file: DataFile) -> str:

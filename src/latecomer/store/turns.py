@@ -1,7 +1,11 @@
-"""Whose turn it is: of several sources, the one whose batch is being logged.
+"""What a run keeps in mind of sources, for the one after it.
 
-A batch that was interrupted in the log has a number and not yet a place on the timeline. Only its own source may hand
-it in again: what another handed in under that number would be taken for logged.
+Whose turn it is: of several sources, the one whose batch is being logged. A batch that was interrupted in the log has a
+number and not yet a place on the timeline. Only its own source may hand it in again: what another handed in under that
+number would be taken for logged.
+
+Which are away: those that could not be asked, and have not been read since as far as they had come. None of their
+partitions is silent.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from latecomer.store import files
 from latecomer.store.files import Location
 
 _RECORD = "turn.json"
+_AWAY = "away.json"
 
 
 def take_turn(root: Location, source: str) -> None:
@@ -32,3 +37,17 @@ def whose_turn(root: Location) -> str:
             f"store {root}: sources/{_RECORD} cannot be read ({error}), and a batch that was interrupted belongs to "
             "the source it names; restore it"
         ) from None
+
+
+def keep_away(root: Location, sources: frozenset[str]) -> None:
+    """Write down, durably, which sources are away."""
+    files.make_folder(root / "sources")
+    files.replace_text(root / "sources" / _AWAY, json.dumps(sorted(sources)) + "\n")
+
+
+def sources_away(root: Location) -> frozenset[str]:
+    """Those that are away. Where that cannot be read none is: then silence counts too early, and not never."""
+    try:
+        return frozenset(map(str, json.loads(files.read_text(root / "sources" / _AWAY))))
+    except (OSError, ValueError, TypeError):
+        return frozenset()

@@ -19,10 +19,9 @@ from latecomer.log.columns import LOGGED
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.runner import Runner, shared_out
 from latecomer.spark.trying import tried
-from latecomer.store.files import Location, footer, parquet_files, remove_all, url
+from latecomer.store.files import Location, footer, new_token, parquet_files, remove_all, url
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import ddl, holds, quoted
-from latecomer.store.table import new_token
 from latecomer.windowing.columns import BATCH
 from latecomer.windowing.seen import spark_column, spark_expressions
 

@@ -13,9 +13,9 @@ import pyarrow.dataset as ds
 from latecomer.after.upkeep.plan import Group, Merge, arranged, most_rows
 from latecomer.errors import StoreError
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import Location, footer, new_parquet, write_table
+from latecomer.store.files import Location, footer, new_parquet, new_token, write_table
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.table import DataFile, Table, batch_of, batches_of, kind_of, new_token
+from latecomer.store.table import DataFile, Table, batch_of, batches_of, kind_of
 
 ROW_GROUP = 128 * 1024
 WRITTEN, COMMITTED = "compact.written", "compact.committed"
