@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection
+from concurrent.futures import ProcessPoolExecutor
 
 import psutil
 
@@ -41,3 +43,19 @@ def processor_seconds(but: Collection[int] = ()) -> float:
     me = psutil.Process()
     times = [each.cpu_times() for each in (me, *me.children(recursive=True)) if each.pid not in but]
     return sum(each.user + each.system for each in times)
+
+
+def gain_of_two() -> float:
+    """How much more two processes get done on this machine than one, at plain arithmetic."""
+    with ProcessPoolExecutor(2) as pool:
+        alone = min(pool.submit(_arithmetic).result() for _ in range(3))
+        both = min(
+            max(each.result() for each in [pool.submit(_arithmetic) for _ in range(2)]) for _ in range(3)
+        )
+    return 2 * alone / both
+
+
+def _arithmetic() -> float:
+    began = time.perf_counter()
+    sum(number * number for number in range(10_000_000))
+    return time.perf_counter() - began

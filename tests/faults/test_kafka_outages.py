@@ -23,6 +23,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
+from latecomer.source import kafka_broker
 from latecomer.store import failpoints
 from latecomer.store.store import open_store
 from latecomer.testing.servers import free_ports
@@ -120,8 +121,12 @@ class Cable:
                 other.sendall(data)
 
 
-def test_a_cut_cable_is_not_silence(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_cut_cable_is_not_silence(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What reaches the broker in time is on time, however long nobody could ask for it."""
+    for name, short in (("ANSWER_SECONDS", 1.0), ("PATIENCE", (0.25, 1.0))):
+        monkeypatch.setattr(kafka_broker, name, short)
     inside, outside, controller, near = free_ports(4)
     broker = Broker(
         tmp_path / "broker",
