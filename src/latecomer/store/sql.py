@@ -65,12 +65,3 @@ def holds(condition: str, row: str) -> str:
     asked = f"cast(if({row} is not null, ({condition}), null) as string)"
     return f"coalesce(try_to_binary({asked}, 'utf-8') = x'{b'true'.hex()}', false)"
 
-
-def some_bytes(text: str, first: int, count: str | None = None) -> str:
-    """Part of a text, counted in bytes from 1: Spark SQL that need not look for where characters begin.
-
-    >>> some_bytes("name", 3)
-    'cast(substring(cast(name as binary), 3) as string)'
-    """
-    until = f", {count}" if count is not None else ""
-    return f"cast(substring(cast({text} as binary), {first}{until}) as string)"

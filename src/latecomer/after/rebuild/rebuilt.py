@@ -201,12 +201,6 @@ def place_names(logic: OutputLogic) -> list[str]:
     return [START, END, *logic.layout.keys]
 
 
-def _within(low: int, high: int) -> str:
-    bounds = [f"event_time >= timestamp_micros({low}L)"] if low > FIRST_MOMENT else []
-    bounds += [f"event_time < timestamp_micros({high}L)"] if high < END_OF_TIME else []
-    return " and ".join(bounds) or "true"
-
-
 def _meets(file: DataFile, column: str, span: tuple[int, int]) -> bool:
     least, most = file.minimum.get(column), file.maximum.get(column)
     if least is None or most is None:  # the very first moments are in no statistics
