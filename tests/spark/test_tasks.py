@@ -144,16 +144,18 @@ def test_what_a_task_says_of_files_is_what_this_process_says(spark: SparkSession
         file = tmp_path / "in" / f"{name}.parquet"
         file.write_bytes(content)
         files.append(SourceFile(file.as_uri(), 0, len(content)))
-    task = LogTask(
-        0,
-        [FilePart(part) for file in files for part in source.decoder.splits(file, 1 << 20)],
-        GIVEN,
-        Folders(*(tmp_path / name for name in ("events", "duplicates", "letters"))),
-    )
+    parts = [FilePart(part) for file in files for part in source.decoder.splits(file, 1 << 20)]
+    folders = Folders(*(tmp_path / name for name in ("events", "duplicates", "letters")))
+    in_one = [LogTask(0, parts, GIVEN, folders)]
+    each_its_own = [LogTask(nth, [part], GIVEN, folders) for nth, part in enumerate(parts)]
     told = []
-    for runner in (InProcess(lambda: spark), SparkRunner(spark)):
+    for runner, tasks in (
+        (InProcess(lambda: spark), in_one),
+        (SparkRunner(spark), in_one),
+        (SparkRunner(spark), each_its_own),
+    ):
         with pytest.raises(UnreadableFiles) as raised:
-            runner.run("log", partial(write_split, plan), [task])
+            runner.run("log", partial(write_split, plan), tasks)
         told.append(raised.value.reasons)
-    assert told[0] == told[1]
+    assert told[0] == told[1] == told[2]
     assert [path[-9:] for path in told[0]] == ["a.parquet", "c.parquet"]

@@ -43,6 +43,10 @@ class UnknownSchemas(LatecomerError):
         super().__init__([*ids])
         self.ids = tuple(ids)
 
+    def joined(self, others: Sequence[Exception]) -> UnknownSchemas:
+        found = [each.ids for each in (self, *others) if isinstance(each, UnknownSchemas)]
+        return UnknownSchemas(sorted({number for ids in found for number in ids}))
+
     def __str__(self) -> str:
         return f"the schemas {', '.join(map(str, self.ids))} are not known yet"
 

@@ -39,6 +39,10 @@ class LatecomerError(Exception):
         # A task's error is raised again in the driver, whatever its constructor takes.
         return _restored, (type(self), self.args), self.__dict__
 
+    def joined(self, _others: Sequence[Exception]) -> LatecomerError:
+        """This one, with what the errors of other tasks say more: nothing, unless a class knows better."""
+        return self
+
 
 def _restored(kind: type[LatecomerError], args: tuple[object, ...]) -> LatecomerError:
     error = kind.__new__(kind, *args)

@@ -40,6 +40,10 @@ class UnreadableFiles(SourceError):
         self.reasons = reasons
         """By their paths."""
 
+    def joined(self, others: Sequence[Exception]) -> UnreadableFiles:
+        found = [each.reasons for each in (self, *others) if isinstance(each, UnreadableFiles)]
+        return UnreadableFiles({path: reason for reasons in found for path, reason in reasons.items()})
+
 
 @dataclass(frozen=True)
 class FileSlice(Slice):

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark import RDD, cloudpickle
 from pyspark.sql import SparkSession
 
+from latecomer.errors import LatecomerError
 from latecomer.runner import Buckets, InProcess, Made, Runner, Shared, Work
 from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.spark.session import is_local
@@ -64,9 +65,10 @@ class SparkRunner:
             self.work.jobs += 1
             self.work.tasks += len(found)
             self.work.seconds += sum(each.seconds for each in found)
-        for each in found:
-            if each.error is not None:
-                raise each.error
+        errors = [each.error for each in found if each.error is not None]
+        if errors:
+            first, *others = errors
+            raise first.joined(others) if isinstance(first, LatecomerError) else first
         return Made(
             [each.result for each in found if not each.of_bucket],
             [each.result for each in found if each.of_bucket],

@@ -64,4 +64,3 @@ def holds(condition: str, row: str) -> str:
     """
     asked = f"cast(if({row} is not null, ({condition}), null) as string)"
     return f"coalesce(try_to_binary({asked}, 'utf-8') = x'{b'true'.hex()}', false)"
-
