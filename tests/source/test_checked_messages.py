@@ -58,6 +58,16 @@ def test_what_is_valid_the_validator_says(monkeypatch: pytest.MonkeyPatch) -> No
     assert count / 10 < invalid < count * 0.95
 
 
+def test_many_writers_in_one_batch_take_no_time() -> None:
+    rng = Random(3)
+    schemas = {number: random_schema(rng) for number in range(1, 13)}
+    records = [framed(number, random_record(rng)) for number in schemas for _ in range(3)]
+    by, began = decoder(schemas), time.perf_counter()
+    rows = by.decode(records, COLUMNS)
+    assert time.perf_counter() - began < 2  # it took 49 s, as a query of Spark's for each schema
+    assert rows.column(SCHEMA_ID).to_pylist() == [number for number in schemas for _ in range(3)]
+
+
 def test_dead_letters_have_their_bytes_and_neighbours_are_read() -> None:
     fine = [framed(1, f'{{"paise":{nth}}}') for nth in range(1_000)]
     odd = {
