@@ -93,6 +93,9 @@ class HereRunner(InProcess):
         super().__init__(lambda: spark)
         self.work = Work()
 
+    def warm_up(self) -> None:
+        """There are no workers to start."""
+
 
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have runs do the work of tasks in this process."""

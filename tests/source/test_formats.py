@@ -10,10 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.columns import infer_columns, source_warnings
 from latecomer.config.paths import list_files
+from latecomer.errors import SourceError
 from latecomer.store.store import Store
 from source.source_kit import (
     dead_letters,
@@ -347,3 +349,47 @@ def test_a_file_whose_name_is_not_text_is_told(tmp_path: Path) -> None:
     assert list_files(str(tmp_path)) == [str(tmp_path / "fine.json")]
     (said,) = source_warnings(str(tmp_path), "json")
     assert said.endswith("caf\\xe9.json' is not read: its name is not UTF-8; rename it")
+
+
+def test_parquet_files_whose_types_differ_widen_where_that_is_exact(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    moments = pa.array([AT] * 3)
+    pandas = {"half": pa.array([0.5, 2.25, None], pa.float32()), "qty": pa.array([7, None, 2**53 + 1])}
+    write_text(
+        tmp_path,
+        "a.parquet",
+        parquet_bytes(
+            txn=pa.array(["a1", "a2", "a3"]), at=moments, few=pa.array([1, 2, 3], pa.int8()), **pandas
+        ),
+    )
+    others = {"few": pa.array([2**40]), "half": pa.array([0.1]), "qty": pa.array([8.5])}
+    write_text(tmp_path, "b.parquet", parquet_bytes(txn=pa.array(["b1"]), at=moments[:1], **others), 1)
+    pipeline = pipeline_in(tmp_path, files={"format": "parquet"})
+    store = run_once(pipeline, spark)
+    assert {name: kind for name, kind in pinned(tmp_path).items() if name not in ("txn", "at")} == {
+        "few": "bigint",
+        "half": "double",
+        "qty": "double",
+    }
+    assert events(store, "txn", "few", "half", "qty") == [
+        ("a1", 1, 0.5, 7.0),
+        ("a2", 2, 2.25, None),
+        ("b1", 2**40, 0.1, 8.5),
+    ]
+    # A row whose number no double holds is a dead letter; its neighbours are not.
+    (letter,) = rows_of(store.dead_letters, "select reason, raw from t")
+    assert letter["reason"] == "unreadable"
+    assert json.loads(letter["raw"], parse_float=Decimal)["qty"] == 2**53 + 1
+
+
+def test_parquet_files_that_no_type_holds_are_named_before_anything_is_pinned(tmp_path: Path) -> None:
+    first, second = (
+        write_text(tmp_path, f"{nth}.parquet", parquet_bytes(at=column))
+        for nth, column in enumerate(
+            (pa.array([0], pa.timestamp("us", "UTC")), pa.array([0], pa.timestamp("us")))
+        )
+    )
+    with pytest.raises(SourceError) as raised:
+        infer_columns([str(first), str(second)], "parquet")
+    assert f"column at is timestamp in {first} and timestamp_ntz in {second}" in str(raised.value)

@@ -21,7 +21,7 @@ from latecomer.config.own import Decoder
 from latecomer.config.paths import list_files, misnamed_files, special_files
 from latecomer.errors import SourceError
 from latecomer.model.paths import DEEPEST
-from latecomer.model.types import DEEPEST_NESTED
+from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, widened_type
 from latecomer.model.unknown_fields import MOST_NAMES
 
 SAMPLE_FILES = 20
@@ -58,6 +58,7 @@ def infer_columns(
 ) -> dict[str, str]:
     """Column names and types from the first rows of a few files."""
     columns: dict[str, str] = {}
+    seen_in: dict[str, str] = {}
     for name in files[:SAMPLE_FILES]:
         try:
             with damage_found(file_format):
@@ -66,7 +67,12 @@ def infer_columns(
             continue  # what cannot be read does not decide the columns
         for column, kind in found.items():
             if column:  # one without a name cannot be named, and is left out
-                columns[column] = _common(columns.get(column), kind)
+                before = columns.get(column)
+                columns[column] = _common(before, kind)
+                if file_format == "parquet" and columns[column] == "string" != before is not None:
+                    raise _disagreeing(column, before or "", seen_in[column], kind, name)
+                if columns[column] != before:
+                    seen_in[column] = name
     if not columns:
         raise SourceError(
             "no columns could be inferred: none of the files has a readable row; declare source.schema"
@@ -76,6 +82,13 @@ def infer_columns(
         column: kind.replace("null", "string") if _is_empty(kind) else kind
         for column, kind in _named(columns).items()
     }
+
+
+def _disagreeing(column: str, kind: str, file: str, other_kind: str, other: str) -> SourceError:
+    return SourceError(
+        f"column {column} is {kind} in {file} and {other_kind} in {other}: no type holds both; write these files "
+        "alike, or declare source.schema, and those that do not fit are dead letters"
+    )
 
 
 def unknown_in_files(
@@ -246,8 +259,8 @@ def _common(first: str | None, second: str) -> str:
     if second == "null":
         return first
     kinds = {first, second}
-    if kinds <= {"bigint", "double"}:
-        return "double"
+    if kinds <= INTEGERS | FLOATS:
+        return widened_type(first, second) or widened_type(second, first) or "double"
     if kinds == {"bigint", "decimal(38,0)"}:
         return "decimal(38,0)"
     if all(kind.startswith(_ARRAY) for kind in kinds):

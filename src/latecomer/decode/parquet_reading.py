@@ -40,7 +40,7 @@ from latecomer.model.types import is_nested, nested_type, with_fields_of
 from latecomer.store.layout import source_type
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
-_WIDENINGS = {("float", "double"), *combinations(_INTEGERS, 2)}
+_WIDENINGS = {("float", "double"), *((kind, "double") for kind in _INTEGERS), *combinations(_INTEGERS, 2)}
 _AT_ONCE, _MOST_WRITTEN = 1 << 14, 128 << 20
 """So many rows are read at a time, and so many bytes of texts written out that are stored once."""
 _Path = tuple[str, ...]
@@ -283,6 +283,9 @@ class _Stored:
         corrupt: list[bytes | None] = [None] * rows.num_rows
         for nth in np.flatnonzero(odd):
             corrupt[nth] = self._misread(int(nth), made, extra)
+        for name, path in self._whole_as_doubles:
+            for nth in np.flatnonzero(_rounded(stored[path], made[name])):
+                corrupt[nth] = self._refused(int(nth), {**made, name: stored[path]}, extra)
         kept = self._kept(odd, extra, stored) if self.decoder.unknown_fields != "ignore" else None
         if kept is not None and self.decoder.unknown_fields == "dead_letter":
             for nth in np.flatnonzero(np.asarray(kept.is_valid())):
@@ -290,6 +293,17 @@ class _Stored:
         table = pa.table({name: _without_bad_texts(made[name], odd) for name in columns})
         table = table.append_column(CORRUPT, pa.array(corrupt, pa.binary()))
         return table if kept is None else table.append_column(KEPT, kept)
+
+    @cached_property
+    def _whole_as_doubles(self) -> list[tuple[str, _Path]]:
+        """The columns that are whole numbers here, and doubles elsewhere."""
+        kinds = {path: self.found.kinds.get(".".join(path)) for path in self._every_path}
+        return [
+            (name, path)
+            for name, kind in self.decoder.columns.items()
+            for path in self._paths[name]
+            if kind == "double" and kinds[path] == "bigint"
+        ]
 
     @cached_property
     def _every_path(self) -> list[_Path]:
@@ -375,7 +389,7 @@ def _is_readable(stored: pa.DataType, kind: str) -> bool:
         return bool(pa.types.is_integer(stored))
     if kind.startswith("decimal"):
         return shape == kind or pa.types.is_uint64(stored)
-    return shape == kind or (shape, kind) == ("float", "double")
+    return shape == kind or (kind == "double" and (shape == "float" or pa.types.is_integer(stored)))
 
 
 def _plain(column: pa.Array, kind: str) -> pa.Array:
@@ -392,10 +406,18 @@ def _plain(column: pa.Array, kind: str) -> pa.Array:
         else:
             column = column.cast(pa.timestamp("us", stored.tz)).cast(pa.int64())
         return column.cast(wanted)
-    found = column.cast(wanted)
+    found = column.cast(wanted, safe=kind != "double")  # rows with a number that it does not hold are corrupt
     if pa.types.is_decimal(wanted):
         found.validate(full=True)
     return found
+
+
+def _rounded(whole: pa.Array, doubles: pa.Array) -> _Mask:
+    """Which whole numbers are others as doubles."""
+    numbers = np.asarray(whole.cast(pa.int64()).fill_null(0))
+    as_doubles = np.asarray(doubles.fill_null(0.0))
+    beyond = np.abs(as_doubles) >= 2.0**63
+    return np.asarray(beyond | (np.where(beyond, 0.0, as_doubles).astype(np.int64) != numbers), bool)
 
 
 def _nested(column: pa.Array, kind: str) -> pa.Array:
