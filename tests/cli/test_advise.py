@@ -150,7 +150,18 @@ def test_wishes_are_met(shop: Lake, cli: Cli) -> None:
 
     assert delay() == delay("--target-completeness", "0.99")
     assert delay("--target-completeness", "0.9") < delay() < delay("--target-completeness", "0.998")
-    assert delay("--max-latency", "7s") == 7 * SECOND
+    found = asked(cli, shop.file, "--max-latency", "7s", "--target-completeness", "0.5")
+    (advised,) = [each for each in found["advice"] if each["field"] == "watermark.delay"]
+    assert "meet what was asked for: 50 % on time and a first number within 7s" in advised["reason"]
+    for output in found["outputs"]:
+        (row,) = [
+            each
+            for each in output["settings"]
+            if {"delay": each["delay"], "lateness": each["allowed_lateness"]} == output["advised"]
+        ]
+        assert row["delay"] == advised["value"]
+        assert row["on_time_share"] >= 0.5
+        assert row["published_after"] is None or row["published_after"] <= 7 * SECOND
 
 
 def test_the_page_needs_nothing_else(shop: Lake, cli: Cli, tmp_path: Path) -> None:
@@ -232,6 +243,8 @@ def test_lateness_is_no_shorter_than_idleness_where_that_would_lose_events(shop:
     found = asked(cli, shop.file, "--target-completeness", "0.5")
     advised = {each["field"]: each["value"] for each in found["advice"]}
     assert advised["outputs.totals.allowed_lateness"] >= advised["watermark.idle_after"]
+    (totals,) = [each for each in found["outputs"] if each["output"] == "totals"]
+    assert totals["advised"]["lateness"] == advised["outputs.totals.allowed_lateness"]
     assert cli("-q", "advise", shop.file, "--write", "--target-completeness", "0.5").status == 0
 
 

@@ -215,13 +215,33 @@ class Second:
     late: int = 0
 
 
-def second_pass(history: History, plan: Plan, sample: Sample) -> Second:
-    """What each setting would have meant, and whom it would have hit."""
-    sweeps = {
-        each.name: Sweep(each.window, plan.settings[each.name], each.accepts)
+def sweep_pass(
+    history: History, settings: Mapping[str, Sequence[Setting]], sample: Sample
+) -> dict[str, list[WhatIf]]:
+    """What each setting would have meant for some outputs, and no more."""
+    sweeps, known = _sweeps(history, settings), dict[object, int]()
+    columns = set[str]().union(*(each.columns for each in history.subjects))
+    for whole in history.parts(sorted(columns)):
+        part = sample.of(whole)
+        for subject in history.subjects:
+            mine = kept(part, subject)
+            if subject.name in sweeps and len(mine):
+                keys = hashed(mine.columns, subject.keys, known)
+                sweeps[subject.name].take(history.course.newest[mine.row], mine.times, keys, mine.batch)
+    return {name: sweep.answers(history.course) for name, sweep in sweeps.items()}
+
+
+def _sweeps(history: History, settings: Mapping[str, Sequence[Setting]]) -> dict[str, Sweep]:
+    return {
+        each.name: Sweep(each.window, settings[each.name], each.accepts)
         for each in history.subjects
         if WindowEnds(each.window).known
     }
+
+
+def second_pass(history: History, plan: Plan, sample: Sample) -> Second:
+    """What each setting would have meant, and whom it would have hit."""
+    sweeps = _sweeps(history, plan.settings)
     who = {name: _Counted() for name in history.by}
     sums = {name: _Sums(history, plan.delay, subject) for name, subject in _subjects(history).items()}
     known: dict[object, int] = {}

@@ -9,13 +9,14 @@ from math import sqrt
 from typing import Any
 
 from latecomer.after.advise.history import OTHERS, History, Subject
-from latecomer.after.advise.measuring import First, Plan, Sample, Second, first_pass, second_pass
+from latecomer.after.advise.measuring import First, Plan, Sample, Second, first_pass, second_pass, sweep_pass
 from latecomer.config.zoned import written
 from latecomer.errors import LatecomerError
 from latecomer.model.durations import format_duration
 from latecomer.model.lateness import advice
-from latecomer.model.lateness.advice import Advised, Wish
+from latecomer.model.lateness.advice import Advised, Tried, Wish
 from latecomer.model.lateness.elbow import Elbow, elbow_of
+from latecomer.model.lateness.ends import WindowEnds
 from latecomer.model.lateness.groups import Bias, Interval, LateGroup, Skew
 from latecomer.model.lateness.histogram import COARSE, FINE, Histogram
 from latecomer.model.lateness.sweep import Setting, WhatIf
@@ -199,7 +200,10 @@ def advise(history: History, wanted: Wanted) -> Advice:
             f"{history.title} has no events to advise from; run the pipeline, or name other files"
         )
     delay, reason = advice.delay_for(first.behind, wish)
-    settings, lateness = _lateness(history, first, delay, wish)
+    if wish.max_latency is not None and (tried := _tried(history, first, delay, wanted)):
+        delay, reason = advice.delay_under(tried, delay, wish)
+    others = _idle_and_future(history, first)
+    settings, lateness = _lateness(history, first, delay, wish, others)
     plan = Plan(_settings(history, first, delay, lateness, wanted), delay)
     LOG.info("counting what settings would do")
     second = second_pass(history, plan, Sample(sample))
@@ -214,7 +218,7 @@ def advise(history: History, wanted: Wanted) -> Advice:
             )
             for name, (value, why) in sorted(own.items())
         ),
-        *_idle_and_future(history, first),
+        *others,
         *settings,
     ]
     outputs = [
@@ -241,19 +245,51 @@ def advise(history: History, wanted: Wanted) -> Advice:
         second.late_groups,
         second.biases,
         first.producers.skews(),
-        _that_fit(advised, history.subjects),
+        advised,
         cautions,
         [*history.notes, *_notes(first)],
         wish,
     )
 
 
-def _lateness(history: History, first: First, delay: int, wish: Wish) -> tuple[list[Advised], dict[str, int]]:
+def _tried(history: History, first: First, usual: int, wanted: Wanted) -> list[Tried]:
+    """What delays would have meant, for the targets: in every output whose windows end."""
+    overdue = {
+        each.name: first.overdue[each.name] for each in history.subjects if WindowEnds(each.window).known
+    }
+    if not overdue:
+        return []
+    LOG.info("looking for a delay that meets the targets")
+    delays = advice.delays_to_try(overdue, first.kept, usual, wanted.wish)
+    settings = {name: [Setting(delay, 0) for delay in delays] for name in overdue}
+    answers = list(sweep_pass(history, settings, Sample(wanted.sample)).values())
+    return [
+        Tried(
+            each[0].setting.delay,
+            min(answer.on_time_share for answer in each),
+            max(
+                (answer.published_after for answer in each if answer.published_after is not None),
+                default=None,
+            ),
+        )
+        for each in zip(*answers, strict=True)
+    ]
+
+
+def _lateness(
+    history: History, first: First, delay: int, wish: Wish, others: Sequence[Advised]
+) -> tuple[list[Advised], dict[str, int]]:
+    """The allowed lateness of each output: no shorter than a silence after which what a partition brings would be
+    dropped."""
+    idle = next((each.value for each in others if each.field == "watermark.idle_after"), None)
     advised, lateness = [], {}
     for subject in history.subjects:
         value, reason = advice.lateness_for(
             first.overdue[subject.name], max(first.kept[subject.name], 1), delay, wish
         )
+        if idle is not None and subject.drops_too_late and subject.accepts and value < idle:
+            value = idle
+            reason = f"idle_after is {format_duration(idle)}, and what comes after a silence would be dropped"
         lateness[subject.name] = value
         field_name = (
             f"outputs.{subject.name}.allowed_lateness" if history.kind == "log" else "allowed_lateness"
@@ -298,26 +334,6 @@ def _idle_and_future(history: History, first: First) -> list[Advised]:
     is_set = "max_future" in strategy.model_fields_set
     found.append(Advised("watermark.max_future", future, reason, strategy.max_future, is_set))
     return found
-
-
-def _that_fit(advised: Sequence[Advised], subjects: Sequence[Subject]) -> list[Advised]:
-    """The advice, with lateness raised where a shorter one would drop what a partition brings after silence."""
-    idle = next((each.value for each in advised if each.field == "watermark.idle_after"), None)
-    drops = {
-        f"outputs.{each.name}.allowed_lateness" for each in subjects if each.drops_too_late and each.accepts
-    }
-    return [
-        Advised(
-            each.field,
-            idle,
-            f"idle_after is {format_duration(idle)}, and what comes after a silence would be dropped",
-            each.current,
-            each.said,
-        )
-        if idle is not None and each.field in drops and (each.value or 0) < idle
-        else each
-        for each in advised
-    ]
 
 
 def _notes(first: First) -> list[str]:

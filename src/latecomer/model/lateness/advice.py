@@ -106,13 +106,84 @@ def delay_for(behind: Histogram, wish: Wish) -> tuple[int, str]:
         f"{percentile(wish.completeness)} of how far events come behind the newest of their partition is "
         f"{shown_duration(needed)}"
     )
-    if wish.max_latency is None or wanted <= wish.max_latency:
-        return wanted, reason
-    on_time = 1 - behind.beyond(wish.max_latency) / behind.count
+    return wanted, reason
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a delay would have meant for the output that it serves worst: the share on time, and how long after a
+    window's end its first number is published, on average; None where no window closes."""
+
+    delay: int
+    on_time: float
+    latency: float | None
+
+    def is_complete(self, wish: Wish) -> bool:
+        return self.on_time >= wish.completeness
+
+    def is_quick(self, wish: Wish) -> bool:
+        return wish.max_latency is None or (self.latency is not None and self.latency <= wish.max_latency)
+
+
+MOST_TRIED = 40
+
+
+def delays_to_try(
+    overdue: Mapping[str, Histogram], kept: Mapping[str, int], usual: int, wish: Wish
+) -> list[int]:
+    """The delays among which targets are looked for: those that each output needs to be as complete as is asked, the
+    `usual` one, and round ones from none to beyond the longest that may meet them."""
+    needed = {usual, *(_complete_with(each, max(kept[name], 1), wish) for name, each in overdue.items())}
+    top = max(wish.max_latency or 0, *needed)
+    steps = MOST_TRIED - 2 * len(needed) - 1
+    round_ones = {rounded_up(top * nth // steps) for nth in range(steps + 1)} if steps > 0 else set()
+    return sorted({*needed, *map(rounded_up, needed), *round_ones})
+
+
+def _complete_with(overdue: Histogram, events: int, wish: Wish) -> int:
+    """The shortest delay with which so many events are on time."""
+    may_miss = int((1 - wish.completeness) * events + 1e-9)
+    if overdue.count <= may_miss:
+        return 0
+    return overdue.quantile(1 - may_miss / overdue.count) + 1
+
+
+def delay_under(tried: Sequence[Tried], usual: int, wish: Wish) -> tuple[int, str]:
+    """The longest of the delays that meet both targets, and why; but none beyond the `usual` one, which is complete
+    enough in any case. Where none meets them, the longest that is quick enough; and that it falls short."""
+    meet = [each for each in tried if each.is_complete(wish) and each.is_quick(wish)]
+    share = percent(wish.completeness)
+    within = (
+        "" if wish.max_latency is None else f" and a first number within {format_duration(wish.max_latency)}"
+    )
+    if meet:
+        first, last = meet[0], meet[-1]
+        chosen = max(
+            (each for each in meet if each.delay <= usual), key=lambda each: each.delay, default=first
+        )
+        several = f" to {format_duration(last.delay)} meet" if first != last else " meets"
+        return chosen.delay, (
+            f"{format_duration(first.delay)}{several} what was asked for: {share} on time{within}"
+        )
+    quick = [each for each in tried if each.is_quick(wish)]
+    complete = next((each for each in tried if each.is_complete(wish)), None)
+    best = quick[-1] if quick else tried[0]
+    would = (
+        f"{share} would take a delay of {format_duration(complete.delay)}, with numbers after {_after(complete)}"
+        if complete
+        else f"no delay has {share} on time"
+    )
+    return best.delay, (
+        f"no delay meets what was asked for: with {format_duration(best.delay)}, "
+        f"{percent(round(best.on_time, 4))} are on time and numbers come after {_after(best)}; {would}"
+    )
+
+
+def _after(tried: Tried) -> str:
     return (
-        wish.max_latency,
-        f"--max-latency allows no more; {percent(round(on_time, 4))} of the events come within it, and "
-        f"{percent(wish.completeness)} would take {format_duration(wanted)}",
+        "an unknown time, for no window closes"
+        if tried.latency is None
+        else shown_duration(round(tried.latency))
     )
 
 
@@ -141,6 +212,8 @@ def own_delays(overall: int, behind: Mapping[str, Histogram], wish: Wish) -> dic
         if each.count * (1 - wish.completeness) < ENOUGH_BEYOND:
             continue
         mine, reason = delay_for(each, wish)
+        if wish.max_latency is not None and mine > wish.max_latency:
+            mine, reason = wish.max_latency, f"--max-latency allows no more; {reason}"
         apart = abs(mine - overall) > SECOND
         if apart and (mine > overall * DIFFERS or mine * DIFFERS < overall):
             found[name] = mine, reason
