@@ -467,6 +467,14 @@ def test_keys_conditions_and_aggregates_are_computed_from_the_log(
     assert latecomer.replay(pipeline, spark=spark).equal
 
 
+def changed_to(pipeline: Pipeline, folder: Path, **columns: str) -> Pipeline:
+    """The pipeline with other expressions."""
+    written = pipeline.model_dump(mode="json", by_alias=True, exclude={"profile", "outputs", "columns"})
+    outputs = {"totals": pipeline.outputs["totals"].model_dump(mode="json", exclude={"columns"})}
+    every = {**{name: str(each) for name, each in pipeline.columns.items()}, **columns}
+    return Pipeline.model_validate({**written, "base": folder, "outputs": outputs, "columns": every})
+
+
 def test_a_changed_expression_is_a_rebuild(spark: SparkSession, tmp_path: Path) -> None:
     write(
         tmp_path,
@@ -476,27 +484,27 @@ def test_a_changed_expression_is_a_rebuild(spark: SparkSession, tmp_path: Path) 
     )
     pipeline = pipeline_in(tmp_path)
     run(pipeline, drain=True, spark=spark)
-    other = {**pipeline.columns, "rounded": "cast(paise / 10 as bigint)"}
-    written = pipeline.model_dump(mode="json", by_alias=True, exclude={"profile", "outputs", "columns"})
-    outputs = {
-        "totals": {
-            **pipeline.outputs["totals"].model_dump(mode="json", exclude={"columns"}),
-        }
-    }
-    changed = Pipeline.model_validate(
-        {
-            **written,
-            "base": tmp_path,
-            "outputs": outputs,
-            "columns": {name: str(each) for name, each in other.items()},
-        }
-    )
+    changed = changed_to(pipeline, tmp_path, rounded="cast(paise / 10 as bigint)")
     with pytest.raises(StoreMismatch, match=r"computed with another columns .*latecomer rebuild apply"):
         run(changed, once=True, spark=spark)
     latecomer.apply_rebuild(changed, "totals", since="2026-11-08T00:00Z", spark=spark)
     assert {row[3] for row in results(changed)} == {25, 70}
     run(changed, once=True, spark=spark)
     assert check_ledger(changed, spark) == []
+    # That goes for a key, too: panes of keys that are no more are withdrawn.
+    keyed = changed_to(changed, tmp_path, hour="hour(at) + 1")
+    with pytest.raises(StoreMismatch, match=r"computed with another columns .*latecomer rebuild apply"):
+        run(keyed, once=True, spark=spark)
+    latecomer.apply_rebuild(keyed, "totals", since="2026-11-08T00:00Z", spark=spark)
+    assert {row[0] for row in results(keyed)} == {15, 16}
+    assert check_ledger(keyed, spark) == []
+    # But not where it has another type.
+    retyped = changed_to(keyed, tmp_path, hour="cast(hour(at) as string)")
+    with pytest.raises(StoreMismatch) as raised:
+        run(retyped, once=True, spark=spark)
+    assert "rebuild" not in str(raised.value)
+    with pytest.raises(PipelineError, match="cannot be rebuilt under another definition: it changed its by"):
+        latecomer.apply_rebuild(retyped, "totals", since="2026-11-08T00:00Z", spark=spark)
 
 
 @pytest.mark.parametrize(

@@ -27,18 +27,17 @@ def fix_for(name: str, before: Output, after: Output, events: EventLayout) -> st
 
 
 def _fits_its_tables(before: Output, after: Output, events: EventLayout) -> bool:
-    """Whether a rebuild certainly takes the new definition: the same windows and keys, and every aggregate that there
-    was with the name, the type and the state it had."""
+    """Whether a rebuild certainly takes the new definition: the same windows, keys of the same types, and every
+    aggregate that there was with the name, the type and the state it had."""
     if (before.window, before.by) != (after.window, after.by) or after.window.merges:
         return False
     if not set(before.counted) <= set(after.counted):
         return False
-    if any(before.columns.get(name) != after.columns.get(name) for name in after.by):
-        return False
     if Accumulation.DISCARDING in (before.accumulation, after.accumulation):
         return False
-    kept, wanted = PaneLayout(before, events).values, PaneLayout(after, events).values
-    if any(wanted.get(column) != kind for column, kind in kept.items()):
+    old, new = PaneLayout(before, events), PaneLayout(after, events)
+    kept, wanted = old.values, new.values
+    if old.keys != new.keys or any(wanted.get(column) != kind for column, kind in kept.items()):
         return False
     return all(_same_state(each, after.aggregates[name]) for name, each in before.aggregates.items())
 

@@ -197,7 +197,7 @@ def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> 
         key
         for key, changed in {
             "window": before.window != output.window,
-            "by": before.by != output.by,
+            "by": before.by != output.by or old.keys != new.keys,
             "accumulation": pinned["discarding"] != (output.accumulation is Accumulation.DISCARDING),
             "aggregates": any(new.values.get(column) != kind for column, kind in old.values.items())
             or any(states[1].get(column, kind) != kind for column, kind in states[0].items()),
