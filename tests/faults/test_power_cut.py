@@ -202,6 +202,27 @@ def test_a_torn_checkpoint_of_a_table_is_named_and_removed(tmp_path: Path) -> No
     Table(root, TABLE).append(CHECKPOINT_EVERY, pa.table({"batch": [100]}))
 
 
+@pytest.mark.parametrize("named", ["events", "panes", "partials", "ledger", "publications"])
+def test_a_torn_commit_is_set_aside_with_the_checkpoint_that_survived_it(tmp_path: Path, named: str) -> None:
+    root = tmp_path / "store" / named
+    table = Table(root, TABLE)
+    for batch in range(CHECKPOINT_EVERY - 1):  # the first commit makes the table
+        table.append(batch, pa.table({"batch": [batch]}))
+    log = root / "_delta_log"
+    newest = max(log.glob("*.json"))
+    assert (log / f"{newest.stem}.checkpoint.parquet").exists()
+    newest.write_bytes(newest.read_bytes()[:40])
+    (aside,) = set_aside_torn(tmp_path / "store")
+    assert aside.exists()
+    last = CHECKPOINT_EVERY - 3
+    assert Table(root, TABLE).last_batch() == last
+    assert DeltaTable(root).version() == int(newest.stem) - 1
+    Table(root, TABLE).append(last + 1, pa.table({"batch": [last + 1]}))
+    again = DeltaTable(root)
+    assert again.version() == int(newest.stem)
+    assert sorted(again.to_pyarrow_table()["batch"].to_pylist()) == list(range(last + 2))
+
+
 def test_what_others_write_to_a_shared_table_is_not_taken_for_torn(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"batch": [1]}))
     DeltaTable(tmp_path).delete("batch = 1")

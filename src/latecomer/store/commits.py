@@ -118,7 +118,7 @@ def torn_checkpoints(root: Location) -> list[Location]:
 
 def set_aside(root: Location, shared: bool = False) -> Location | None:
     """Move a torn commit out of the way, if it is the newest of its table. Gives where it is now. Torn
-    checkpoints are deleted: they only say again what the commits say."""
+    checkpoints, and that of the torn commit, are deleted: they only say again what the commits say."""
     checkpoints = torn_checkpoints(root)
     for file in checkpoints:
         files.remove(file)
@@ -135,9 +135,20 @@ def set_aside(root: Location, shared: bool = False) -> Location | None:
             f"table {root}: commit {file.name} is damaged, and not as by a power cut; restore the store from a backup, "
             "or start a new one"
         )
+    _remove_checkpoint(root, newest)
     aside = files.move(file, file.with_name(f"{_ASIDE}{file.name}"))
     sync_folder(file.parent)
     return aside
+
+
+def _remove_checkpoint(root: Location, version: int) -> None:
+    """Remove the summary up to a commit, and the hint at it: a table would be opened by it at a version whose commit
+    nobody can read."""
+    log = root / LOG
+    summaries = [name for name in files.names(log) if name.startswith(f"{version:020d}.checkpoint")]
+    for name in (*summaries, "_last_checkpoint") if summaries else ():
+        if files.exists(log / name):
+            files.remove(log / name)
 
 
 def put_back(aside: Location) -> None:
