@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled, whatever the environment says: every process of the tests reads the same modules.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo example-kafka test test-long bench bench-check bench-keep bench-peers classes lint types unit docs setup format clean help
+.PHONY: wheel demo example-kafka test test-long bench bench-check bench-keep bench-peers classes lint types unit docs setup format clean help
 
 help:
 	@echo "make demo           the Diwali scenario: what latecomer does, in two minutes"
@@ -18,6 +18,7 @@ help:
 	@echo "make test           every check and test"
 	@echo "make test-long      the tests that take longer"
 	@echo "make docs           the documents as a site, in build/site/"
+	@echo "make wheel          the package, in dist/"
 	@echo "make bench          latecomer beside Spark's own streaming aggregation"
 	@echo "make bench-check    fails if a ratio has fallen against the one that is kept"
 	@echo "make bench-peers    the same events through Flink, PyFlink, Bytewax, Pathway and Quix Streams"
@@ -59,6 +60,10 @@ unit: $(VENV)/.dev
 
 test-long: $(VENV)/.dev
 	LATECOMER_TEST_EXAMPLES=20 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "long or drawn" -v --durations=25 -o faulthandler_timeout=3600
+
+# The package, to be installed elsewhere: dist/latecomer-*.whl.
+wheel: $(VENV)/.run
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench

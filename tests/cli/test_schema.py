@@ -335,3 +335,21 @@ def test_the_verb_prints_it(cli: Cli) -> None:
     said = cli("schema")
     assert said.status == 0
     assert json.loads(said.out) == SCHEMA
+
+
+def test_the_columns_of_a_source_are_yaml_to_be_declared(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text(
+        '{"at": "2026-01-01T10:00:00Z", "naïve: key": 1.5, "tags": ["a"]}\n'
+    )
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "name: p\nstore: ./store\nsource: {files: {path: ./in}}\nevent: {time: at}\nwatermark: {delay: 1m}\n"
+        "outputs: {all: {window: {tumbling: 1m}, aggregates: {n: count(*)}}}\n"
+    )
+    found = yaml.safe_load(cli("-q", "schema", file).out)
+    assert found == {"source": {"schema": {"at": "string", "naïve: key": "double", "tags": "array<string>"}}}
+    declared = yaml.safe_load(file.read_text())
+    declared["source"] |= found["source"]
+    file.write_text(yaml.safe_dump(declared))
+    assert cli("-q", "validate", file).status == 0

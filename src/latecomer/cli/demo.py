@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import tempfile
 import time
 from decimal import Decimal
@@ -66,8 +69,18 @@ def demo(
         further, work = _diwali(console, home)
     console.print(f"\n{time.monotonic() - began:.0f} seconds, Spark's start included. Look further:")
     for line in further:
-        console.print(f"  {line}", soft_wrap=True)
+        console.print(f"  {as_typed()} {line}", soft_wrap=True)
     console.print(f"\n{work.in_words}")
+
+
+def as_typed() -> str:
+    """The command line as it can be typed here: by its name where that is found, else by its path."""
+    program, found = Path(sys.argv[0]).resolve(), shutil.which("latecomer")
+    if found is not None and Path(found).resolve() == program:
+        return "latecomer"
+    if program.name != "latecomer":
+        return f"{sys.executable} -m latecomer"
+    return os.path.relpath(program) if program.is_relative_to(Path.cwd()) else str(program)
 
 
 def _diwali(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
@@ -92,10 +105,10 @@ def _diwali(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
     _the_minute(console, reader)
     _the_ledger(console, reader)
     further = (
-        f"latecomer panes {file} warehouse --window 2026-11-08T14:00:00Z",
-        f"latecomer panes {file} alerts --window 2026-11-08T14:00:00Z --key tower=lucknow",
-        f"latecomer late {file} cfo_report --limit 5",
-        f"latecomer ledger {file} --check",
+        f"panes {file} warehouse --window 2026-11-08T14:00:00Z",
+        f"panes {file} alerts --window 2026-11-08T14:00:00Z --key tower=lucknow",
+        f"late {file} cfo_report --limit 5",
+        f"ledger {file} --check",
     )
     return further, done.work
 

@@ -49,11 +49,11 @@ def run_story(console: Console, home: Path, scale: int = SCALE) -> tuple[tuple[s
     first, end = (f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in RANGE)
     file = scenario.file
     further = (
-        f"latecomer panes {file} {OUTPUT} --window 2024-05-26T14:11:00Z --key city=mumbai",
-        f"latecomer results {file} {OUTPUT} --serving --limit 5",
-        f"latecomer rebuild list {file} {OUTPUT}",
-        f"latecomer rebuild plan {file} {OUTPUT} --from {first} --to {end}",
-        f"latecomer ledger {file} --check",
+        f"panes {file} {OUTPUT} --window 2024-05-26T14:11:00Z --key city=mumbai",
+        f"results {file} {OUTPUT} --serving --limit 5",
+        f"rebuild list {file} {OUTPUT}",
+        f"rebuild plan {file} {OUTPUT} --from {first} --to {end}",
+        f"ledger {file} --check",
     )
     return further, account.work
 
