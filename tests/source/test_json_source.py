@@ -243,9 +243,9 @@ def test_a_rule_that_cannot_be_checked_stops_the_run_unless_only_the_id_is_wante
     spark: SparkSession, kafka: Client, registry: Server, tmp_path: Path
 ) -> None:
     topic = kafka.create_topic()
-    one = registered(registry, {**FIRST, "propertyNames": {"pattern": "^[a-z]+$"}})
+    one = registered(registry, {**FIRST, "propertyNames": {"pattern": "^(?=[a-z])"}})
     kafka.produce(topic, [framed(one, payment(0)), framed(one + 7, payment(1, paise=-1))])
-    words = rf"records of schema {one} cannot be checked: the schema: has propertyNames, .* validate: false"
+    words = rf"records of schema {one} cannot be checked: .*look-around.* validate: false"
     options = {"registry": registry.url, "unknown_id": "dead_letter"}
     with pytest.raises(SourceError, match=words):
         run(json_pipeline(tmp_path, kafka, topic, options), once=True, spark=spark)

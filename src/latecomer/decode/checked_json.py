@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.sources import UnknownFields
 from latecomer.decode.checked_messages import CheckedMessages
@@ -13,12 +12,10 @@ from latecomer.decode.frames import HEAD_SIZE, framing_mistake, number_of
 from latecomer.decode.framing import FramedRecords
 from latecomer.errors import SourceError
 from latecomer.model.jsonschema import Schema, SchemaError, Validator
-from latecomer.model.jsonschema.checkable import require_checkable
 from latecomer.model.jsonschema.records import NotJson, read_record
 from latecomer.model.unknown_fields import Known, unknown_names
 from latecomer.store.schemas import WriterJsonSchemas
 
-_RAW, _TEXT, _VARIANT = f"{PRIVATE}framed_record", f"{PRIVATE}payload", f"{PRIVATE}variant"
 _MOST_TOLD = 3
 
 
@@ -94,6 +91,8 @@ def _validator(schema: Schema) -> Validator:
 
 def _require_checkable(number: int, schema: Schema) -> None:
     try:
-        require_checkable(schema)
+        _validator(schema)
     except SchemaError as error:
-        raise SourceError(f"records of schema {number} cannot be checked: {error}") from None
+        raise SourceError(
+            f"records of schema {number} cannot be checked: {error}; or read them unchecked, with validate: false"
+        ) from None

@@ -77,3 +77,25 @@ def test_a_pattern_that_is_not_run_is_refused_before_any_value() -> None:
     schema = schema_of({"properties": {"a": {"pattern": "^(?!x)"}}})
     with pytest.raises(SchemaError, match=r"has a pattern that is not run here: look-around or flags"):
         Validator(schema)
+
+
+@pytest.mark.parametrize("draft", ["2020-12/schema", "2019-09/schema"])
+def test_an_if_alone_has_looked_at_what_it_names(draft: str) -> None:
+    """Cases of the JSON Schema Test Suite that had been judged wrong."""
+    about = {"$schema": f"https://json-schema.org/draft/{draft}"}
+    asked = {"properties": {"a": {"const": 1}}, "required": ["a"]}
+    named = Validator(schema_of({**about, "if": asked, "unevaluatedProperties": False}))
+    assert not named.faults({"a": 1})
+    assert named.faults({"a": 2})
+    first = "prefixItems" if draft.startswith("2020") else "items"
+    listed = Validator(schema_of({**about, "if": {first: [{"const": "a"}]}, "unevaluatedItems": False}))
+    assert not listed.faults(["a"])
+    assert listed.faults(["b"])
+
+
+def test_ifs_within_thens_have_looked_at_what_they_contain() -> None:
+    inner = {"if": {"contains": {"const": "b"}}, "then": {"if": {"contains": {"const": "c"}}}}
+    about = {"$schema": D2020, "unevaluatedItems": False}
+    checked = Validator(schema_of({**about, "if": {"contains": {"const": "a"}}, "then": inner}))
+    assert not checked.faults(list("caccba"))
+    assert checked.faults(list("cacac"))

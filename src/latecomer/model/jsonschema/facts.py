@@ -311,7 +311,8 @@ def _ways(node: Node) -> list[list[Way]]:
         found.append([Way(_name(each), (each,)) for each in node.any_of])
     if node.one_of:
         found.append([_chosen(node.one_of, each) for each in node.one_of])
-    if node.condition is not None and not node.condition.takes_everything:
+    follows = node.then is not None or node.otherwise is not None
+    if node.condition is not None and follows and not node.condition.takes_everything:
         met = Way("if", (node.condition, *_present(node.then)))
         found.append([met, Way("else", _present(node.otherwise), (node.condition,))])
     return found

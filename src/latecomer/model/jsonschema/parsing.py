@@ -316,7 +316,8 @@ class Document:
         node.negated = inside.single("not")
         if self.draft >= Draft.DRAFT_07 and "if" in value:
             then, otherwise = inside.single("then"), inside.single("else")
-            if then is not None or otherwise is not None:
+            # By itself it says nothing but what it looked at, which only later drafts ask for.
+            if self.draft >= Draft.V2019_09 or then is not None or otherwise is not None:
                 node.condition, node.then, node.otherwise = inside.single("if"), then, otherwise
 
     def _unevaluated(self, node: Node, inside: _Inside) -> None:
