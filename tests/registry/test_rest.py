@@ -131,7 +131,6 @@ def test_a_body_may_be_of_each_kind(ask: Asking, subject: str, kind: str) -> Non
         ("GET", "/mode/none", 404, 40409),
         ("DELETE", "/mode/none", 404, 40409),
         ("GET", "/nothing", 404, 404),
-        ("GET", "/subjects/", 404, 404),
         ("PATCH", "/subjects", 405, 405),
         ("PUT", "/subjects/{s}/versions", 405, 405),
     ],

@@ -16,6 +16,8 @@ from latecomer.registry.tokens import Scope
 
 _FLAGS = {"true": True, "false": False}
 _NOTHING = ("", "false")
+_REFUSED = ("format", "referenceFormat", "ruleType", "deletedAsNegative")
+"""Parameters of Confluent's that ask for another answer than there is here."""
 MOST_PARAMETERS = 50
 LARGEST_NUMBER = 2**31 - 1
 ALL_CONTEXTS = ":*:"
@@ -108,7 +110,7 @@ class Route:
 
 
 def read_query(raw: bytes, known: Sequence[str]) -> dict[str, str]:
-    """Parameters by name. One that is not known is refused, unless it asks for nothing."""
+    """Parameters by name. What is not known is ignored: clients send a parameter of one path with others, too."""
     try:
         pairs = parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
@@ -121,10 +123,10 @@ def read_query(raw: bytes, known: Sequence[str]) -> dict[str, str]:
         ) from None
     found: dict[str, str] = {}
     for name, value in pairs:
-        if name not in known and value.lower() not in _NOTHING:
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise unusable(f"the parameter {name[:60]!r} is not supported on this path; {takes}")
+        if name in _REFUSED and value.lower() not in _NOTHING:
+            raise unusable(f"the parameter {name!r} is not supported by this registry; leave it out")
         if name in found:
             raise unusable(f"the parameter {name[:60]!r} stands there twice; write it once")
-        found[name] = value
+        if name in known:
+            found[name] = value
     return found
