@@ -136,11 +136,10 @@ class Registry:
             found = tables.places(session, deleted, subject)
             if not found:
                 raise refusals.subject_not_found(subject)
-            number = tables.id_of_identity(session, self._parsed(session, schema).identity)
-            place = next((place for place in reversed(found) if place.id == number), None)
-            if place is None:
+            same = self._same(session, self._parsed(session, schema), found)
+            if not same:
                 raise refusals.schema_not_found()
-            return tables.filled(session, place)
+            return tables.filled(session, same[0])
 
     def complaints(
         self, subject: str, schema: Definition, which: int | None = None
@@ -175,16 +174,41 @@ class Registry:
         """The version of a subject that is this schema from now on. One that is there already is not made again."""
         with self._database.reading() as session:
             new = self._parsed(session, schema)
-            found = _registered(session, subject, new.identity, number, version)
+            found = self._registered(session, subject, new, number, version)
             if found is not None:
                 return found
         with self._database.writing() as session:
             if schema.references:  # what they lead to may have changed
                 new = self._parsed(session, schema)
-            found = _registered(session, subject, new.identity, number, version)
+            found = self._registered(session, subject, new, number, version)
             if found is not None:  # another was quicker
                 return found
             return self._register(session, actor, subject, new, normalize, number, version)
+
+    def _registered(
+        self, session: Session, subject: str, sent: _Sent, number: int | None, version: int | None
+    ) -> Version | None:
+        """The version of a subject that is this schema already, by the id and version that were asked for."""
+        for place in self._same(session, sent, tables.places(session, Deleted.LEFT_OUT, subject)):
+            if number in (None, place.id) and version in (None, place.version):
+                return tables.filled(session, place)
+        return None
+
+    def _same(self, session: Session, sent: _Sent, places: Sequence[Place]) -> list[Place]:
+        """The versions that are this schema, the latest first. Where none is, those that are it once their references
+        are written out: a program that was built with such a schema has no references to send."""
+        number = tables.id_of_identity(session, sent.identity)
+        exact = [place for place in reversed(places) if place.id == number]
+        if exact or sent.definition.references:
+            return exact
+        found: _Found = {}
+        referring = tables.with_references(session, {place.id for place in places})
+        kept = {number: self._parsed_id(session, number, found).parsed for number in referring}
+        text = sent.parsed.written_out
+        same = {
+            each for each in kept if (kept[each].type, kept[each].written_out) == (sent.parsed.type, text)
+        }
+        return [place for place in reversed(places) if place.id in same]
 
     def _register(
         self,
@@ -444,7 +468,7 @@ class Registry:
 
     def _register_again(self, session: Session, actor: Actor, subject: str, schema: Definition) -> int:
         new = self._parsed(session, schema)
-        found = _registered(session, subject, new.identity, None, None)
+        found = self._registered(session, subject, new, None, None)
         if found is None:
             found = self._register(session, actor, subject, new, False, None, None)
         return found.version
@@ -577,17 +601,6 @@ def _chosen(session: Session, subject: str, which: int, deleted: Deleted) -> Pla
     if place is None:
         raise refusals.version_not_found(which)
     return place
-
-
-def _registered(
-    session: Session, subject: str, key: str, number: int | None, version: int | None
-) -> Version | None:
-    """The version of a subject that is this schema already, by the id and version that were asked for."""
-    known = tables.id_of_identity(session, key)
-    for place in reversed(tables.places(session, Deleted.LEFT_OUT, subject)):
-        if place.id == known and number in (None, known) and version in (None, place.version):
-            return tables.filled(session, place)
-    return None
 
 
 def _referred(session: Session, reference: Reference) -> Place:

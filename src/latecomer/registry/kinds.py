@@ -26,6 +26,8 @@ class Kind:
     """A text and the schemas it refers to, by name → the schema, or an error with place, value and fix."""
     normalized: Callable[[Any], str]
     """One text for schemas that differ in layout alone."""
+    written_out: Callable[[Any], str]
+    """The same, with what it refers to in the place of names."""
     breaches: Callable[[Any, Mapping[int, Any], Level], Sequence[Any]]
     """Why a schema may not follow the versions of a subject under a level."""
     suffix: str
@@ -33,8 +35,14 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "AVRO": Kind(avro.parse_schema, avro.normalized, avro.breaches, ".avsc"),
-    "JSON": Kind(jsonschema.parse_schema, jsonschema.normalized, jsonschema.breaches, ".schema.json"),
+    "AVRO": Kind(avro.parse_schema, avro.normalized, avro.self_contained, avro.breaches, ".avsc"),
+    "JSON": Kind(
+        jsonschema.parse_schema,
+        jsonschema.normalized,
+        jsonschema.normalized,
+        jsonschema.breaches,
+        ".schema.json",
+    ),
 }
 
 
@@ -48,6 +56,10 @@ class Parsed:
     @property
     def normalized(self) -> str:
         return KINDS[self.type].normalized(self.schema)
+
+    @property
+    def written_out(self) -> str:
+        return KINDS[self.type].written_out(self.schema)
 
 
 @dataclass(frozen=True)

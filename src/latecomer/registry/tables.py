@@ -101,6 +101,12 @@ def forget_unused(session: Session, numbers: Iterable[int]) -> None:
             session.run("DELETE FROM registry_references WHERE id = ?", number)
 
 
+def with_references(session: Session, numbers: Iterable[int]) -> set[int]:
+    """Those of the ids whose schemas refer to others."""
+    found = session.rows("SELECT DISTINCT id FROM registry_references")
+    return {number for (number,) in found} & set(numbers)
+
+
 def referring_ids(session: Session, subject: str, version: int, deleted: Deleted) -> list[int]:
     """The ids of schemas that refer to a version of a subject."""
     found = session.rows(
