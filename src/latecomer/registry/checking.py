@@ -178,11 +178,11 @@ def _parsed_files(files: list[_File], problems: list[Problem]) -> Iterator[tuple
 
 def _parsed_file(file: _File, known: dict[str, Parsed]) -> Parsed:
     try:
-        return parsed(file.definition, {})
+        return parsed(file.definition, {}, strict=True)
     except RegistryError as alone:
         if not known:
             raise
         try:
-            return parsed(file.definition, known)
+            return parsed(file.definition, known, strict=True)
         except RegistryError:
             raise alone from None

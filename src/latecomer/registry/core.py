@@ -142,12 +142,13 @@ class Registry:
             return tables.filled(session, same[0])
 
     def complaints(
-        self, subject: str, schema: Definition, which: int | None = None
+        self, subject: str, schema: Definition, which: int | None = None, *, normalize: bool = False
     ) -> tuple[Level, list[Complaint]]:
         """Why a schema could not be registered: against one version, or those that the level wants."""
         with self._database.reading() as session:
             level = self._level(session, subject)
-            new = self._parsed(session, schema).parsed
+            new = self._parsed(session, schema)
+            self._require_valid(session, subject, new, normalize)
             try:
                 if which is not None:
                     places = [_chosen(session, subject, which, Deleted.LEFT_OUT)]
@@ -157,7 +158,7 @@ class Registry:
                 if which != LATEST:
                     raise
                 places = []  # what would be the first version is compatible with those before it
-            return level, self._complaints(session, new, places, level)
+            return level, self._complaints(session, new.parsed, places, level)
 
     # Registering
 
@@ -173,13 +174,13 @@ class Registry:
     ) -> Version:
         """The version of a subject that is this schema from now on. One that is there already is not made again."""
         with self._database.reading() as session:
-            new = self._parsed(session, schema)
+            new = self._parsed(session, schema, subject=subject)
             found = self._registered(session, subject, new, number, version)
             if found is not None:
                 return found
         with self._database.writing() as session:
             if schema.references:  # what they lead to may have changed
-                new = self._parsed(session, schema)
+                new = self._parsed(session, schema, subject=subject)
             found = self._registered(session, subject, new, number, version)
             if found is not None:  # another was quicker
                 return found
@@ -197,8 +198,8 @@ class Registry:
     def _same(self, session: Session, sent: _Sent, places: Sequence[Place]) -> list[Place]:
         """The versions that are this schema, the latest first. Where none is, those that are it once their references
         are written out: a program that was built with such a schema has no references to send."""
-        number = tables.id_of_identity(session, sent.identity)
-        exact = [place for place in reversed(places) if place.id == number]
+        ids = tables.ids_of_identity(session, sent.identity)
+        exact = [place for place in reversed(places) if place.id in ids]
         if exact or sent.definition.references:
             return exact
         found: _Found = {}
@@ -226,19 +227,29 @@ class Registry:
         live = [place for place in every if not place.deleted]
         if not every and (problem := self._naming(session).problem(subject)):
             raise problem
-        if mode is not Mode.IMPORT:
-            self._require_compatible(session, subject, new.parsed, live)
-        own, everywhere = self._settings(session, CONFIG, subject)
         kept = new.definition
-        if normalize or policy.normalizes(own, everywhere):
-            kept = replace(kept, text=new.parsed.normalized)
+        if mode is not Mode.IMPORT:  # what is imported stays as it is
+            self._require_valid(session, subject, new, normalize)
+            self._require_compatible(session, subject, new.parsed, live)
+            if self._normalizes(session, subject, normalize):
+                kept = replace(kept, text=new.parsed.normalized)
         chosen = _id_for(session, new.identity, number)
-        place = Place(subject, _version_for(every, version), chosen, False, self._clock())
+        place = Place(subject, _version_for(session, every, version), chosen, False, self._clock())
         tables.keep_schema(session, chosen, new.identity, kept)
         tables.add_version(session, place)
         after = {"version": place.version, "id": chosen, "schemaType": kept.type}
         self._audit(session, actor, "register", subject, place.version, None, after)
         return tables.filled(session, place)
+
+    def _require_valid(self, session: Session, subject: str, new: _Sent, normalize: bool) -> None:
+        """Refuse a schema that the specification forbids, where a subject is to have none."""
+        settings = self._settings(session, CONFIG, subject)
+        if self._normalizes(session, subject, normalize) or policy.flag_in_force(policy.VALIDATE, *settings):
+            self._parsed(session, new.definition, strict=True)
+
+    def _normalizes(self, session: Session, subject: str, asked: bool) -> bool:
+        settings = self._settings(session, CONFIG, subject)
+        return asked or policy.flag_in_force(policy.NORMALIZE, *settings)
 
     def _require_compatible(self, session: Session, subject: str, new: Parsed, live: Sequence[Place]) -> None:
         level = self._level(session, subject)
@@ -323,12 +334,15 @@ class Registry:
             if subject is not None and own is None and not in_force:
                 raise refusals.no_level(subject)
             found: dict[str, Any] = {"compatibility": policy.level_in_force(own, everywhere)}
-            if any(setting and "normalize" in setting for setting in (own, everywhere)):
-                found["normalize"] = policy.normalizes(own, everywhere)
+            for name in (policy.NORMALIZE, policy.VALIDATE):
+                if any(setting and name in setting for setting in (own, everywhere)):
+                    found[name] = policy.flag_in_force(name, own, everywhere)
             return found
 
     def set_config(self, actor: Actor, subject: str | None, change: Mapping[str, Any]) -> None:
         """Change what is given, and leave the rest as it is."""
+        if not change:
+            return
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, subject), subject)
             before = tables.setting(session, CONFIG, subject or EVERYWHERE) or {}
@@ -356,10 +370,10 @@ class Registry:
     def set_mode(self, actor: Actor, subject: str | None, mode: Mode, *, force: bool = False) -> None:
         """Set what may be changed. Importing begins with nothing, unless it is forced."""
         with self._database.writing() as session:
-            if mode is Mode.IMPORT and not force and tables.places(session, Deleted.INCLUDED, subject):
-                what = "The registry" if subject is None else f"Subject '{subject}'"
+            begins = mode is Mode.IMPORT and self._mode(session, subject) is not Mode.IMPORT
+            if begins and not force and tables.places(session, Deleted.LEFT_OUT, subject):
                 raise refusals.not_permitted(
-                    f"{what} has versions, and an import begins with none. Delete them for good, or say force=true."
+                    "Cannot import since found existing subjects. Delete them, or say force=true."
                 )
             self._change(session, actor, MODE, subject, str(mode))
 
@@ -524,8 +538,13 @@ class Registry:
         entry = Entry(0, self._clock(), actor.name, actor.address, action, subject, version, before, after)
         tables.add_entry(session, entry)
 
-    def _parsed(self, session: Session, schema: Definition) -> _Sent:
-        """A schema that was sent, parsed; with the versions that its references lead to."""
+    def _parsed(
+        self, session: Session, schema: Definition, *, strict: bool = False, subject: str | None = None
+    ) -> _Sent:
+        """A schema that was sent, parsed; with the versions that its references lead to. What a `subject` imports may
+        refer to versions that were deleted."""
+        imports = subject is not None and self._mode(session, subject) is Mode.IMPORT
+        deleted = Deleted.INCLUDED if imports else Deleted.LEFT_OUT
         require_kind(schema.type)
         if len(schema.references) > MOST_REFERENCES:
             raise refusals.invalid_schema(f"it has more than {MOST_REFERENCES} references")
@@ -535,7 +554,7 @@ class Registry:
         for each in schema.references:
             if each.name in known:
                 raise refusals.invalid_schema(f"references.{each.name}: stands there twice; write it once")
-            place = _referred(session, each)
+            place = _referred(session, each, deleted)
             ids[replace(each, version=place.version)] = place.id
             referred = self._parsed_id(session, place.id, found)
             if referred.height >= DEEPEST_REFERENCES:
@@ -544,7 +563,7 @@ class Registry:
                 )
             known[each.name] = referred.parsed
         full = replace(schema, references=tuple(ids))
-        result = parsed(full, known)
+        result = parsed(full, known, strict=strict)
         return _Sent(full, result, identity(result, ids))
 
     def _parsed_id(self, session: Session, number: int, found: _Found) -> _Kept:
@@ -603,10 +622,10 @@ def _chosen(session: Session, subject: str, which: int, deleted: Deleted) -> Pla
     return place
 
 
-def _referred(session: Session, reference: Reference) -> Place:
-    """The version that a new schema refers to; it must not be deleted."""
+def _referred(session: Session, reference: Reference, deleted: Deleted) -> Place:
+    """The version that a new schema refers to."""
     try:
-        return _chosen(session, reference.subject, reference.version, Deleted.LEFT_OUT)
+        return _chosen(session, reference.subject, reference.version, deleted)
     except refusals.Refused:
         version = "latest" if reference.version == LATEST else reference.version
         raise refusals.invalid_schema(
@@ -619,23 +638,29 @@ def _exact(session: Session, reference: Reference) -> Place:
 
 
 def _id_for(session: Session, key: str, asked: int | None) -> int:
-    """The id that a schema has, was given by hand, or gets."""
-    known = tables.id_of_identity(session, key)
+    """The id that a schema has, is given by hand, or gets. By hand it may be given several."""
     if asked is None:
-        chosen = known if known is not None else tables.largest_id(session) + 1
+        chosen = next(iter(tables.ids_of_identity(session, key)), None) or tables.largest_id(session) + 1
         if chosen > LARGEST:
             raise refusals.not_permitted("every id is taken; an id has four bytes.")
         return chosen
-    if known is not None and known != asked:
-        raise refusals.other_id(f"The schema has the id {known} here, and cannot get the id {asked} too.")
     if tables.identity_of_id(session, asked) not in (None, key):
-        raise refusals.other_id(f"The id {asked} is that of another schema here.")
+        raise refusals.id_taken(asked)
     return asked
 
 
-def _version_for(every: Sequence[Place], asked: int | None) -> int:
+def _version_for(session: Session, every: Sequence[Place], asked: int | None) -> int:
+    """The number of a new version. One that is imported may take the place of one that was deleted."""
     if asked is None:
         return every[-1].version + 1 if every else 1
-    if any(place.version == asked for place in every):
-        raise refusals.not_permitted(f"Version {asked} is there already, or was deleted and not for good.")
+    for place in every:
+        if place.version != asked:
+            continue
+        if not place.deleted:
+            raise refusals.not_permitted(
+                f"Version {asked} of '{place.subject}' is another schema here; delete it first."
+            )
+        if by := tables.referring_ids(session, place.subject, asked, Deleted.INCLUDED):
+            raise refusals.referenced(place.subject, asked, by)
+        tables.remove_version(session, place.subject, asked)
     return asked

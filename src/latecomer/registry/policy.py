@@ -36,11 +36,15 @@ def level_in_force(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] 
     return DEFAULT_LEVEL
 
 
-def normalizes(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> bool:
-    """Whether schemas are normalized although nobody asks for it."""
+NORMALIZE, VALIDATE = "normalize", "validateNewSchemas"
+"""Flags of a subject or the registry: new schemas are normalized; they are held to the specification."""
+
+
+def flag_in_force(name: str, own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> bool:
+    """A flag of a subject: its own, else that of the registry."""
     for setting in (own, everywhere):
-        if setting and "normalize" in setting:
-            return bool(setting["normalize"])
+        if setting and name in setting:
+            return bool(setting[name])
     return False
 
 

@@ -123,8 +123,10 @@ def referenced(subject: str, version: int, by: list[int]) -> Refused:
     )
 
 
-def other_id(message: str) -> Refused:
-    return Refused(422, 42207, message)
+def id_taken(number: int) -> Refused:
+    return not_permitted(
+        f"Overwrite new schema with id {number} is not permitted: it is the id of another schema here."
+    )
 
 
 def invalid_subject(message: str) -> Refused:

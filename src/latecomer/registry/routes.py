@@ -149,7 +149,8 @@ def _is_permanent(asked: Asked) -> bool:
 
 def _compatible(registry: Registry, asked: Asked) -> Any:
     which = asked.version if "version" in asked.path else None
-    _, found = registry.complaints(asked.subject, asked.body.definition(), which)
+    normalize = asked.flag("normalize")
+    _, found = registry.complaints(asked.subject, asked.body.definition(), which, normalize=normalize)
     messages = {"messages": [each.text for each in found]} if asked.flag("verbose") else {}
     return {"is_compatible": not found, **messages}
 

@@ -1,7 +1,7 @@
 """The registry's tables and every statement on them: the same for SQLite and Postgres.
 
 Rows of `registry_schemas` stay for ever, so that an id never means another schema; `text` is null where every version
-of a schema was deleted for good.
+of a schema was deleted for good. A schema has one id, unless it was imported under several.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 from latecomer.registry.databases import Session
 from latecomer.registry.records import Definition, Deleted, Entry, Reference, Version
 
+SCHEMAS = "CREATE TABLE registry_schemas (id INTEGER PRIMARY KEY, identity TEXT NOT NULL, type TEXT NOT NULL, text TEXT)"
+SCHEMAS_BY_IDENTITY = "CREATE INDEX registry_schemas_identity ON registry_schemas (identity)"
 SCHEMA = (
     "CREATE TABLE registry_format (version INTEGER NOT NULL)",
-    "CREATE TABLE registry_schemas (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE, type TEXT NOT NULL, "
-    "text TEXT)",
+    SCHEMAS,
+    SCHEMAS_BY_IDENTITY,
     "CREATE TABLE registry_references (id INTEGER NOT NULL REFERENCES registry_schemas (id), name TEXT NOT NULL, "
     "subject TEXT NOT NULL, version INTEGER NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (id, name))",
     "CREATE INDEX registry_references_to ON registry_references (subject, version)",
@@ -57,9 +59,10 @@ def definition(session: Session, number: int) -> Definition | None:
     return Definition(found[0][0], found[0][1], tuple(Reference(*row) for row in references))
 
 
-def id_of_identity(session: Session, identity: str) -> int | None:
-    found = session.rows("SELECT id FROM registry_schemas WHERE identity = ?", identity)
-    return found[0][0] if found else None
+def ids_of_identity(session: Session, identity: str) -> list[int]:
+    """The ids of a schema, the one that new versions get first."""
+    found = session.rows("SELECT text IS NULL, id FROM registry_schemas WHERE identity = ?", identity)
+    return [number for _, number in sorted(found)]
 
 
 def identity_of_id(session: Session, number: int) -> str | None:
