@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -24,7 +26,7 @@ def test_the_paths_of_a_subject_may_end_with_a_slash(ask: Asking, subject: str) 
     number = ask("POST", f"/subjects/{subject}/versions/", body).body["id"]
     assert ask("POST", f"/subjects/{subject}/", body).body["id"] == number
     assert ask.get(f"/subjects/{subject}/versions/latest/")["id"] == number
-    assert ask.get(f"/schemas/ids/{number}/") == {"schema": ONE}
+    assert ask.get(f"/schemas/ids/{number}/")["schema"] == ONE
     assert ask("PUT", f"/config/{subject}/", {"compatibility": "FULL"}).status == 200
     assert ask.get(f"/config/{subject}") == {"compatibilityLevel": "FULL"}
 
@@ -108,3 +110,139 @@ def test_the_text_itself_comes_before_one_with_references(ask: Asking, subject: 
     ask.register(subject, body["schema"], references=body["references"])
     assert ask.get(f"/subjects/{subject}/versions") == [1, 2]
     assert ask("POST", f"/subjects/{subject}", {"schema": text}).body["id"] == number
+
+
+# Codes and sentences that clients look for
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code", "begins"),
+    [
+        ("POST", "/compatibility/subjects/none/versions/1", {"schema": ONE}, 40402, "Version 1 not found."),
+        ("POST", "/compatibility/subjects/{s}/versions/7", {"schema": ONE}, 40402, "Version 7 not found."),
+        ("GET", "/subjects/none/versions/1", None, 40401, "Subject 'none' not found."),
+        ("DELETE", "/config/none", None, 40401, "Subject 'none' not found."),
+        ("DELETE", "/mode/none", None, 40401, "Subject 'none' not found."),
+        (
+            "GET",
+            "/config/none",
+            None,
+            40408,
+            "Subject 'none' does not have subject-level compatibility configured",
+        ),
+        ("GET", "/mode/none", None, 40409, "Subject 'none' does not have subject-level mode configured"),
+        (
+            "GET",
+            "/subjects/{s}/versions/x",
+            None,
+            42202,
+            "The specified version 'x' is not a valid version id",
+        ),
+        (
+            "POST",
+            "/subjects/{s}/versions",
+            {"schema": record("id:string")},
+            409,
+            'Schema being registered is incompatible with an earlier schema for subject "{s}", details: ',
+        ),
+        ("POST", "/subjects/{s}/versions", {"schema": "{"}, 42201, "Invalid schema"),
+        (
+            "POST",
+            "/subjects/{s}/versions",
+            {"schema": TWO, "id": 7},
+            42205,
+            "Subject {s} is not in import mode",
+        ),
+        ("PUT", "/mode/{s}", {"mode": "IMPORT"}, 42205, "Cannot import since found existing subjects"),
+        ("PUT", "/mode/{s}", {"mode": "OPEN"}, 42204, "Invalid mode"),
+        ("PUT", "/config/{s}", {"compatibility": "SOME"}, 42203, "Invalid compatibility level"),
+        (
+            "DELETE",
+            "/subjects/{s}?permanent=true",
+            None,
+            40405,
+            "Subject '{s}' was not deleted first before being permanently deleted",
+        ),
+    ],
+)
+def test_a_refusal_has_the_code_and_begins_with_the_words(
+    ask: Asking, subject: str, method: str, path: str, body: Any, code: int, begins: str
+) -> None:
+    ask.register(subject, ONE)
+    found = ask.refused(method, path.replace("{s}", subject), body)
+    assert found.code == code
+    assert found.message.startswith(begins.replace("{s}", subject))
+
+
+def test_what_was_deleted_says_so(ask: Asking, subject: str) -> None:
+    ask.register(subject, ONE)
+    ask.register(subject, TWO)
+    ask("DELETE", f"/subjects/{subject}/versions/1")
+    again = ask.refused("DELETE", f"/subjects/{subject}/versions/1")
+    assert again.message.startswith(f"Subject '{subject}' Version 1 was soft deleted.")
+    kept = ask.refused("DELETE", f"/subjects/{subject}/versions/2?permanent=true")
+    assert "was not deleted first before being permanently deleted" in kept.message
+    ask("DELETE", f"/subjects/{subject}")
+    assert f"Subject '{subject}' was soft deleted." in ask.refused("DELETE", f"/subjects/{subject}").message
+
+
+def test_modes_are_told_as_clients_know_them(ask: Asking, subject: str) -> None:
+    ask("PUT", f"/mode/{subject}", {"mode": "IMPORT"})
+    found = ask.refused("POST", f"/subjects/{subject}/versions", {"schema": ONE})
+    assert found.message.startswith(f"Subject {subject} is not in read-write mode")
+    ask("PUT", f"/mode/{subject}", {"mode": "READONLY"})
+    found = ask.refused("POST", f"/subjects/{subject}/versions", {"schema": ONE})
+    assert (found.code, f"Subject {subject} is in read-only mode" in found.message) == (42205, True)
+
+
+# Small things
+
+
+def test_a_config_that_changes_nothing_is_taken(ask: Asking, subject: str) -> None:
+    assert ask("PUT", f"/config/{subject}", {}).body == {}
+    assert ask.refused("GET", f"/config/{subject}").code == 40408, "nothing was set"
+    ask("PUT", f"/config/{subject}", {"compatibility": "FULL"})
+    assert ask("PUT", f"/config/{subject}", {"compatibility": None}).body == {}
+    assert ask.get(f"/config/{subject}") == {"compatibilityLevel": "FULL"}
+
+
+def test_the_level_outlives_a_soft_delete(ask: Asking, subject: str) -> None:
+    ask("PUT", f"/config/{subject}", {"compatibility": "NONE"})
+    ask.register(subject, ONE)
+    ask("DELETE", f"/subjects/{subject}")
+    assert ask.get(f"/config/{subject}") == {"compatibilityLevel": "NONE"}
+    ask("DELETE", f"/subjects/{subject}/versions/1?permanent=true")
+    assert ask.refused("GET", f"/config/{subject}").code == 40408, "nothing of the subject is left"
+
+
+def test_which_cluster_it_is(ask: Asking) -> None:
+    found = ask.get("/v1/metadata/id")
+    assert found == {"id": "", "scope": {"path": [], "clusters": {"schema-registry-cluster": "latecomer"}}}
+
+
+def test_the_default_context_may_be_written(ask: Asking, subject: str) -> None:
+    number = ask.register(f":.:{subject}", ONE)
+    assert ask.get(f"/subjects/{subject}/versions/1")["subject"] == subject
+    assert ask.get(f"/subjects/:.:{subject}/versions/latest")["id"] == number
+    for prefix in (f":.:{subject}", f":*:{subject}", subject):
+        assert ask.get(f"/subjects?subjectPrefix={prefix}") == [subject]
+    assert ask.refused("GET", f"/subjects/:.other:{subject}/versions").code == 42208
+
+
+def test_guids(ask: Asking, subject: str) -> None:
+    """A serializer that puts the GUID into a header takes it from any of these answers."""
+    coin = fresh("coin")
+    ask.register(coin, COIN)
+    references = [{"name": "shop.money.Coin", "subject": coin, "version": 1}]
+    body = {"schema": PURSE, "references": references}
+    answer = ask("POST", f"/subjects/{subject}/versions", body).body
+    number, guid = answer["id"], answer["guid"]
+    assert str(UUID(guid)) == guid
+    assert ask("POST", f"/subjects/{subject}", body).body["guid"] == guid
+    assert ask.get(f"/subjects/{subject}/versions/latest")["guid"] == guid
+    assert ask.get(f"/schemas/ids/{number}") == {**body, "guid": guid}
+    assert ask.get(f"/schemas/guids/{guid}") == {**body, "guid": guid}
+    assert ask.get(f"/schemas/guids/{guid}/ids") == [{"context": ".", "id": number}]
+    assert ask.get(f"/subjects/{coin}/versions/1")["guid"] != guid
+    for unknown in ("x", "%25", str(UUID(int=7))):
+        assert ask.refused("GET", f"/schemas/guids/{unknown}").code == 40403

@@ -141,11 +141,11 @@ def test_import_keeps_the_ids_of_elsewhere(registry: Server) -> None:
     assert ask("PUT", "/mode/there?force=true", {"mode": "IMPORT"}).body == {"mode": "IMPORT"}
     ask("PUT", "/mode/a", {"mode": "IMPORT"})
     first = {"schema": OTHER, "id": 1000, "version": 5}
-    assert ask("POST", "/subjects/a/versions", first).body == {"id": 1000}
-    assert ask("POST", "/subjects/a/versions", first).body == {"id": 1000}
+    assert ask("POST", "/subjects/a/versions", first).body["id"] == 1000
+    assert ask("POST", "/subjects/a/versions", first).body["id"] == 1000
     assert ask.get("/subjects/a/versions/5")["id"] == 1000
     incompatible = {"schema": record("x:bytes"), "id": 900}
-    assert ask("POST", "/subjects/a/versions", incompatible).body == {"id": 900}
+    assert ask("POST", "/subjects/a/versions", incompatible).body["id"] == 900
     assert ask.get("/subjects/a/versions") == [5, 6]
     for body, code in (
         ({"schema": record("y:int")}, 42205),
@@ -165,8 +165,8 @@ def test_a_schema_may_be_imported_under_several_ids(registry: Server) -> None:
     assert ask.register("a", spaced, id=50, version=2) == 50
     assert ask.register("b", spaced, id=60, version=1) == 60
     assert ask.register("b", spaced, id=60, version=1) == 60
-    assert ask.get("/schemas/ids/70") == {"schema": ONE}
-    assert ask.get("/schemas/ids/50") == {"schema": spaced}
+    assert ask.get("/schemas/ids/70")["schema"] == ONE
+    assert ask.get("/schemas/ids/50")["schema"] == spaced
     assert ask.get("/schemas/ids/50/versions") == [{"subject": "a", "version": 2}]
     assert ask("POST", "/subjects/a", {"schema": ONE}).body["version"] == 2
     ask("PUT", "/mode", {"mode": "READWRITE"})
@@ -181,7 +181,7 @@ def test_an_import_may_begin_beside_deleted_versions(registry: Server) -> None:
     assert ask("PUT", "/mode", {"mode": "IMPORT"}).status == 200
     assert ask.register("a", OTHER, id=900, version=1) == 900
     assert ask.get("/subjects/a/versions?deleted=true") == [1]
-    assert ask.get(f"/schemas/ids/{old}") == {"schema": ONE}, "data may have been written with it"
+    assert ask.get(f"/schemas/ids/{old}")["schema"] == ONE, "data may have been written with it"
     assert ask("PUT", "/mode", {"mode": "IMPORT"}).status == 200, "it has begun"
     assert ask.refused("POST", "/subjects/a/versions", {"schema": ONE, "id": 901, "version": 1}).code == 42205
 
@@ -203,7 +203,7 @@ def test_an_import_is_not_normalized(registry: Server) -> None:
     ask("PUT", "/mode", {"mode": "IMPORT"})
     spaced = json.dumps(json.loads(ONE), indent=1)
     ask.register("a", spaced, "?normalize=true", id=5, version=1)
-    assert ask.get("/schemas/ids/5") == {"schema": spaced}
+    assert ask.get("/schemas/ids/5")["schema"] == spaced
 
 
 @pytest.mark.parametrize(

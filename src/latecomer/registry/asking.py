@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from latecomer.registry.bodies import Body
 from latecomer.registry.core import Registry
-from latecomer.registry.names import id_of, subject_of, version_of
+from latecomer.registry.names import DEFAULT_CONTEXT, id_of, subject_of, version_of
 from latecomer.registry.records import Actor, Deleted
 from latecomer.registry.refusals import Refused, invalid_subject, unusable
 from latecomer.registry.tokens import Scope
@@ -49,12 +49,12 @@ class Asked:
     @property
     def prefix(self) -> str:
         """Which subjects are meant. There is one context, so all contexts are that one."""
-        written = self.query.get("subjectPrefix", "")
-        if written.startswith(":.") or (written.startswith(":*:") and written != ALL_CONTEXTS):
+        written = self.query.get("subjectPrefix", "").removeprefix(ALL_CONTEXTS).removeprefix(DEFAULT_CONTEXT)
+        if written.startswith(":."):
             raise invalid_subject(
                 "subjectPrefix names a context; contexts are not supported, so leave it out"
             )
-        return "" if written == ALL_CONTEXTS else written
+        return written
 
     @property
     def deleted(self) -> Deleted:
@@ -78,11 +78,11 @@ class Asked:
         return int(written)
 
     def page(self, found: Sequence[T]) -> list[T]:
-        """The part of a list that was asked for: from `offset` on, at most `limit`; all where that is negative."""
+        """The part of a list that was asked for: from `offset` on, at most `limit`; all where that is 0 or negative."""
         offset, limit = self.number("offset", 0), self.number("limit", -1)
         if offset < 0:
             raise unusable(f"offset={offset} is negative; write 0 or more")
-        return list(found[offset:] if limit < 0 else found[offset : offset + limit])
+        return list(found[offset : offset + limit] if limit > 0 else found[offset:])
 
     def require(self, scope: Scope, what: str) -> None:
         if self.scope < scope:

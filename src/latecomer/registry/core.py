@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from latecomer.errors import RegistryError
 from latecomer.model.avro import Level
@@ -111,6 +112,19 @@ class Registry:
             raise refusals.schema_not_found(number)
         return found
 
+    def guid(self, number: int) -> str:
+        """The GUID of the schema of an id, which is there."""
+        with self._database.reading() as session:
+            return tables.guid_of_id(session, number)
+
+    def ids_of_guid(self, guid: UUID) -> list[int]:
+        """The ids of the schema that has a GUID."""
+        with self._database.reading() as session:
+            found = tables.ids_of_guid(session, guid)
+        if not found:
+            raise refusals.schema_not_found(guid)
+        return found
+
     def largest_id(self) -> int:
         with self._database.reading() as session:
             return tables.largest_id(session)
@@ -149,15 +163,13 @@ class Registry:
             level = self._level(session, subject)
             new = self._parsed(session, schema)
             self._require_valid(session, subject, new, normalize)
-            try:
-                if which is not None:
-                    places = [_chosen(session, subject, which, Deleted.LEFT_OUT)]
-                else:
-                    places = tables.places(session, Deleted.LEFT_OUT, subject)
-            except refusals.Refused:
-                if which != LATEST:
-                    raise
-                places = []  # what would be the first version is compatible with those before it
+            places = tables.places(session, Deleted.LEFT_OUT, subject)
+            if which == LATEST:
+                places = places[-1:]  # none where it would be the first
+            elif which is not None:
+                places = [place for place in places if place.version == which]
+                if not places:
+                    raise refusals.version_not_found(which)
             return level, self._complaints(session, new.parsed, places, level)
 
     # Registering
@@ -237,8 +249,9 @@ class Registry:
         place = Place(subject, _version_for(session, every, version), chosen, False, self._clock())
         tables.keep_schema(session, chosen, new.identity, kept)
         tables.add_version(session, place)
+        was = next(({"id": old.id, "deleted": True} for old in every if old.version == place.version), None)
         after = {"version": place.version, "id": chosen, "schemaType": kept.type}
-        self._audit(session, actor, "register", subject, place.version, None, after)
+        self._audit(session, actor, "register", subject, place.version, was, after)
         return tables.filled(session, place)
 
     def _require_valid(self, session: Session, subject: str, new: _Sent, normalize: bool) -> None:
@@ -285,7 +298,7 @@ class Registry:
             return place.version
 
     def delete_subject(self, actor: Actor, subject: str, *, permanent: bool = False) -> list[int]:
-        """Delete all versions of a subject, and its level and mode with them."""
+        """Delete all versions of a subject; for good, its level, mode and owner with them."""
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, subject), subject)
             every = tables.places(session, Deleted.INCLUDED, subject)
@@ -298,8 +311,6 @@ class Registry:
                 raise refusals.subject_deleted(subject)
             doomed = every if permanent else live
             self._delete(session, actor, doomed, permanent)
-            for kind in (CONFIG, MODE, *((ABOUT,) if permanent else ())):
-                self._change(session, actor, kind, subject, None)
             return [place.version for place in doomed]
 
     def _delete(self, session: Session, actor: Actor, places: Sequence[Place], permanent: bool) -> None:
@@ -322,8 +333,13 @@ class Registry:
                 tables.mark_deleted(session, place.subject, place.version)
                 action, after = "delete", {"id": place.id, "deleted": True}
             self._audit(session, actor, action, place.subject, place.version, before, after)
-        if permanent:
-            tables.forget_unused(session, [place.id for place in places])
+        if not permanent:
+            return
+        tables.forget_unused(session, [place.id for place in places])
+        for subject in {place.subject for place in places}:
+            if not tables.places(session, Deleted.INCLUDED, subject):
+                for kind in (CONFIG, MODE, ABOUT):
+                    self._change(session, actor, kind, subject, None)
 
     # Settings: levels, modes, owners, naming rules
 
@@ -354,7 +370,7 @@ class Registry:
             policy.require_writable(self._mode(session, subject), subject)
             own, everywhere = self._settings(session, CONFIG, subject)
             if subject is not None and own is None:
-                raise refusals.no_level(subject)
+                raise refusals.subject_not_found(subject)
             before = {"compatibility": policy.level_in_force(own, everywhere)}
             self._change(session, actor, CONFIG, subject, None)
             return before
@@ -382,7 +398,7 @@ class Registry:
         with self._database.writing() as session:
             own, everywhere = self._settings(session, MODE, subject)
             if subject is not None and own is None:
-                raise refusals.no_mode(subject)
+                raise refusals.subject_not_found(subject)
             self._change(session, actor, MODE, subject, None)
             return policy.mode_in_force(own, None if subject else everywhere)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from latecomer.registry.databases import Session
 from latecomer.registry.records import Definition, Deleted, Entry, Reference, Version
@@ -68,6 +69,20 @@ def ids_of_identity(session: Session, identity: str) -> list[int]:
 def identity_of_id(session: Session, number: int) -> str | None:
     found = session.rows("SELECT identity FROM registry_schemas WHERE id = ?", number)
     return found[0][0] if found else None
+
+
+def guid_of_id(session: Session, number: int) -> str:
+    """What a schema is called by programs that know nothing of ids: it follows from the schema."""
+    return str(UUID(hex=str(identity_of_id(session, number))[:32]))
+
+
+def ids_of_guid(session: Session, guid: UUID) -> list[int]:
+    """The ids of schemas that can be read."""
+    found = session.rows(
+        "SELECT id FROM registry_schemas WHERE identity LIKE ? AND text IS NOT NULL ORDER BY id",
+        f"{guid.hex}%",
+    )
+    return [number for (number,) in found]
 
 
 def largest_id(session: Session) -> int:
@@ -146,7 +161,8 @@ def filled(session: Session, place: Place) -> Version:
     schema = definition(session, place.id)
     if schema is None:
         raise LookupError(f"the schema {place.id} of {place.subject} version {place.version} is not there")
-    return Version(place.subject, place.version, place.id, schema, place.deleted, place.registered_at)
+    guid = guid_of_id(session, place.id)
+    return Version(place.subject, place.version, place.id, schema, place.deleted, place.registered_at, guid)
 
 
 def add_version(session: Session, place: Place) -> None:
