@@ -110,7 +110,10 @@ def _held_against(subject: str, schema: Parsed, naming: Naming, client: Client) 
         problem = naming.problem(subject) if not client.versions(subject, Deleted.INCLUDED) else None
         return "new subject", [] if problem is None else [str(problem)]
     versions = {number: client.parsed(client.version(subject, number)) for number in numbers}
-    if any(old.type == schema.type and old.normalized == schema.normalized for old in versions.values()):
+    if any(
+        old.type == schema.type and schema.normalized in (old.normalized, old.written_out)
+        for old in versions.values()
+    ):
         return "registered", []
     found = complaints(schema, versions, client.level(subject))
     if not found:

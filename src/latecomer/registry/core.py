@@ -674,7 +674,7 @@ def _version_for(session: Session, every: Sequence[Place], asked: int | None) ->
             continue
         if not place.deleted:
             raise refusals.not_permitted(
-                f"Version {asked} of '{place.subject}' is another schema here; delete it first."
+                f"Version {asked} of '{place.subject}' is there already; delete it first."
             )
         if by := tables.referring_ids(session, place.subject, asked, Deleted.INCLUDED):
             raise refusals.referenced(place.subject, asked, by)
