@@ -195,6 +195,10 @@ def test_an_import_may_refer_to_deleted_versions(registry: Server) -> None:
     ask.register("order", record("paid:Coin"), id=6, version=1, references=references)
     other = {"schema": record("paise:int", name="Coin"), "id": 7, "version": 1}
     assert ask.refused("POST", "/subjects/coin/versions", other).code == 42206
+    assert ask.register("coin", record("paise:long", name="Coin"), id=5, version=1) == 5
+    assert ask.get("/subjects/coin/versions") == [1]
+    was, became = ({"id": 5, "deleted": True}, {"version": 1, "id": 5, "schemaType": "AVRO"})
+    assert [(each["before"], each["after"]) for each in ask.get("/audit")[-1:]] == [(was, became)]
 
 
 def test_an_import_is_not_normalized(registry: Server) -> None:

@@ -150,7 +150,7 @@ class Registry:
             found = tables.places(session, deleted, subject)
             if not found:
                 raise refusals.subject_not_found(subject)
-            same = self._same(session, self._parsed(session, schema), found)
+            same = self._same(session, subject, self._parsed(session, schema), found)
             if not same:
                 raise refusals.schema_not_found()
             return tables.filled(session, same[0])
@@ -202,25 +202,29 @@ class Registry:
         self, session: Session, subject: str, sent: _Sent, number: int | None, version: int | None
     ) -> Version | None:
         """The version of a subject that is this schema already, by the id and version that were asked for."""
-        for place in self._same(session, sent, tables.places(session, Deleted.LEFT_OUT, subject)):
+        live = tables.places(session, Deleted.LEFT_OUT, subject)
+        for place in self._same(session, subject, sent, live):
             if number in (None, place.id) and version in (None, place.version):
                 return tables.filled(session, place)
         return None
 
-    def _same(self, session: Session, sent: _Sent, places: Sequence[Place]) -> list[Place]:
-        """The versions that are this schema, the latest first. Where none is, those that are it once their references
-        are written out: a program that was built with such a schema has no references to send."""
+    def _same(self, session: Session, subject: str, sent: _Sent, places: Sequence[Place]) -> list[Place]:
+        """The versions of a subject that are this schema, the latest first.
+
+        Where none is, those that are it once their references are written out: a program that was built with such a
+        schema has no references to send.
+        """
         ids = tables.ids_of_identity(session, sent.identity)
         exact = [place for place in reversed(places) if place.id in ids]
         if exact or sent.definition.references:
             return exact
         found: _Found = {}
-        referring = tables.with_references(session, {place.id for place in places})
-        kept = {number: self._parsed_id(session, number, found).parsed for number in referring}
-        text = sent.parsed.written_out
-        same = {
-            each for each in kept if (kept[each].type, kept[each].written_out) == (sent.parsed.type, text)
-        }
+        wanted = (sent.parsed.type, sent.parsed.written_out)
+        same = set()
+        for number in tables.ids_with_references(session, subject):
+            kept = self._parsed_id(session, number, found).parsed
+            if (kept.type, kept.written_out) == wanted:
+                same.add(number)
         return [place for place in reversed(places) if place.id in same]
 
     def _register(
@@ -246,7 +250,8 @@ class Registry:
             if self._normalizes(session, subject, normalize):
                 kept = replace(kept, text=new.parsed.normalized)
         chosen = _id_for(session, new.identity, number)
-        place = Place(subject, _version_for(session, every, version), chosen, False, self._clock())
+        given = _version_for(session, every, version, chosen)
+        place = Place(subject, given, chosen, False, self._clock())
         tables.keep_schema(session, chosen, new.identity, kept)
         tables.add_version(session, place)
         was = next(({"id": old.id, "deleted": True} for old in every if old.version == place.version), None)
@@ -656,7 +661,8 @@ def _exact(session: Session, reference: Reference) -> Place:
 def _id_for(session: Session, key: str, asked: int | None) -> int:
     """The id that a schema has, is given by hand, or gets. By hand it may be given several."""
     if asked is None:
-        chosen = next(iter(tables.ids_of_identity(session, key)), None) or tables.largest_id(session) + 1
+        known = tables.ids_of_identity(session, key)
+        chosen = known[0] if known else tables.largest_id(session) + 1
         if chosen > LARGEST:
             raise refusals.not_permitted("every id is taken; an id has four bytes.")
         return chosen
@@ -665,8 +671,9 @@ def _id_for(session: Session, key: str, asked: int | None) -> int:
     return asked
 
 
-def _version_for(session: Session, every: Sequence[Place], asked: int | None) -> int:
-    """The number of a new version. One that is imported may take the place of one that was deleted."""
+def _version_for(session: Session, every: Sequence[Place], asked: int | None, number: int) -> int:
+    """The number of a new version. One that is imported may take the place of one that was deleted, unless a reference
+    would come to mean another schema."""
     if asked is None:
         return every[-1].version + 1 if every else 1
     for place in every:
@@ -676,7 +683,8 @@ def _version_for(session: Session, every: Sequence[Place], asked: int | None) ->
             raise refusals.not_permitted(
                 f"Version {asked} of '{place.subject}' is there already; delete it first."
             )
-        if by := tables.referring_ids(session, place.subject, asked, Deleted.INCLUDED):
+        by = tables.referring_ids(session, place.subject, asked, Deleted.INCLUDED)
+        if by and place.id != number:
             raise refusals.referenced(place.subject, asked, by)
         tables.remove_version(session, place.subject, asked)
     return asked

@@ -119,10 +119,13 @@ def forget_unused(session: Session, numbers: Iterable[int]) -> None:
             session.run("DELETE FROM registry_references WHERE id = ?", number)
 
 
-def with_references(session: Session, numbers: Iterable[int]) -> set[int]:
-    """Those of the ids whose schemas refer to others."""
-    found = session.rows("SELECT DISTINCT id FROM registry_references")
-    return {number for (number,) in found} & set(numbers)
+def ids_with_references(session: Session, subject: str) -> list[int]:
+    """The ids of a subject's versions that refer to others."""
+    found = session.rows(
+        "SELECT DISTINCT v.id FROM registry_versions v JOIN registry_references r ON r.id = v.id WHERE v.subject = ?",
+        subject,
+    )
+    return [number for (number,) in found]
 
 
 def referring_ids(session: Session, subject: str, version: int, deleted: Deleted) -> list[int]:
