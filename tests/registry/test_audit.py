@@ -44,8 +44,8 @@ def test_every_change_is_told(registry: Server) -> None:
         ("set about", "a", None, None, about),
         ("set naming", None, None, None, naming),
         ("delete", "a", 1, {"id": 1, "deleted": False}, {"id": 1, "deleted": True}),
-        ("remove config", "a", None, {"compatibility": "NONE"}, None),
         ("delete permanently", "a", 1, {"id": 1, "deleted": True}, None),
+        ("remove config", "a", None, {"compatibility": "NONE"}, None),
         ("remove about", "a", None, about, None),
     ]
     assert [each["number"] for each in entries] == list(range(1, 11))

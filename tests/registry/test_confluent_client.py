@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry import (
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    header_schema_id_serializer,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -156,3 +161,31 @@ def test_tokens(tmp_path: Path) -> None:
         with pytest.raises(SchemaRegistryError) as caught:
             SchemaRegistryClient({"url": server.url}).get_subjects()
         assert caught.value.http_status_code == 401
+
+
+def test_a_serializer_that_may_not_register_finds_a_schema_that_has_references(
+    server: Server, client: SchemaRegistryClient
+) -> None:
+    """It was built with the schema in one piece."""
+    topic, coin = fresh("topic"), fresh("coin")
+    defined = record("paise:long", name="Coin")
+    client.register_schema(coin, Schema(defined, "AVRO"))
+    referring = Schema(record("paid:Coin"), "AVRO", [SchemaReference("Coin", coin, 1)])
+    number = client.register_schema(f"{topic}-value", referring)
+    whole = json.dumps(
+        json.loads(record("paid:Coin")) | {"fields": [{"name": "paid", "type": json.loads(defined)}]}
+    )
+    serializer = AvroSerializer(fresh_client(server), whole, conf={"auto.register.schemas": False})
+    written = serializer({"paid": {"paise": 250}}, SerializationContext(topic, MessageField.VALUE))
+    assert written is not None
+    assert int.from_bytes(written[1:5], "big") == number
+
+
+def test_a_serializer_may_put_the_guid_into_a_header(server: Server) -> None:
+    topic = fresh("topic")
+    place = SerializationContext(topic, MessageField.VALUE, headers=[])
+    conf = {"schema.id.serializer": header_schema_id_serializer}
+    row = {"id": 7, "note": "by the river"}
+    written = AvroSerializer(fresh_client(server), TWO, conf=conf)(row, place)
+    assert written == b"\x0e\x18by the river", "the value alone"
+    assert AvroDeserializer(fresh_client(server))(written, place) == row

@@ -15,7 +15,7 @@ def test_a_deleted_version_can_still_be_read_by_its_id(ask: Asking, subject: str
     assert ask.get(f"/subjects/{subject}/versions?deletedOnly=true") == [1]
     assert ask.refused("GET", f"/subjects/{subject}/versions/1").code == 40402
     assert ask.get(f"/subjects/{subject}/versions/1?deleted=true")["deleted"] is True
-    assert ask.get(f"/schemas/ids/{ids[0]}") == {"schema": ONE}
+    assert ask.get(f"/schemas/ids/{ids[0]}")["schema"] == ONE
     assert ask.refused("DELETE", f"/subjects/{subject}/versions/1").code == 40406
     assert ask.refused("POST", f"/subjects/{subject}", {"schema": ONE}).code == 40403
     assert ask("POST", f"/subjects/{subject}?deleted=true", {"schema": ONE}).body["version"] == 1
@@ -46,7 +46,7 @@ def test_for_good_comes_second(ask: Asking, subject: str) -> None:
     assert ask.refused("GET", f"/subjects/{subject}/versions?deleted=true").code == 40401
 
 
-def test_a_subject_is_deleted_with_its_level_and_mode(ask: Asking, subject: str) -> None:
+def test_a_subject_is_deleted_for_good_with_its_level_and_mode(ask: Asking, subject: str) -> None:
     ask.register(subject, ONE)
     ask.register(subject, TWO)
     ask("PUT", f"/config/{subject}", {"compatibility": "FULL"})
@@ -56,9 +56,11 @@ def test_a_subject_is_deleted_with_its_level_and_mode(ask: Asking, subject: str)
     assert subject in ask.get("/subjects?deleted=true")
     assert subject in ask.get("/subjects?deletedOnly=true")
     assert ask.refused("DELETE", f"/subjects/{subject}").code == 40404
+    assert ask.get(f"/config/{subject}") == {"compatibilityLevel": "FULL"}
+    assert ask.get(f"/mode/{subject}") == {"mode": "READWRITE"}
+    assert ask("DELETE", f"/subjects/{subject}?permanent=true").body == [1, 2]
     assert ask.refused("GET", f"/config/{subject}").code == 40408
     assert ask.refused("GET", f"/mode/{subject}").code == 40409
-    assert ask("DELETE", f"/subjects/{subject}?permanent=true").body == [1, 2]
     assert subject not in ask.get("/subjects?deleted=true")
 
 

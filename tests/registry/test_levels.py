@@ -87,7 +87,7 @@ def test_testing_where_there_is_nothing_yet(ask: Asking, subject: str) -> None:
         "is_compatible": True,
         "messages": [],
     }
-    assert ask.refused("POST", f"{test}/1", {"schema": PLAIN}).code == 40401
+    assert ask.refused("POST", f"{test}/1", {"schema": PLAIN}).code == 40402
     ask.register(subject, PLAIN)
     assert ask.refused("POST", f"{test}/2", {"schema": PLAIN}).code == 40402
     assert ask.refused("POST", f"{test}/0", {"schema": PLAIN}).code == 42202
@@ -98,7 +98,7 @@ def test_a_refusal_says_field_rule_fix_and_whom_to_ask(ask: Asking, subject: str
     ask.register(subject, PLAIN)
     refused = ask.refused("POST", f"/subjects/{subject}/versions", {"schema": record("id:long", "fare:int")})
     assert (refused.status, refused.code) == (409, 409)
-    assert f"'{subject}' under BACKWARD" in refused.message
+    assert f'for subject "{subject}", details: 1 problem under BACKWARD: (1)' in refused.message
     for word in (
         "fields[1]",
         "fare",
@@ -116,5 +116,5 @@ def test_a_long_refusal_is_cut(ask: Asking, subject: str) -> None:
     ask.register(subject, PLAIN)
     many = record("id:long", *(f"f{number}:int" for number in range(50)))
     refused = ask.refused("POST", f"/subjects/{subject}/versions", {"schema": many})
-    assert "for 50 problems" in refused.message
+    assert "details: 50 problems" in refused.message
     assert "and 30 more" in refused.message

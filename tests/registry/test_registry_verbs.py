@@ -51,6 +51,25 @@ def test_a_folder_that_could_be_registered(cli: Cli, server: Server, ask: Asking
     assert ask.get(f"/subjects/{grown}/versions") == [1]
 
 
+def test_a_file_with_its_references_written_out_is_registered_already(
+    cli: Cli, server: Server, ask: Asking, tmp_path: Path
+) -> None:
+    coin, order = fresh("coin"), fresh("order")
+    defined = record("paise:long", name="Coin")
+    ask.register(coin, defined)
+    ask.register(order, record("paid:Coin"), references=[{"name": "Coin", "subject": coin, "version": 1}])
+    whole = json.loads(record("paid:Coin"))
+    whole["fields"][0]["type"] = json.loads(defined)
+    (tmp_path / f"{order}.avsc").write_text(json.dumps(whole))
+    assert "1 registered already" in cli("check", tmp_path, "--url", server.url)[2]
+
+
+def test_a_file_is_held_to_the_specification(cli: Cli, server: Server, tmp_path: Path) -> None:
+    (tmp_path / f"{fresh()}.avsc").write_text(record('id:long="x"'))
+    status, out, _ = cli("check", tmp_path, "--url", server.url)
+    assert (status, "does not fit its type" in out) == (1, True)
+
+
 def test_each_problem_is_one_line(cli: Cli, server: Server, ask: Asking, tmp_path: Path) -> None:
     broken, torn = fresh("broken"), fresh("torn")
     ask.register(broken, ONE)

@@ -31,7 +31,7 @@ def test_layout_makes_no_other_schema(ask: Asking, subject: str) -> None:
 def test_a_schema_is_kept_as_it_was_sent_unless_it_is_to_be_normalized(ask: Asking, subject: str) -> None:
     spaced = json.dumps(json.loads(record("id:long", name=f"N{subject[7:9].strip('-')}a")), indent=2)
     number = ask.register(subject, spaced)
-    assert ask.get(f"/schemas/ids/{number}") == {"schema": spaced}
+    assert ask.get(f"/schemas/ids/{number}")["schema"] == spaced
     other = fresh()
     normal = ask.register(
         other, json.dumps(json.loads(record("x:int", name="Norm")), indent=2), "?normalize=true"
@@ -44,7 +44,8 @@ def test_a_schema_is_kept_as_it_was_sent_unless_it_is_to_be_normalized(ask: Aski
 def test_versions_and_their_texts(ask: Asking, subject: str) -> None:
     ids = [ask.register(subject, ONE), ask.register(subject, TWO)]
     assert ask.get(f"/subjects/{subject}/versions") == [1, 2]
-    expected = {"subject": subject, "version": 2, "id": ids[1], "schema": TWO}
+    guid = ask.get(f"/schemas/ids/{ids[1]}")["guid"]
+    expected = {"subject": subject, "version": 2, "id": ids[1], "guid": guid, "schema": TWO}
     for which in ("2", "latest", "-1"):
         assert ask.get(f"/subjects/{subject}/versions/{which}") == expected
     assert ask.get(f"/subjects/{subject}/versions/1/schema") == json.loads(ONE)
@@ -64,7 +65,8 @@ def test_lists_can_be_asked_for_in_parts(ask: Asking) -> None:
     ask.register(names[0], TWO)
     assert ask.get("/subjects?subjectPrefix=paged-") == sorted(names)
     assert ask.get("/subjects?subjectPrefix=paged-&offset=1&limit=1") == sorted(names)[1:2]
-    assert ask.get("/subjects?subjectPrefix=paged-&limit=0") == []
+    for limit in (0, -1, -7):
+        assert ask.get(f"/subjects?subjectPrefix=paged-&limit={limit}") == sorted(names)
     assert ask.get(f"/subjects/{names[0]}/versions?offset=1") == [2]
     listed = ask.get("/schemas?subjectPrefix=paged-")
     assert [(each["subject"], each["version"]) for each in listed] == sorted(
@@ -127,11 +129,10 @@ def test_a_body_may_be_of_each_kind(ask: Asking, subject: str, kind: str) -> Non
         ("DELETE", "/subjects/none/versions/1", 404, 40401),
         ("DELETE", "/subjects/{s}/versions/7", 404, 40402),
         ("GET", "/config/none", 404, 40408),
-        ("DELETE", "/config/none", 404, 40408),
+        ("DELETE", "/config/none", 404, 40401),
         ("GET", "/mode/none", 404, 40409),
-        ("DELETE", "/mode/none", 404, 40409),
+        ("DELETE", "/mode/none", 404, 40401),
         ("GET", "/nothing", 404, 404),
-        ("GET", "/subjects/", 404, 404),
         ("PATCH", "/subjects", 405, 405),
         ("PUT", "/subjects/{s}/versions", 405, 405),
     ],
@@ -228,7 +229,7 @@ def test_references(ask: Asking, subject: str) -> None:
     order = record("id:long", "paid:shop.Amount", name="Paid")
     assert ask.refused("POST", f"/subjects/{subject}/versions", {"schema": order}).code == 42201
     number = ask.register(subject, order, references=[{**wanted, "version": -1}])
-    assert ask.get(f"/schemas/ids/{number}") == {"schema": order, "references": [wanted]}
+    assert ask.get(f"/schemas/ids/{number}")["references"] == [wanted]
     assert ask.get(f"/subjects/{subject}/versions/1")["references"] == [wanted]
     assert ask.get(f"/subjects/{money}/versions/1/referencedby") == [number]
     assert ask.register(subject, order, references=[wanted]) == number

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -166,3 +169,42 @@ def test_servers_that_do_not_let_us_in(postgres: Postgres, target: str, word: st
     assert word in str(caught.value)
     assert "wrong-one" not in str(caught.value)
     assert "s3/cret" not in str(caught.value)
+
+
+def as_of_format_1(where: str, postgres: Postgres | None) -> None:
+    """Tables as they were before a schema could have several ids."""
+    if postgres is not None:
+        schema = where.rpartition("%3D")[2]
+        postgres.ask(f"DROP INDEX {schema}.registry_schemas_identity")
+        postgres.ask(
+            f"ALTER TABLE {schema}.registry_schemas ADD CONSTRAINT registry_schemas_identity_key UNIQUE (identity)"
+        )
+        postgres.ask(f"UPDATE {schema}.registry_format SET version = 1")
+        return
+    with closing(sqlite3.connect(where)) as database:
+        database.executescript(
+            "CREATE TABLE old (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE, type TEXT NOT NULL, text TEXT);"
+            "INSERT INTO old SELECT * FROM registry_schemas; DROP TABLE registry_schemas;"
+            "ALTER TABLE old RENAME TO registry_schemas; UPDATE registry_format SET version = 1;"
+        )
+
+
+def test_the_tables_of_an_earlier_version_are_brought_to_this_one(
+    where: str, opened: Opened, request: pytest.FixtureRequest
+) -> None:
+    before = opened()
+    before.register(ANA, "coin", schema("paise:long", name="Coin"))
+    referring = replace(schema("paid:Coin"), references=(Reference("Coin", "coin", 1),))
+    number = before.register(ANA, "order", referring).id
+    before.close()
+    is_server = where.startswith("postgresql")
+    as_of_format_1(where, request.getfixturevalue("postgres") if is_server else None)
+    after = opened()
+    assert after.look_up("order", referring).id == number
+    after.set_mode(ANA, "other", Mode.IMPORT)
+    assert after.register(ANA, "other", schema("paise:long", name="Coin"), number=77, version=1).id == 77
+    after.set_mode(ANA, "other", Mode.READWRITE)
+    assert after.register(ANA, "another", schema("paise:long", name="Coin")).id == 1
+    with pytest.raises(Refused, match="Delete those first"):
+        after.delete_subject(ANA, "coin")
+    assert opened().largest_id() == 77

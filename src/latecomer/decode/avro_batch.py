@@ -175,7 +175,8 @@ class Plan:
     """How what one schema wrote is read with the schema of a reading, in which the same things have the same names."""
 
     def __init__(self, writer: Schema, reading: Reading, columns: Mapping[str, str]) -> None:
-        self.writer, self.reader, self.reading = writer, schema_of(reading.schema), reading
+        self.writer, self.reading = writer, reading
+        self.reader = schema_of(reading.schema, strict=False)
         self.named = {name: reading.values.get(name) for name in columns}
         self.kinds = columns
         self.extra = {name: self._extra(name) for name in reading.unknown}

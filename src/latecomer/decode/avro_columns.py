@@ -33,7 +33,7 @@ class AvroColumns:
 
     @cached_property
     def reader(self) -> RecordReader:
-        return RecordReader(self.writer, schema_of(self.reading.schema))
+        return RecordReader(self.writer, schema_of(self.reading.schema, strict=False))
 
     def row(self, payload: bytes) -> tuple[dict[str, Any], str | None, bool]:
         """The columns of a record, what is kept of its other fields, and whether its columns take it all; `Damaged`

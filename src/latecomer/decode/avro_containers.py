@@ -165,7 +165,7 @@ class AvroContainers(FileDecoder):
 def _head_of(file: SourceFile) -> tuple[Head, Schema]:
     """What a file begins with, and the schema that it was written with."""
     head = file_head(file.local)
-    return head, parse_schema(head.schema)
+    return head, parse_schema(head.schema, strict=False)
 
 
 # Blocks

@@ -9,13 +9,15 @@ from urllib.parse import parse_qsl
 
 from latecomer.registry.bodies import Body
 from latecomer.registry.core import Registry
-from latecomer.registry.names import id_of, subject_of, version_of
+from latecomer.registry.names import DEFAULT_CONTEXT, id_of, subject_of, version_of
 from latecomer.registry.records import Actor, Deleted
 from latecomer.registry.refusals import Refused, invalid_subject, unusable
 from latecomer.registry.tokens import Scope
 
 _FLAGS = {"true": True, "false": False}
 _NOTHING = ("", "false")
+_REFUSED = ("format", "referenceFormat", "ruleType", "deletedAsNegative")
+"""Parameters of Confluent's that ask for another answer than there is here."""
 MOST_PARAMETERS = 50
 LARGEST_NUMBER = 2**31 - 1
 ALL_CONTEXTS = ":*:"
@@ -47,12 +49,12 @@ class Asked:
     @property
     def prefix(self) -> str:
         """Which subjects are meant. There is one context, so all contexts are that one."""
-        written = self.query.get("subjectPrefix", "")
-        if written.startswith(":.") or (written.startswith(":*:") and written != ALL_CONTEXTS):
+        written = self.query.get("subjectPrefix", "").removeprefix(ALL_CONTEXTS).removeprefix(DEFAULT_CONTEXT)
+        if written.startswith(":."):
             raise invalid_subject(
                 "subjectPrefix names a context; contexts are not supported, so leave it out"
             )
-        return "" if written == ALL_CONTEXTS else written
+        return written
 
     @property
     def deleted(self) -> Deleted:
@@ -76,11 +78,11 @@ class Asked:
         return int(written)
 
     def page(self, found: Sequence[T]) -> list[T]:
-        """The part of a list that was asked for: from `offset` on, at most `limit`; all where that is negative."""
+        """The part of a list that was asked for: from `offset` on, at most `limit`; all where that is 0 or negative."""
         offset, limit = self.number("offset", 0), self.number("limit", -1)
         if offset < 0:
             raise unusable(f"offset={offset} is negative; write 0 or more")
-        return list(found[offset:] if limit < 0 else found[offset : offset + limit])
+        return list(found[offset : offset + limit] if limit > 0 else found[offset:])
 
     def require(self, scope: Scope, what: str) -> None:
         if self.scope < scope:
@@ -108,7 +110,7 @@ class Route:
 
 
 def read_query(raw: bytes, known: Sequence[str]) -> dict[str, str]:
-    """Parameters by name. One that is not known is refused, unless it asks for nothing."""
+    """Parameters by name. What is not known is ignored: clients send a parameter of one path with others, too."""
     try:
         pairs = parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
@@ -121,10 +123,10 @@ def read_query(raw: bytes, known: Sequence[str]) -> dict[str, str]:
         ) from None
     found: dict[str, str] = {}
     for name, value in pairs:
-        if name not in known and value.lower() not in _NOTHING:
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise unusable(f"the parameter {name[:60]!r} is not supported on this path; {takes}")
+        if name in _REFUSED and value.lower() not in _NOTHING:
+            raise unusable(f"the parameter {name!r} is not supported by this registry; leave it out")
         if name in found:
             raise unusable(f"the parameter {name[:60]!r} stands there twice; write it once")
-        found[name] = value
+        if name in known:
+            found[name] = value
     return found

@@ -81,19 +81,15 @@ class ConfigBody(Body):
     compatibility: str | None = None
     level: Annotated[str | None, Field(alias="compatibilityLevel")] = None
     normalize: bool | None = None
+    validates: Annotated[bool | None, Field(alias="validateNewSchemas")] = None
 
     def change(self) -> dict[str, Any]:
         levels = {level_of(each) for each in (self.compatibility, self.level) if each is not None}
         if len(levels) > 1:
             raise invalid_level("compatibility and compatibilityLevel say two things; write one of them")
         change: dict[str, Any] = {"compatibility": str(levels.pop())} if levels else {}
-        if self.normalize is not None:
-            change["normalize"] = self.normalize
-        if not change:
-            raise invalid_level(
-                'the body says nothing; write {"compatibility": "BACKWARD"}, or another level'
-            )
-        return change
+        flags = {"normalize": self.normalize, "validateNewSchemas": self.validates}
+        return change | {name: value for name, value in flags.items() if value is not None}
 
 
 class ModeBody(Body):

@@ -110,7 +110,10 @@ def _held_against(subject: str, schema: Parsed, naming: Naming, client: Client) 
         problem = naming.problem(subject) if not client.versions(subject, Deleted.INCLUDED) else None
         return "new subject", [] if problem is None else [str(problem)]
     versions = {number: client.parsed(client.version(subject, number)) for number in numbers}
-    if any(old.type == schema.type and old.normalized == schema.normalized for old in versions.values()):
+    if any(
+        old.type == schema.type and schema.normalized in (old.normalized, old.written_out)
+        for old in versions.values()
+    ):
         return "registered", []
     found = complaints(schema, versions, client.level(subject))
     if not found:
@@ -178,11 +181,11 @@ def _parsed_files(files: list[_File], problems: list[Problem]) -> Iterator[tuple
 
 def _parsed_file(file: _File, known: dict[str, Parsed]) -> Parsed:
     try:
-        return parsed(file.definition, {})
+        return parsed(file.definition, {}, strict=True)
     except RegistryError as alone:
         if not known:
             raise
         try:
-            return parsed(file.definition, known)
+            return parsed(file.definition, known, strict=True)
         except RegistryError:
             raise alone from None

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from latecomer.errors import RegistryError
 from latecomer.model.avro import Level
@@ -111,6 +112,19 @@ class Registry:
             raise refusals.schema_not_found(number)
         return found
 
+    def guid(self, number: int) -> str:
+        """The GUID of the schema of an id, which is there."""
+        with self._database.reading() as session:
+            return tables.guid_of_id(session, number)
+
+    def ids_of_guid(self, guid: UUID) -> list[int]:
+        """The ids of the schema that has a GUID."""
+        with self._database.reading() as session:
+            found = tables.ids_of_guid(session, guid)
+        if not found:
+            raise refusals.schema_not_found(guid)
+        return found
+
     def largest_id(self) -> int:
         with self._database.reading() as session:
             return tables.largest_id(session)
@@ -136,29 +150,27 @@ class Registry:
             found = tables.places(session, deleted, subject)
             if not found:
                 raise refusals.subject_not_found(subject)
-            number = tables.id_of_identity(session, self._parsed(session, schema).identity)
-            place = next((place for place in reversed(found) if place.id == number), None)
-            if place is None:
+            same = self._same(session, subject, self._parsed(session, schema), found)
+            if not same:
                 raise refusals.schema_not_found()
-            return tables.filled(session, place)
+            return tables.filled(session, same[0])
 
     def complaints(
-        self, subject: str, schema: Definition, which: int | None = None
+        self, subject: str, schema: Definition, which: int | None = None, *, normalize: bool = False
     ) -> tuple[Level, list[Complaint]]:
         """Why a schema could not be registered: against one version, or those that the level wants."""
         with self._database.reading() as session:
             level = self._level(session, subject)
-            new = self._parsed(session, schema).parsed
-            try:
-                if which is not None:
-                    places = [_chosen(session, subject, which, Deleted.LEFT_OUT)]
-                else:
-                    places = tables.places(session, Deleted.LEFT_OUT, subject)
-            except refusals.Refused:
-                if which != LATEST:
-                    raise
-                places = []  # what would be the first version is compatible with those before it
-            return level, self._complaints(session, new, places, level)
+            new = self._parsed(session, schema)
+            self._require_valid(session, subject, new, normalize)
+            places = tables.places(session, Deleted.LEFT_OUT, subject)
+            if which == LATEST:
+                places = places[-1:]  # none where it would be the first
+            elif which is not None:
+                places = [place for place in places if place.version == which]
+                if not places:
+                    raise refusals.version_not_found(which)
+            return level, self._complaints(session, new.parsed, places, level)
 
     # Registering
 
@@ -174,17 +186,46 @@ class Registry:
     ) -> Version:
         """The version of a subject that is this schema from now on. One that is there already is not made again."""
         with self._database.reading() as session:
-            new = self._parsed(session, schema)
-            found = _registered(session, subject, new.identity, number, version)
+            new = self._parsed(session, schema, subject=subject)
+            found = self._registered(session, subject, new, number, version)
             if found is not None:
                 return found
         with self._database.writing() as session:
             if schema.references:  # what they lead to may have changed
-                new = self._parsed(session, schema)
-            found = _registered(session, subject, new.identity, number, version)
+                new = self._parsed(session, schema, subject=subject)
+            found = self._registered(session, subject, new, number, version)
             if found is not None:  # another was quicker
                 return found
             return self._register(session, actor, subject, new, normalize, number, version)
+
+    def _registered(
+        self, session: Session, subject: str, sent: _Sent, number: int | None, version: int | None
+    ) -> Version | None:
+        """The version of a subject that is this schema already, by the id and version that were asked for."""
+        live = tables.places(session, Deleted.LEFT_OUT, subject)
+        for place in self._same(session, subject, sent, live):
+            if number in (None, place.id) and version in (None, place.version):
+                return tables.filled(session, place)
+        return None
+
+    def _same(self, session: Session, subject: str, sent: _Sent, places: Sequence[Place]) -> list[Place]:
+        """The versions of a subject that are this schema, the latest first.
+
+        Where none is, those that are it once their references are written out: a program that was built with such a
+        schema has no references to send.
+        """
+        ids = tables.ids_of_identity(session, sent.identity)
+        exact = [place for place in reversed(places) if place.id in ids]
+        if exact or sent.definition.references:
+            return exact
+        found: _Found = {}
+        wanted = (sent.parsed.type, sent.parsed.written_out)
+        same = set()
+        for number in tables.ids_with_references(session, subject):
+            kept = self._parsed_id(session, number, found).parsed
+            if (kept.type, kept.written_out) == wanted:
+                same.add(number)
+        return [place for place in reversed(places) if place.id in same]
 
     def _register(
         self,
@@ -202,19 +243,31 @@ class Registry:
         live = [place for place in every if not place.deleted]
         if not every and (problem := self._naming(session).problem(subject)):
             raise problem
-        if mode is not Mode.IMPORT:
-            self._require_compatible(session, subject, new.parsed, live)
-        own, everywhere = self._settings(session, CONFIG, subject)
         kept = new.definition
-        if normalize or policy.normalizes(own, everywhere):
-            kept = replace(kept, text=new.parsed.normalized)
+        if mode is not Mode.IMPORT:  # what is imported stays as it is
+            self._require_valid(session, subject, new, normalize)
+            self._require_compatible(session, subject, new.parsed, live)
+            if self._normalizes(session, subject, normalize):
+                kept = replace(kept, text=new.parsed.normalized)
         chosen = _id_for(session, new.identity, number)
-        place = Place(subject, _version_for(every, version), chosen, False, self._clock())
+        given = _version_for(session, every, version, chosen)
+        place = Place(subject, given, chosen, False, self._clock())
         tables.keep_schema(session, chosen, new.identity, kept)
         tables.add_version(session, place)
+        was = next(({"id": old.id, "deleted": True} for old in every if old.version == place.version), None)
         after = {"version": place.version, "id": chosen, "schemaType": kept.type}
-        self._audit(session, actor, "register", subject, place.version, None, after)
+        self._audit(session, actor, "register", subject, place.version, was, after)
         return tables.filled(session, place)
+
+    def _require_valid(self, session: Session, subject: str, new: _Sent, normalize: bool) -> None:
+        """Refuse a schema that the specification forbids, where a subject is to have none."""
+        settings = self._settings(session, CONFIG, subject)
+        if self._normalizes(session, subject, normalize) or policy.flag_in_force(policy.VALIDATE, *settings):
+            self._parsed(session, new.definition, strict=True)
+
+    def _normalizes(self, session: Session, subject: str, asked: bool) -> bool:
+        settings = self._settings(session, CONFIG, subject)
+        return asked or policy.flag_in_force(policy.NORMALIZE, *settings)
 
     def _require_compatible(self, session: Session, subject: str, new: Parsed, live: Sequence[Place]) -> None:
         level = self._level(session, subject)
@@ -250,7 +303,7 @@ class Registry:
             return place.version
 
     def delete_subject(self, actor: Actor, subject: str, *, permanent: bool = False) -> list[int]:
-        """Delete all versions of a subject, and its level and mode with them."""
+        """Delete all versions of a subject; for good, its level, mode and owner with them."""
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, subject), subject)
             every = tables.places(session, Deleted.INCLUDED, subject)
@@ -263,8 +316,6 @@ class Registry:
                 raise refusals.subject_deleted(subject)
             doomed = every if permanent else live
             self._delete(session, actor, doomed, permanent)
-            for kind in (CONFIG, MODE, *((ABOUT,) if permanent else ())):
-                self._change(session, actor, kind, subject, None)
             return [place.version for place in doomed]
 
     def _delete(self, session: Session, actor: Actor, places: Sequence[Place], permanent: bool) -> None:
@@ -287,8 +338,13 @@ class Registry:
                 tables.mark_deleted(session, place.subject, place.version)
                 action, after = "delete", {"id": place.id, "deleted": True}
             self._audit(session, actor, action, place.subject, place.version, before, after)
-        if permanent:
-            tables.forget_unused(session, [place.id for place in places])
+        if not permanent:
+            return
+        tables.forget_unused(session, [place.id for place in places])
+        for subject in {place.subject for place in places}:
+            if not tables.places(session, Deleted.INCLUDED, subject):
+                for kind in (CONFIG, MODE, ABOUT):
+                    self._change(session, actor, kind, subject, None)
 
     # Settings: levels, modes, owners, naming rules
 
@@ -299,12 +355,15 @@ class Registry:
             if subject is not None and own is None and not in_force:
                 raise refusals.no_level(subject)
             found: dict[str, Any] = {"compatibility": policy.level_in_force(own, everywhere)}
-            if any(setting and "normalize" in setting for setting in (own, everywhere)):
-                found["normalize"] = policy.normalizes(own, everywhere)
+            for name in (policy.NORMALIZE, policy.VALIDATE):
+                if any(setting and name in setting for setting in (own, everywhere)):
+                    found[name] = policy.flag_in_force(name, own, everywhere)
             return found
 
     def set_config(self, actor: Actor, subject: str | None, change: Mapping[str, Any]) -> None:
         """Change what is given, and leave the rest as it is."""
+        if not change:
+            return
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, subject), subject)
             before = tables.setting(session, CONFIG, subject or EVERYWHERE) or {}
@@ -316,7 +375,7 @@ class Registry:
             policy.require_writable(self._mode(session, subject), subject)
             own, everywhere = self._settings(session, CONFIG, subject)
             if subject is not None and own is None:
-                raise refusals.no_level(subject)
+                raise refusals.subject_not_found(subject)
             before = {"compatibility": policy.level_in_force(own, everywhere)}
             self._change(session, actor, CONFIG, subject, None)
             return before
@@ -332,10 +391,10 @@ class Registry:
     def set_mode(self, actor: Actor, subject: str | None, mode: Mode, *, force: bool = False) -> None:
         """Set what may be changed. Importing begins with nothing, unless it is forced."""
         with self._database.writing() as session:
-            if mode is Mode.IMPORT and not force and tables.places(session, Deleted.INCLUDED, subject):
-                what = "The registry" if subject is None else f"Subject '{subject}'"
+            begins = mode is Mode.IMPORT and self._mode(session, subject) is not Mode.IMPORT
+            if begins and not force and tables.places(session, Deleted.LEFT_OUT, subject):
                 raise refusals.not_permitted(
-                    f"{what} has versions, and an import begins with none. Delete them for good, or say force=true."
+                    "Cannot import since found existing subjects. Delete them, or say force=true."
                 )
             self._change(session, actor, MODE, subject, str(mode))
 
@@ -344,7 +403,7 @@ class Registry:
         with self._database.writing() as session:
             own, everywhere = self._settings(session, MODE, subject)
             if subject is not None and own is None:
-                raise refusals.no_mode(subject)
+                raise refusals.subject_not_found(subject)
             self._change(session, actor, MODE, subject, None)
             return policy.mode_in_force(own, None if subject else everywhere)
 
@@ -444,7 +503,7 @@ class Registry:
 
     def _register_again(self, session: Session, actor: Actor, subject: str, schema: Definition) -> int:
         new = self._parsed(session, schema)
-        found = _registered(session, subject, new.identity, None, None)
+        found = self._registered(session, subject, new, None, None)
         if found is None:
             found = self._register(session, actor, subject, new, False, None, None)
         return found.version
@@ -500,8 +559,13 @@ class Registry:
         entry = Entry(0, self._clock(), actor.name, actor.address, action, subject, version, before, after)
         tables.add_entry(session, entry)
 
-    def _parsed(self, session: Session, schema: Definition) -> _Sent:
-        """A schema that was sent, parsed; with the versions that its references lead to."""
+    def _parsed(
+        self, session: Session, schema: Definition, *, strict: bool = False, subject: str | None = None
+    ) -> _Sent:
+        """A schema that was sent, parsed; with the versions that its references lead to. What a `subject` imports may
+        refer to versions that were deleted."""
+        imports = subject is not None and self._mode(session, subject) is Mode.IMPORT
+        deleted = Deleted.INCLUDED if imports else Deleted.LEFT_OUT
         require_kind(schema.type)
         if len(schema.references) > MOST_REFERENCES:
             raise refusals.invalid_schema(f"it has more than {MOST_REFERENCES} references")
@@ -511,7 +575,7 @@ class Registry:
         for each in schema.references:
             if each.name in known:
                 raise refusals.invalid_schema(f"references.{each.name}: stands there twice; write it once")
-            place = _referred(session, each)
+            place = _referred(session, each, deleted)
             ids[replace(each, version=place.version)] = place.id
             referred = self._parsed_id(session, place.id, found)
             if referred.height >= DEEPEST_REFERENCES:
@@ -520,7 +584,7 @@ class Registry:
                 )
             known[each.name] = referred.parsed
         full = replace(schema, references=tuple(ids))
-        result = parsed(full, known)
+        result = parsed(full, known, strict=strict)
         return _Sent(full, result, identity(result, ids))
 
     def _parsed_id(self, session: Session, number: int, found: _Found) -> _Kept:
@@ -579,21 +643,10 @@ def _chosen(session: Session, subject: str, which: int, deleted: Deleted) -> Pla
     return place
 
 
-def _registered(
-    session: Session, subject: str, key: str, number: int | None, version: int | None
-) -> Version | None:
-    """The version of a subject that is this schema already, by the id and version that were asked for."""
-    known = tables.id_of_identity(session, key)
-    for place in reversed(tables.places(session, Deleted.LEFT_OUT, subject)):
-        if place.id == known and number in (None, known) and version in (None, place.version):
-            return tables.filled(session, place)
-    return None
-
-
-def _referred(session: Session, reference: Reference) -> Place:
-    """The version that a new schema refers to; it must not be deleted."""
+def _referred(session: Session, reference: Reference, deleted: Deleted) -> Place:
+    """The version that a new schema refers to."""
     try:
-        return _chosen(session, reference.subject, reference.version, Deleted.LEFT_OUT)
+        return _chosen(session, reference.subject, reference.version, deleted)
     except refusals.Refused:
         version = "latest" if reference.version == LATEST else reference.version
         raise refusals.invalid_schema(
@@ -606,23 +659,32 @@ def _exact(session: Session, reference: Reference) -> Place:
 
 
 def _id_for(session: Session, key: str, asked: int | None) -> int:
-    """The id that a schema has, was given by hand, or gets."""
-    known = tables.id_of_identity(session, key)
+    """The id that a schema has, is given by hand, or gets. By hand it may be given several."""
     if asked is None:
-        chosen = known if known is not None else tables.largest_id(session) + 1
+        known = tables.ids_of_identity(session, key)
+        chosen = known[0] if known else tables.largest_id(session) + 1
         if chosen > LARGEST:
             raise refusals.not_permitted("every id is taken; an id has four bytes.")
         return chosen
-    if known is not None and known != asked:
-        raise refusals.other_id(f"The schema has the id {known} here, and cannot get the id {asked} too.")
     if tables.identity_of_id(session, asked) not in (None, key):
-        raise refusals.other_id(f"The id {asked} is that of another schema here.")
+        raise refusals.id_taken(asked)
     return asked
 
 
-def _version_for(every: Sequence[Place], asked: int | None) -> int:
+def _version_for(session: Session, every: Sequence[Place], asked: int | None, number: int) -> int:
+    """The number of a new version. One that is imported may take the place of one that was deleted, unless a reference
+    would come to mean another schema."""
     if asked is None:
         return every[-1].version + 1 if every else 1
-    if any(place.version == asked for place in every):
-        raise refusals.not_permitted(f"Version {asked} is there already, or was deleted and not for good.")
+    for place in every:
+        if place.version != asked:
+            continue
+        if not place.deleted:
+            raise refusals.not_permitted(
+                f"Version {asked} of '{place.subject}' is there already; delete it first."
+            )
+        by = tables.referring_ids(session, place.subject, asked, Deleted.INCLUDED)
+        if by and place.id != number:
+            raise refusals.referenced(place.subject, asked, by)
+        tables.remove_version(session, place.subject, asked)
     return asked

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from latecomer.errors import RegistryError
 
 Row = tuple[Any, ...]
-FORMAT = 1
-"""Of the tables. What a later version wrote is refused."""
+FORMAT = 2
+"""Of the tables. Those of an earlier one are brought to it; what a later version wrote is refused."""
 _POSTGRES = re.compile(r"postgres(ql)?://|\$\{|.*\b(host|dbname|service)\s*=", re.IGNORECASE)
 
 _URL = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -76,7 +76,7 @@ def is_server(where: str) -> bool:
 
 def require_format(found: Sequence[Row], shown: str) -> None:
     """Refuse tables of a later version."""
-    if found and found[0][0] != FORMAT:
+    if found and found[0][0] > FORMAT:
         raise RegistryError(
             f"{shown} was written by a later version of latecomer (format {found[0][0]}, and this one knows {FORMAT}); "
             "install that version"

@@ -106,13 +106,15 @@ class _Rest:
 
 
 def _raw_path(scope: Environment) -> str:
-    """The path as it was sent: what is decoded first, cannot be taken apart any more."""
+    """The path as it was sent: what is decoded first, cannot be taken apart any more. One slash at its end is no part
+    of it."""
     raw = bytes(scope.get("raw_path") or b"").partition(b"?")[0]
     if len(raw) + len(scope.get("query_string", b"")) > LONGEST_PATH:
         raise Refused(414, 414, f"The path is longer than {LONGEST_PATH} bytes.")
     if not raw.startswith(b"/") or not raw.isascii():
         raise Refused(400, 400, "The path must begin with / and be percent-encoded.")
-    return raw.decode("ascii")
+    path = raw.decode("ascii")
+    return path.removesuffix("/") if len(path) > 1 else path
 
 
 def decoded(segment: str) -> str:

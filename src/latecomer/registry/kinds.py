@@ -22,10 +22,13 @@ from latecomer.registry.refusals import Refused, invalid_schema
 class Kind:
     """What can be done with the schemas of a type."""
 
-    parse: Callable[[str, Mapping[str, Any]], Any]
-    """A text and the schemas it refers to, by name → the schema, or an error with place, value and fix."""
+    parse: Callable[[str, Mapping[str, Any], bool], Any]
+    """A text, the schemas it refers to, by name, and whether to be strict → the schema, or an error with place, value
+    and fix."""
     normalized: Callable[[Any], str]
     """One text for schemas that differ in layout alone."""
+    written_out: Callable[[Any], str]
+    """The same, with what it refers to in the place of names."""
     breaches: Callable[[Any, Mapping[int, Any], Level], Sequence[Any]]
     """Why a schema may not follow the versions of a subject under a level."""
     suffix: str
@@ -33,8 +36,20 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "AVRO": Kind(avro.parse_schema, avro.normalized, avro.breaches, ".avsc"),
-    "JSON": Kind(jsonschema.parse_schema, jsonschema.normalized, jsonschema.breaches, ".schema.json"),
+    "AVRO": Kind(
+        lambda text, references, strict: avro.parse_schema(text, references, strict=strict),
+        avro.normalized,
+        avro.self_contained,
+        avro.breaches,
+        ".avsc",
+    ),
+    "JSON": Kind(
+        lambda text, references, _: jsonschema.parse_schema(text, references),
+        jsonschema.normalized,
+        jsonschema.normalized,
+        jsonschema.breaches,
+        ".schema.json",
+    ),
 }
 
 
@@ -48,6 +63,10 @@ class Parsed:
     @property
     def normalized(self) -> str:
         return KINDS[self.type].normalized(self.schema)
+
+    @property
+    def written_out(self) -> str:
+        return KINDS[self.type].written_out(self.schema)
 
 
 @dataclass(frozen=True)
@@ -68,8 +87,9 @@ def require_kind(name: str) -> str:
     return name
 
 
-def parsed(definition: Definition, references: Mapping[str, Parsed]) -> Parsed:
-    """The schema that a definition holds; `references` are those that it refers to, by name."""
+def parsed(definition: Definition, references: Mapping[str, Parsed], *, strict: bool = False) -> Parsed:
+    """The schema that a definition holds; `references` are those that it refers to, by name. Where it need not be
+    `strict`, it may have what data can be read with and the specification forbids."""
     kind = KINDS[require_kind(definition.type)]
     for name, each in references.items():
         if each.type != definition.type:
@@ -78,9 +98,8 @@ def parsed(definition: Definition, references: Mapping[str, Parsed]) -> Parsed:
                 f"{definition.type}; refer to schemas of the same type"
             )
     try:
-        return Parsed(
-            definition.type, kind.parse(definition.text, {n: p.schema for n, p in references.items()})
-        )
+        below = {name: each.schema for name, each in references.items()}
+        return Parsed(definition.type, kind.parse(definition.text, below, strict))
     except Refused:
         raise
     except LatecomerError as error:

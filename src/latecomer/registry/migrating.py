@@ -128,7 +128,7 @@ def require_due(state: State, change: Change, at: str, latest: str | None) -> No
 def _needed(state: State, rules: Rules, latest: str, contracted: str) -> list[str]:
     """Which consumers were last seen with a schema that needs what the last phase takes away."""
     try:
-        before, after = parse_schema(latest), parse_schema(contracted)
+        before, after = (parse_schema(text, strict=False) for text in (latest, contracted))
     except LatecomerError:
         return []  # one that refers to others: the verb has looked at it
     if not isinstance(before.root, Record) or not isinstance(after.root, Record):

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from latecomer.registry.refusals import Refused, invalid_subject, invalid_version, schema_not_found
 
@@ -13,6 +14,8 @@ LONGEST_SUBJECT = 500
 LARGEST = 2**31 - 1
 """Of ids and versions: four bytes have room for an id in front of each record."""
 LATEST = -1
+DEFAULT_CONTEXT = ":.:"
+"""What clients may write before a subject: there is one context, and it is that."""
 _RESERVED = ("__GLOBAL", "__EMPTY")
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Controls, marks that nobody sees, halves of pairs, and separators of lines."""
@@ -22,9 +25,10 @@ _NUMBER = re.compile(r"[0-9]{1,10}")
 def subject_of(written: str) -> str:
     """A subject's name, if it may be one.
 
-    >>> subject_of("orders-value")
-    'orders-value'
+    >>> subject_of("orders-value"), subject_of(":.:orders-value")
+    ('orders-value', 'orders-value')
     """
+    written = written.removeprefix(DEFAULT_CONTEXT)
     if problem := _problem(written):
         raise invalid_subject(f"the subject {_shown(written)} {problem}")
     return written
@@ -69,6 +73,14 @@ def id_of(written: str) -> int:
     if not _NUMBER.fullmatch(written) or not 1 <= int(written) <= LARGEST:
         raise schema_not_found(_shown(written))
     return int(written)
+
+
+def guid_of(written: str) -> UUID:
+    """A GUID as it is written in a path. What is none is none that we know."""
+    try:
+        return UUID(written)
+    except ValueError:
+        raise schema_not_found(_shown(written)) from None
 
 
 # Naming rules

@@ -36,11 +36,15 @@ def level_in_force(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] 
     return DEFAULT_LEVEL
 
 
-def normalizes(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> bool:
-    """Whether schemas are normalized although nobody asks for it."""
+NORMALIZE, VALIDATE = "normalize", "validateNewSchemas"
+"""Flags of a subject or the registry: new schemas are normalized; they are held to the specification."""
+
+
+def flag_in_force(name: str, own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> bool:
+    """A flag of a subject: its own, else that of the registry."""
     for setting in (own, everywhere):
-        if setting and "normalize" in setting:
-            return bool(setting["normalize"])
+        if setting and name in setting:
+            return bool(setting[name])
     return False
 
 
@@ -53,8 +57,8 @@ def refused_registration(
         shown.append(f"and {len(complaints) - _MOST_COMPLAINTS} more")
     problems = "1 problem" if len(complaints) == 1 else f"{len(complaints)} problems"
     return incompatible(
-        f"The schema may not become a version of '{subject}' under {level}, for {problems}: {'. '.join(shown)}. "
-        f"{asked(subject, owner)}"
+        f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: {problems} '
+        f"under {level}: {'. '.join(shown)}. {asked(subject, owner)}"
     )
 
 
@@ -91,8 +95,8 @@ def mode_in_force(own: str | None, everywhere: str | None) -> Mode:
 def require_writable(mode: Mode, subject: str | None) -> None:
     """Refuse a change where only reading is allowed."""
     if mode in _READONLY:
-        what = "The registry" if subject is None else f"Subject '{subject}'"
-        raise not_permitted(f"{what} is in the mode {mode}, in which nothing may be changed.")
+        what = "The registry" if subject is None else f"Subject {subject}"
+        raise not_permitted(f"{what} is in read-only mode: nothing may be changed in the mode {mode}.")
 
 
 def require_registrable(mode: Mode, subject: str, number: int | None, version: int | None) -> None:
@@ -100,12 +104,12 @@ def require_registrable(mode: Mode, subject: str, number: int | None, version: i
     require_writable(mode, subject)
     if mode is Mode.IMPORT and number is None:
         raise not_permitted(
-            f"Subject '{subject}' is in the mode IMPORT, in which a schema is registered with the id that it had "
-            "elsewhere. Give an id, or set the mode READWRITE."
+            f"Subject {subject} is not in read-write mode: in the mode IMPORT a schema is registered with the id that "
+            "it had elsewhere. Give an id, or set the mode READWRITE."
         )
     if mode is not Mode.IMPORT and (number is not None or version is not None):
         raise not_permitted(
-            f"Subject '{subject}' is in the mode {mode}, in which the registry gives ids and versions. "
+            f"Subject {subject} is not in import mode: in the mode {mode} the registry gives ids and versions. "
             "Leave id and version out, or set the mode IMPORT."
         )
 

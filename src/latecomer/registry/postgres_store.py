@@ -111,7 +111,10 @@ class PostgresDatabase:
                 for statement in (*tables.SCHEMA, *_TRIGGERS):
                     session.run(statement)
                 session.run("INSERT INTO registry_format (version) VALUES (?)", FORMAT)
-            require_format(session.rows("SELECT version FROM registry_format"), self.shown)
+            version = session.rows("SELECT version FROM registry_format")
+            require_format(version, self.shown)
+            for statement in _TO_FORMAT_2 if version == [(1,)] else ():
+                session.run(statement)
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
@@ -127,6 +130,12 @@ class PostgresDatabase:
             raise StorageError(f"the database {self.shown} refused: {reason.text}; {fix}") from None
 
 
+_TO_FORMAT_2 = (
+    "ALTER TABLE registry_schemas DROP CONSTRAINT registry_schemas_identity_key",
+    tables.SCHEMAS_BY_IDENTITY,
+    "UPDATE registry_format SET version = 2",
+)
+"""An identity may have several ids."""
 _TRIGGERS = (
     "CREATE FUNCTION registry_audit_stays() RETURNS trigger LANGUAGE plpgsql AS "
     "$$ BEGIN RAISE EXCEPTION 'the audit is only added to'; END $$",

@@ -44,9 +44,10 @@ class Version:
     definition: Definition
     deleted: bool = False
     registered_at: str | None = None
+    guid: str | None = None
 
     def body(self) -> dict[str, Any]:
-        head = {"subject": self.subject, "version": self.version, "id": self.id}
+        head = {"subject": self.subject, "version": self.version, "id": self.id, "guid": self.guid}
         return {**head, **self.definition.body(), **({"deleted": True} if self.deleted else {})}
 
 

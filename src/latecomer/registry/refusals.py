@@ -1,4 +1,7 @@
-"""What the registry refuses: an HTTP status, Confluent's error code, and a sentence."""
+"""What the registry refuses: an HTTP status, Confluent's error code, and a sentence.
+
+A sentence begins as Confluent's does: there are clients that look for its words. What helps comes after.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def schema_not_found(number: object = None) -> Refused:
 
 def subject_deleted(subject: str) -> Refused:
     return Refused(
-        404, 40404, f"Subject '{subject}' was deleted already. Say permanent=true to delete it for good."
+        404, 40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently."
     )
 
 
@@ -43,7 +46,7 @@ def subject_not_deleted(subject: str) -> Refused:
     return Refused(
         404,
         40405,
-        f"Subject '{subject}' has versions that were not deleted. Delete the subject first, and then for good.",
+        f"Subject '{subject}' was not deleted first before being permanently deleted: it has versions.",
     )
 
 
@@ -51,7 +54,7 @@ def version_deleted(subject: str, version: int) -> Refused:
     return Refused(
         404,
         40406,
-        f"Subject '{subject}' Version {version} was deleted already. Say permanent=true to delete it for good.",
+        f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete permanently.",
     )
 
 
@@ -59,7 +62,7 @@ def version_not_deleted(subject: str, version: int) -> Refused:
     return Refused(
         404,
         40407,
-        f"Subject '{subject}' Version {version} was not deleted. Delete it first, and then for good.",
+        f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted.",
     )
 
 
@@ -67,7 +70,8 @@ def no_level(subject: str) -> Refused:
     return Refused(
         404,
         40408,
-        f"Subject '{subject}' has no compatibility level of its own. Say defaultToGlobal=true for the one in force.",
+        f"Subject '{subject}' does not have subject-level compatibility configured. Say defaultToGlobal=true for the "
+        "level in force.",
     )
 
 
@@ -75,7 +79,8 @@ def no_mode(subject: str) -> Refused:
     return Refused(
         404,
         40409,
-        f"Subject '{subject}' has no mode of its own. Say defaultToGlobal=true for the one in force.",
+        f"Subject '{subject}' does not have subject-level mode configured. Say defaultToGlobal=true for the mode in "
+        "force.",
     )
 
 
@@ -98,16 +103,17 @@ def invalid_version(written: str) -> Refused:
     return Refused(
         422,
         42202,
-        f"{written[:60]!r} is no version. Write a whole number from 1 to 2147483647, latest, or -1 for the latest.",
+        f"The specified version {written[:60]!r} is not a valid version id. Write a whole number from 1 to 2147483647, "
+        "latest, or -1 for the latest.",
     )
 
 
 def invalid_level(message: str) -> Refused:
-    return Refused(422, 42203, message)
+    return Refused(422, 42203, f"Invalid compatibility level: {message}")
 
 
 def invalid_mode(message: str) -> Refused:
-    return Refused(422, 42204, message)
+    return Refused(422, 42204, f"Invalid mode: {message}")
 
 
 def not_permitted(message: str) -> Refused:
@@ -119,12 +125,15 @@ def referenced(subject: str, version: int, by: list[int]) -> Refused:
     return Refused(
         422,
         42206,
-        f"Subject '{subject}' Version {version} is referred to by the schemas with the ids {ids}. Delete those first.",
+        f"One or more references exist to the schema of '{subject}' Version {version}: those with the ids {ids}. "
+        "Delete those first.",
     )
 
 
-def other_id(message: str) -> Refused:
-    return Refused(422, 42207, message)
+def id_taken(number: int) -> Refused:
+    return not_permitted(
+        f"Overwrite new schema with id {number} is not permitted: it is the id of another schema here."
+    )
 
 
 def invalid_subject(message: str) -> Refused:

@@ -9,7 +9,7 @@ from latecomer.registry.asking import Asked, Route
 from latecomer.registry.bodies import ConfigBody, ModeBody, SchemaBody
 from latecomer.registry.core import Registry
 from latecomer.registry.kinds import KINDS
-from latecomer.registry.names import subject_of
+from latecomer.registry.names import DEFAULT_CONTEXT, guid_of, subject_of
 from latecomer.registry.records import NOBODY, Version
 from latecomer.registry.tokens import Scope
 
@@ -28,6 +28,11 @@ def _contexts(registry: Registry, asked: Asked) -> Any:
     return asked.page(["."])
 
 
+def _metadata(registry: Registry, asked: Asked) -> Any:
+    """Which cluster this is: none of Kafka's, and always the same."""
+    return {"id": "", "scope": {"path": [], "clusters": {"schema-registry-cluster": "latecomer"}}}
+
+
 def _types(registry: Registry, asked: Asked) -> Any:
     return sorted(KINDS)
 
@@ -39,9 +44,23 @@ def _schemas(registry: Registry, asked: Asked) -> Any:
 
 def _schema(registry: Registry, asked: Asked) -> Any:
     _check_subject(asked)
-    found = registry.definition(asked.id).body()
-    _note(registry, asked, asked.id)
+    found = _read_id(registry, asked, asked.id)
     return {**found, "maxId": registry.largest_id()} if asked.flag("fetchMaxId") else found
+
+
+def _schema_of_guid(registry: Registry, asked: Asked) -> Any:
+    return _read_id(registry, asked, registry.ids_of_guid(guid_of(asked.path["guid"]))[0])
+
+
+def _ids_of_guid(registry: Registry, asked: Asked) -> Any:
+    found = registry.ids_of_guid(guid_of(asked.path["guid"]))
+    return [{"context": DEFAULT_CONTEXT.strip(":"), "id": number} for number in found]
+
+
+def _read_id(registry: Registry, asked: Asked, number: int) -> dict[str, Any]:
+    found = {**registry.definition(number).body(), "guid": registry.guid(number)}
+    _note(registry, asked, number)
+    return found
 
 
 def _schema_text(registry: Registry, asked: Asked) -> Any:
@@ -105,7 +124,7 @@ def _register(registry: Registry, asked: Asked) -> Any:
         number=body.asked_id,
         version=body.asked_version,
     )
-    return {"id": found.id}
+    return {"id": found.id, "guid": found.guid}
 
 
 def _version(registry: Registry, asked: Asked) -> Any:
@@ -149,7 +168,8 @@ def _is_permanent(asked: Asked) -> bool:
 
 def _compatible(registry: Registry, asked: Asked) -> Any:
     which = asked.version if "version" in asked.path else None
-    _, found = registry.complaints(asked.subject, asked.body.definition(), which)
+    normalize = asked.flag("normalize")
+    _, found = registry.complaints(asked.subject, asked.body.definition(), which, normalize=normalize)
     messages = {"messages": [each.text for each in found]} if asked.flag("verbose") else {}
     return {"is_compatible": not found, **messages}
 
@@ -195,13 +215,14 @@ def _unset_mode(registry: Registry, asked: Asked) -> Any:
     return {"mode": registry.unset_mode(asked.actor, _whose(asked))}
 
 
-_ID, _SUBJECT = "/schemas/ids/{id}", "/subjects/{subject}"
+_ID, _GUID, _SUBJECT = "/schemas/ids/{id}", "/schemas/guids/{guid}", "/subjects/{subject}"
 _VERSION = f"{_SUBJECT}/versions/{{version}}"
 _TEST = "/compatibility/subjects/{subject}/versions"
 R, W, A = Scope.READ, Scope.WRITE, Scope.ADMIN
 
 ROUTES = (
     Route("GET", "/", R, _root, "see that the registry is there"),
+    Route("GET", "/v1/metadata/id", R, _metadata, "see which registry this is"),
     Route("GET", "/contexts", R, _contexts, "list the contexts, of which there is one", _PAGE),
     Route("GET", "/schemas", R, _schemas, "list schemas", ("subjectPrefix", "latestOnly", *_DELETED, *_PAGE)),
     Route("GET", "/schemas/types", R, _types, "list the types of schemas"),
@@ -209,6 +230,8 @@ ROUTES = (
     Route("GET", f"{_ID}/schema", R, _schema_text, "read the text of an id", ("subject",), as_it_is=True),
     Route("GET", f"{_ID}/subjects", R, _subjects_of_id, "list who has an id", ("subject", "deleted", *_PAGE)),
     Route("GET", f"{_ID}/versions", R, _versions_of_id, "list who has an id", ("subject", "deleted", *_PAGE)),
+    Route("GET", _GUID, R, _schema_of_guid, "read the schema of a GUID"),
+    Route("GET", f"{_GUID}/ids", R, _ids_of_guid, "list the ids of a GUID"),
     Route("GET", "/subjects", R, _subjects, "list subjects", ("subjectPrefix", *_DELETED, *_PAGE)),
     Route("POST", _SUBJECT, R, _look_up, "look a schema up", ("normalize", "deleted"), SchemaBody),
     Route("DELETE", _SUBJECT, W, _delete_subject, "delete a subject", ("permanent",)),

@@ -122,6 +122,7 @@ class SqliteDatabase:
         self._require_ours()
         connection = self._opened()
         try:
+            connection.execute("PRAGMA foreign_keys = OFF")  # a table that others refer to may be made anew
             connection.execute("BEGIN IMMEDIATE")
             session = SqliteSession(connection)
             if not session.rows("SELECT 1 FROM sqlite_master WHERE name = 'registry_format'"):
@@ -129,7 +130,10 @@ class SqliteDatabase:
                     session.run(statement)
                 session.run("INSERT INTO registry_format (version) VALUES (?)", FORMAT)
                 session.run(f"PRAGMA application_id = {APPLICATION}")
-            require_format(session.rows("SELECT version FROM registry_format"), self.shown)
+            version = session.rows("SELECT version FROM registry_format")
+            require_format(version, self.shown)
+            for statement in _TO_FORMAT_2 if version == [(1,)] else ():
+                session.run(statement)
             connection.execute("COMMIT")
         finally:
             connection.close()
@@ -173,6 +177,15 @@ class SqliteDatabase:
         return StorageError(f"the database {self.shown} refused: {reason}")
 
 
+_TO_FORMAT_2 = (
+    tables.SCHEMAS.replace("registry_schemas", "registry_schemas_2"),
+    "INSERT INTO registry_schemas_2 SELECT id, identity, type, text FROM registry_schemas",
+    "DROP TABLE registry_schemas",
+    "ALTER TABLE registry_schemas_2 RENAME TO registry_schemas",
+    tables.SCHEMAS_BY_IDENTITY,
+    "UPDATE registry_format SET version = 2",
+)
+"""An identity may have several ids. SQLite cannot take a constraint from a table."""
 _TRIGGERS = tuple(
     f"CREATE TRIGGER registry_audit_no_{what.lower()} BEFORE {what} ON registry_audit "
     "BEGIN SELECT RAISE(ABORT, 'the audit is only added to'); END"

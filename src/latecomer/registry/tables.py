@@ -1,7 +1,7 @@
 """The registry's tables and every statement on them: the same for SQLite and Postgres.
 
 Rows of `registry_schemas` stay for ever, so that an id never means another schema; `text` is null where every version
-of a schema was deleted for good.
+of a schema was deleted for good. A schema has one id, unless it was imported under several.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from latecomer.registry.databases import Session
 from latecomer.registry.records import Definition, Deleted, Entry, Reference, Version
 
+SCHEMAS = "CREATE TABLE registry_schemas (id INTEGER PRIMARY KEY, identity TEXT NOT NULL, type TEXT NOT NULL, text TEXT)"
+SCHEMAS_BY_IDENTITY = "CREATE INDEX registry_schemas_identity ON registry_schemas (identity)"
 SCHEMA = (
     "CREATE TABLE registry_format (version INTEGER NOT NULL)",
-    "CREATE TABLE registry_schemas (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE, type TEXT NOT NULL, "
-    "text TEXT)",
+    SCHEMAS,
+    SCHEMAS_BY_IDENTITY,
     "CREATE TABLE registry_references (id INTEGER NOT NULL REFERENCES registry_schemas (id), name TEXT NOT NULL, "
     "subject TEXT NOT NULL, version INTEGER NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (id, name))",
     "CREATE INDEX registry_references_to ON registry_references (subject, version)",
@@ -57,14 +60,29 @@ def definition(session: Session, number: int) -> Definition | None:
     return Definition(found[0][0], found[0][1], tuple(Reference(*row) for row in references))
 
 
-def id_of_identity(session: Session, identity: str) -> int | None:
-    found = session.rows("SELECT id FROM registry_schemas WHERE identity = ?", identity)
-    return found[0][0] if found else None
+def ids_of_identity(session: Session, identity: str) -> list[int]:
+    """The ids of a schema, the one that new versions get first."""
+    found = session.rows("SELECT text IS NULL, id FROM registry_schemas WHERE identity = ?", identity)
+    return [number for _, number in sorted(found)]
 
 
 def identity_of_id(session: Session, number: int) -> str | None:
     found = session.rows("SELECT identity FROM registry_schemas WHERE id = ?", number)
     return found[0][0] if found else None
+
+
+def guid_of_id(session: Session, number: int) -> str:
+    """What a schema is called by programs that know nothing of ids: it follows from the schema."""
+    return str(UUID(hex=str(identity_of_id(session, number))[:32]))
+
+
+def ids_of_guid(session: Session, guid: UUID) -> list[int]:
+    """The ids of schemas that can be read."""
+    found = session.rows(
+        "SELECT id FROM registry_schemas WHERE identity LIKE ? AND text IS NOT NULL ORDER BY id",
+        f"{guid.hex}%",
+    )
+    return [number for (number,) in found]
 
 
 def largest_id(session: Session) -> int:
@@ -99,6 +117,15 @@ def forget_unused(session: Session, numbers: Iterable[int]) -> None:
         if not session.rows("SELECT 1 FROM registry_versions WHERE id = ? LIMIT 1", number):
             session.run("UPDATE registry_schemas SET text = NULL WHERE id = ?", number)
             session.run("DELETE FROM registry_references WHERE id = ?", number)
+
+
+def ids_with_references(session: Session, subject: str) -> list[int]:
+    """The ids of a subject's versions that refer to others."""
+    found = session.rows(
+        "SELECT DISTINCT v.id FROM registry_versions v JOIN registry_references r ON r.id = v.id WHERE v.subject = ?",
+        subject,
+    )
+    return [number for (number,) in found]
 
 
 def referring_ids(session: Session, subject: str, version: int, deleted: Deleted) -> list[int]:
@@ -137,7 +164,8 @@ def filled(session: Session, place: Place) -> Version:
     schema = definition(session, place.id)
     if schema is None:
         raise LookupError(f"the schema {place.id} of {place.subject} version {place.version} is not there")
-    return Version(place.subject, place.version, place.id, schema, place.deleted, place.registered_at)
+    guid = guid_of_id(session, place.id)
+    return Version(place.subject, place.version, place.id, schema, place.deleted, place.registered_at, guid)
 
 
 def add_version(session: Session, place: Place) -> None:

@@ -71,7 +71,7 @@ def reader_of(view: Pipeline, readers: Mapping[str, Any] | None = None) -> Schem
     if readers is None:
         readers = (read_pins(view.store_path) or {}).get("schemas", {})
     try:
-        return parse_schema(readers[key_of(view)]["schema"])
+        return parse_schema(readers[key_of(view)]["schema"], strict=False)
     except (KeyError, TypeError, SchemaError) as error:
         raise StoreMismatch(
             f"store {view.store_path}: {PINS} has not the schema that it was made with ({error}); restore it"
@@ -165,7 +165,7 @@ def _of_files(view: Pipeline) -> Schema:
     there = list_files(view.source_path)
     for name in there[:SAMPLE_FILES]:
         try:
-            return parse_schema(file_schema(name))
+            return parse_schema(file_schema(name), strict=False)
         except (DamagedFile, SchemaError, OSError):
             continue  # what cannot be read does not decide the columns
     what = "none of the files has a schema that can be used" if there else "there is no file yet"
@@ -249,16 +249,17 @@ class KnownSchemas(ABC, Generic[_Schema]):
         return found
 
     def _kept(self, number: int) -> _Schema | str | None:
-        """A schema that the store has; one that is not as it was written is asked for again."""
+        """A schema that the store has; one that is not as it was written is asked for again. So is a `problem`, which
+        earlier versions had with schemas that can be used now."""
         try:
             written = json.loads(files.read_text(self._file(number)))
-            return str(written["problem"]) if "problem" in written else self.read(written)
+            return str(written["unusable"]) if "unusable" in written else self.read(written)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def _keep_problem(self, number: int, words: str) -> str:
         problem = f"schema {number} {words}"
-        self._keep(number, problem=problem)
+        self._keep(number, unusable=problem)
         return problem
 
     def _keep(self, number: int, **fields: Any) -> None:
@@ -285,7 +286,7 @@ class WriterSchemas(KnownSchemas[Schema]):
         return cls(view.store_path, _avro(view), view.base, pinned)
 
     def read(self, written: Mapping[str, Any]) -> Schema:
-        return parse_schema(written["schema"])
+        return parse_schema(written["schema"], strict=False)
 
     def written(self, schema: Schema) -> dict[str, Any]:
         return {"schema": self_contained(schema)}

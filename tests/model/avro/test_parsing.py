@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from latecomer.model.avro import SchemaError, parse_schema, schema_of
+from latecomer.model.avro import Rule, SchemaError, incompatibilities, normalized, parse_schema, schema_of
 from latecomer.model.avro.types import (
     Array,
     Enum,
@@ -315,3 +315,77 @@ def test_schemas_that_refer_to_different_types_differ() -> None:
 def test_references_must_be_right(schema: Any, references: dict[str, Any], message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         schema_of(schema, {name: schema_of(each) for name, each in references.items()})
+
+
+# What other registries hold
+
+
+@pytest.mark.parametrize(("kind", "default"), [(kind, default) for kind, default, *_ in DEFAULTS])
+def test_a_default_that_does_not_fit_is_kept_and_means_nothing(kind: Any, default: Any) -> None:
+    written = record(field(kind, default=default))
+    schema = schema_of(written, strict=False)
+    assert schema == parse_schema(normalized(schema), strict=False)
+    assert schema != schema_of(record(field(kind)), strict=False)
+    (found,) = schema.root.fields
+    assert found.default is None
+    assert json.loads(normalized(schema))["fields"][0]["default"] == default
+    (problem,) = incompatibilities(schema, schema_of(record()))
+    assert problem.rule is Rule.READER_FIELD_MISSING_DEFAULT_VALUE
+    assert not incompatibilities(schema_of(record()), schema)
+
+
+def test_a_default_within_a_definition_that_has_not_ended_means_nothing() -> None:
+    schema = schema_of(record(field(["Ride", "null"], default=None)), strict=False)
+    assert schema.root.fields[0].default is None
+
+
+@pytest.mark.parametrize("default", ["C", 5, None])
+def test_a_default_of_an_enum_that_is_no_symbol_means_nothing(default: Any) -> None:
+    enum = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
+    schema = schema_of({**enum, "default": default}, strict=False)
+    assert schema.root.default is None
+    assert schema == parse_schema(normalized(schema), strict=False)
+    assert schema != schema_of(enum)
+    (problem,) = incompatibilities(schema, schema_of({**enum, "symbols": ["A", "Z"]}))
+    assert problem.rule is Rule.MISSING_ENUM_SYMBOLS
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        record(field("int"), namespace="my-shop.orders"),
+        record(field("int"), name="my-shop.orders.Ride"),
+        record(field("int"), aliases=["my-shop.Trip"]),
+        record(field({"type": "fixed", "name": "Id", "size": 1}), namespace="my shop"),
+        record({"name": "straße", "type": "int", "aliases": ["street-name"]}, name="Größe"),
+        {"type": "enum", "name": "E", "symbols": ["größer"]},
+    ],
+)
+def test_names_by_the_rule_of_java(schema: Any) -> None:
+    with pytest.raises(SchemaError, match="is no name"):
+        schema_of(schema)
+    found = schema_of(schema, strict=False)
+    assert parse_schema(normalized(found), strict=False) == found
+    assert not incompatibilities(found, found)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        record(name="my-ride"),
+        record(name="1st"),
+        record(name=""),
+        record(name=".Ride"),
+        record(namespace="a..b"),
+        record({"name": "my-field", "type": "int"}),
+        record({"name": "a b", "type": "int"}),
+    ],
+)
+def test_what_is_no_name_in_java_either(schema: Any) -> None:
+    with pytest.raises(SchemaError, match="is no name"):
+        schema_of(schema, strict=False)
+
+
+def test_a_reference_may_have_any_name() -> None:
+    schema = schema_of(["Id"], {"types/id.avsc": schema_of(ID)}, strict=False)
+    assert schema == schema_of(["Id"], {"Id": schema_of(ID)})

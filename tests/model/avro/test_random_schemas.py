@@ -10,9 +10,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from avro_kit import changed, places, schemas
+from avro_kit import broken, changed, places, schemas
 from latecomer.model.avro import (
     Level,
+    SchemaError,
     breaches,
     canonical_form,
     fingerprint,
@@ -20,6 +21,7 @@ from latecomer.model.avro import (
     normalized,
     parse_schema,
     schema_of,
+    self_contained,
 )
 
 
@@ -115,3 +117,21 @@ def test_full_is_backward_and_forward(pair: tuple[Any, Any]) -> None:
     assert full == backward + forward
     assert [each.problem for each in backward] == incompatibilities(new, versions[1])
     assert [each.problem for each in forward] == incompatibilities(versions[1], new)
+
+
+# What other registries hold
+
+
+@given(schemas())
+def test_what_the_specification_allows_is_the_same_to_all(schema: Any) -> None:
+    assert schema_of(schema, strict=False) == schema_of(schema)
+
+
+@given(broken())
+def test_what_it_forbids_is_refused_or_has_a_form_of_its_own(schema: Any) -> None:
+    try:
+        found = schema_of(schema, strict=False)
+    except SchemaError:
+        return
+    assert parse_schema(normalized(found), strict=False) == found
+    assert parse_schema(self_contained(found), strict=False) == found

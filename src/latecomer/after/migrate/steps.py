@@ -85,7 +85,7 @@ def look(client: Client, migration: Migration, now: int, *, briefly: bool = Fals
     if state.phase is None:
         return _look_before(current, state, now)
     definition = current.contracted()
-    schema = parse_schema(definition.text, current.references(definition))
+    schema = parse_schema(definition.text, current.references(definition), strict=False)
     refusals = client.problems(migration.subject, definition) if state.phase is Phase.MIGRATE else []
     return Situation(migration, state, now, schema, refusals)
 
@@ -102,7 +102,8 @@ def _look_before(current: _Current, state: State, now: int) -> Situation:
         return Situation(migration, state, now, None, [str(error)])
     references = current.references(both)
     left = contracted_text(both.text, migration, references)
-    return Situation(migration, state, now, parse_schema(left, references), refusals)
+    schema = parse_schema(left, references, strict=False)
+    return Situation(migration, state, now, schema, refusals)
 
 
 def advance(client: Client, situation: Situation) -> State:

@@ -8,7 +8,7 @@ for a union that begins with a map. So a default must fit the first branch that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from latecomer.model.avro.types import (
     Array,
@@ -64,6 +64,11 @@ _FITTING: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
+class _Open(Exception):
+    """A record within its own definition. Java cannot check an object against it, and fails when it looks for the
+    branch of another default behind it."""
+
+
 class Defaults:
     """Checks defaults. `names` has the types that are defined so far; none where a definition has only begun."""
 
@@ -71,19 +76,23 @@ class Defaults:
         self.names = names
         self.work = Work("check its defaults")
         self.checked: dict[tuple[int, int], Wrong | None] = {}
-        self.path: Path = ()
 
-    def require(self, value: Any, wanted: Type, path: Path) -> None:
-        """Refuse a default that does not fit the type of its field."""
+    def problem(self, value: Any, wanted: Type, path: Path) -> SchemaError | None:
+        """Why a default does not fit the type of its field; none if it does."""
         if isinstance(wanted, Primitive) and wanted.kind in ("float", "double") and value in _NOT_FINITE:
-            return
-        self.checked, self.path = {}, path
-        wrong = self._wrong(value, wanted)
-        if wrong is not None:
-            found = value
-            for step in wrong.path:
-                found = found[step]
-            raise SchemaError((*path, *wrong.path), "does not fit its type", f"write {wrong.fitting}", found)
+            return None
+        self.checked = {}
+        try:
+            wrong = self._wrong(value, wanted)
+        except _Open as error:
+            fix = f"leave it out, or put the branch that it fits before {error} in the union"
+            return SchemaError(path, f"would be held against {error}, whose definition has not ended", fix)
+        if wrong is None:
+            return None
+        found = value
+        for step in wrong.path:
+            found = found[step]
+        return SchemaError((*path, *wrong.path), "does not fit its type", f"write {wrong.fitting}", found)
 
     def _wrong(self, value: Any, wanted: Type) -> Wrong | None:
         """Kept for each value and type: in unions of records the same question comes again and again."""
@@ -110,7 +119,9 @@ class Defaults:
                 return self._union(value, wanted)
             case Reference():
                 found = self.names[wanted.name]
-                return self._open(wanted.name) if found is None else self._wrong(value, found)
+                if found is None:
+                    raise _Open(wanted.name)
+                return self._wrong(value, found)
             case Record():
                 return self._record(value, wanted)
             case Enum():
@@ -142,12 +153,6 @@ class Defaults:
             reasons.append(wrong)
         words = " or ".join(dict.fromkeys(wrong.fitting for wrong in reasons[:5]))
         return Wrong((), words or "no default: the union is empty")
-
-    def _open(self, name: str) -> NoReturn:
-        """Java cannot check an object against a record within its own definition, and fails when it looks for the
-        branch of another default behind it."""
-        fix = f"leave it out, or put the branch that it fits before {name} in the union"
-        raise SchemaError(self.path, f"would be held against {name}, whose definition has not ended", fix)
 
     def _record(self, value: Any, wanted: Record) -> Wrong | None:
         if not isinstance(value, dict):

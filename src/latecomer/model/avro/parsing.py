@@ -46,24 +46,27 @@ _ATTRIBUTES = {
 """What the specification gives a meaning; all else that is written there is a property."""
 
 
-def parse_schema(text: str, references: Mapping[str, Schema] | None = None) -> Schema:
+def parse_schema(text: str, references: Mapping[str, Schema] | None = None, *, strict: bool = True) -> Schema:
     """The schema that a JSON text holds. `references` are schemas that define names it uses.
+
+    Unless it is to be `strict`, it may have what other registries hold and data can be read with: names by Java's rule,
+    and defaults that do not fit. Such a default is kept as a property, and nothing is read with it.
 
     >>> parse_schema('"string"').root
     Primitive(kind='string', properties=())
     """
-    return _parse(read_json(text), references or {})
+    return _parse(read_json(text), references or {}, strict)
 
 
-def schema_of(value: Any, references: Mapping[str, Schema] | None = None) -> Schema:
+def schema_of(value: Any, references: Mapping[str, Schema] | None = None, *, strict: bool = True) -> Schema:
     """The schema that a JSON value holds, such as `{"type": "array", "items": "int"}`."""
     require_plain(value)
-    return _parse(value, references or {})
+    return _parse(value, references or {}, strict)
 
 
-def _parse(value: Any, references: Mapping[str, Schema]) -> Schema:
-    known = known_types(references)
-    root = _Parser(known).type_of(value, (), "", 0)
+def _parse(value: Any, references: Mapping[str, Schema], strict: bool) -> Schema:
+    known = known_types(references, strict)
+    root = _Parser(known, strict).type_of(value, (), "", 0)
     schema = Schema(root, within_reach(root, known))
     if schema.external:
         require_shallow(schema)
@@ -73,8 +76,8 @@ def _parse(value: Any, references: Mapping[str, Schema]) -> Schema:
 class _Parser:
     """Reads a schema from its first letter to its last. A name is known from where its definition begins."""
 
-    def __init__(self, known: Mapping[str, Named]) -> None:
-        self.known = known
+    def __init__(self, known: Mapping[str, Named], strict: bool) -> None:
+        self.known, self.strict = known, strict
         self.names: dict[str, Named | None] = dict(known)  # none: its definition has begun
         self.defaults = Defaults(self.names)
 
@@ -175,7 +178,7 @@ class _Parser:
             name,
             tuple(fields.values()),
             kind == "error",
-            _aliases(value, path, inner),
+            self._aliases(value, path, inner),
             _text(value, "doc", path),
             _properties(value, kind, path),
         )
@@ -184,20 +187,28 @@ class _Parser:
     def _field(self, value: Any, path: Path, space: Space, depth: int) -> Field:
         if not isinstance(value, dict):
             raise SchemaError(path, "is no field", 'write an object: {"name": …, "type": …}', value)
-        name = require_name(_required(value, "name", path), (*path, "name"))
+        name = require_name(_required(value, "name", path), (*path, "name"), self.strict)
         found = self.type_of(_required(value, "type", path), (*path, "type"), space, depth + 1)
         order = value.get("order", "ascending")
         if order not in _ORDERS:
             raise SchemaError((*path, "order"), "is no order", f"use {', '.join(_ORDERS)}", order)
         aliases = _texts(value, "aliases", path)
-        for index, alias in enumerate(aliases):
-            require_name(alias, (*path, "aliases", index))
-        default = None
-        if "default" in value:
-            self.defaults.require(value["default"], found, (*path, "default"))
-            default = Json.of(value["default"])
-        doc = _text(value, "doc", path)
-        return Field(name, found, default, order, aliases, doc, _properties(value, "field", path))
+        if self.strict:
+            for index, alias in enumerate(aliases):
+                require_name(alias, (*path, "aliases", index))
+        doc, properties = _text(value, "doc", path), _properties(value, "field", path)
+        if "default" not in value:
+            return Field(name, found, None, order, aliases, doc, properties)
+        default = Json.of(value["default"])
+        if self._is_usable(self.defaults.problem(value["default"], found, (*path, "default"))):
+            return Field(name, found, default, order, aliases, doc, properties)
+        return Field(name, found, None, order, aliases, doc, _with_default(properties, default))
+
+    def _is_usable(self, problem: SchemaError | None) -> bool:
+        """Whether a default can be used; where it must be, the problem is raised."""
+        if problem is not None and self.strict:
+            raise problem
+        return problem is None
 
     def _enum(self, value: dict[str, Any], path: Path, space: Space) -> Enum:
         name = self._begin(value, path, space)
@@ -206,17 +217,17 @@ class _Parser:
         seen = set[str]()
         for index, symbol in enumerate(symbols):
             place = (*path, "symbols", index)
-            require_name(symbol, place)
+            require_name(symbol, place, self.strict)
             if symbol in seen:
                 raise SchemaError(place, "is there already", "write each symbol once", symbol)
             seen.add(symbol)
-        default = value.get("default")
+        aliases, doc = self._aliases(value, path, name.rpartition(".")[0]), _text(value, "doc", path)
+        default, properties = value.get("default"), _properties(value, "enum", path)
         if "default" in value and (not isinstance(default, str) or default not in seen):
             fix = did_you_mean(str(default)[:100], symbols[:20])
-            raise SchemaError((*path, "default"), "is none of the symbols", fix, default)
-        inner = name.rpartition(".")[0]
-        aliases, doc = _aliases(value, path, inner), _text(value, "doc", path)
-        return self._end(Enum(name, symbols, default, aliases, doc, _properties(value, "enum", path)))
+            self._is_usable(SchemaError((*path, "default"), "is none of the symbols", fix, default))
+            default, properties = None, _with_default(properties, Json.of(default))
+        return self._end(Enum(name, symbols, default, aliases, doc, properties))
 
     def _fixed(self, value: dict[str, Any], path: Path, space: Space) -> Fixed:
         name = self._begin(value, path, space)
@@ -224,13 +235,13 @@ class _Parser:
         if type(size) is not int or not 0 <= size <= LARGEST_FIXED:
             fix = f"write a whole number from 0 to {LARGEST_FIXED}"
             raise SchemaError((*path, "size"), "is no number of bytes", fix, size)
-        aliases, doc = _aliases(value, path, name.rpartition(".")[0]), _text(value, "doc", path)
+        aliases, doc = self._aliases(value, path, name.rpartition(".")[0]), _text(value, "doc", path)
         return self._end(Fixed(name, size, aliases, doc, _properties(value, "fixed", path)))
 
     def _begin(self, value: dict[str, Any], path: Path, space: Space) -> str:
         """The full name of a type whose definition begins."""
         namespace = _text(value, "namespace", path)
-        name = full_name(_required(value, "name", path), namespace, space, path)
+        name = full_name(_required(value, "name", path), namespace, space, path, self.strict)
         if name in PRIMITIVES:
             raise SchemaError((*path, "name"), "is the name of a primitive type", "choose another", name)
         if name in self.names:
@@ -243,6 +254,13 @@ class _Parser:
     def _end(self, found: _T) -> _T:
         self.names[found.name] = found
         return found
+
+    def _aliases(self, value: Mapping[str, Any], path: Path, space: Space) -> tuple[str, ...]:
+        written = _texts(value, "aliases", path)
+        places = ((*path, "aliases", index) for index in range(len(written)))
+        return tuple(
+            alias_name(each, space, place, self.strict) for each, place in zip(written, places, strict=True)
+        )
 
 
 def _branch_name(branch: Type) -> str:
@@ -272,11 +290,6 @@ def _texts(value: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _aliases(value: Mapping[str, Any], path: Path, space: Space) -> tuple[str, ...]:
-    written = _texts(value, "aliases", path)
-    return tuple(alias_name(each, space, (*path, "aliases", index)) for index, each in enumerate(written))
-
-
 def _properties(value: Mapping[str, Any], kind: str, path: Path) -> Properties:
     """What is written beside the attributes of a kind, by name."""
     others = [key for key in value if key not in _ATTRIBUTES[kind]]
@@ -285,6 +298,11 @@ def _properties(value: Mapping[str, Any], kind: str, path: Path) -> Properties:
             fix = "write it as text: Java can keep none of more than 64 bits"
             raise SchemaError((*path, key), "holds a whole number that is too large", fix, value[key])
     return tuple((key, Json.of(value[key])) for key in sorted(others))
+
+
+def _with_default(properties: Properties, default: Json) -> Properties:
+    """With a default that cannot be used: it is written as before, and means nothing."""
+    return tuple(sorted((*properties, ("default", default)), key=lambda each: each[0]))
 
 
 def _is_beyond_64_bits(value: Any) -> bool:

@@ -8,11 +8,11 @@ from latecomer.model.avro.types import Named, Reference, Schema, Type, children,
 from latecomer.model.schemas.mistakes import DEEPEST_TYPE, SchemaError, too_deep
 
 
-def known_types(references: Mapping[str, Schema]) -> dict[str, Named]:
-    """The named types of other schemas."""
+def known_types(references: Mapping[str, Schema], strict: bool = True) -> dict[str, Named]:
+    """The named types of other schemas. Confluent's registry takes any text for the name of a reference to one."""
     found: dict[str, Named] = {}
     for name, schema in references.items():
-        if name not in schema.names:
+        if strict and name not in schema.names:
             fix = (
                 f"refer to a name that it defines: {', '.join(sorted(schema.names)[:10]) or 'there is none'}"
             )

@@ -59,7 +59,7 @@ def _record(text: str, migration: Migration) -> dict[str, Any]:
 
 def _require_valid(text: str, what: str, references: References) -> Schema:
     try:
-        return parse_schema(text, references)
+        return parse_schema(text, references, strict=False)
     except LatecomerError as error:
         raise LatecomerError(f"{what} would not be valid: {error}") from None
 
