@@ -14,7 +14,10 @@ from uuid import UUID
 from latecomer.registry.databases import Session
 from latecomer.registry.records import Definition, Deleted, Entry, Reference, Version
 
-SCHEMAS = "CREATE TABLE registry_schemas (id INTEGER PRIMARY KEY, identity TEXT NOT NULL, type TEXT NOT NULL, text TEXT)"
+SCHEMAS = (
+    "CREATE TABLE registry_schemas "
+    "(id INTEGER PRIMARY KEY, identity TEXT NOT NULL, type TEXT NOT NULL, text TEXT)"
+)
 SCHEMAS_BY_IDENTITY = "CREATE INDEX registry_schemas_identity ON registry_schemas (identity)"
 SCHEMA = (
     "CREATE TABLE registry_format (version INTEGER NOT NULL)",
