@@ -1,6 +1,6 @@
 """JSON checked against the schema of its writer, many records at once: valid for sure, or all `NotPlain`.
 
-Records are read as columns (`arrow_json.py`), and the columns are held against the rules. That does for objects of
+Records are read as columns (`json_rows.py`), and the columns are held against the rules. That does for objects of
 plain values. Nested values, patterns and combinations of schemas are checked record by record, and so is whatever
 breaks a rule, or may do so (`checked_messages.py`).
 """
@@ -18,14 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.sources import UnknownFields
-from latecomer.decode.arrow_json import json_lines, kept_fields
+from latecomer.decode.arrow_text import column_type
 from latecomer.decode.columns import KEPT
+from latecomer.decode.json_rows import JsonLines
 from latecomer.decode.plain import NotPlain
+from latecomer.decode.text_lines import Lines
 from latecomer.model import types
 from latecomer.model.jsonschema import Schema, SchemaError
 from latecomer.model.jsonschema.checkable import require_checkable
 from latecomer.model.jsonschema.nodes import Bound, Node
 from latecomer.model.jsonschema.values import NUMBERS, number_of, type_of
+from latecomer.model.paths import ways_of
 
 _INVALID = "a record that its schema may not allow"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
@@ -61,6 +64,10 @@ class Rules:
             require_checkable(schema)
         except SchemaError:
             raise NotPlain("a schema with a rule that is not checked") from None
+        for kind in columns.values():
+            column_type(kind)
+        if ways_of(columns):
+            raise NotPlain("columns within objects")
         root = schema.root.behind_refs()
         _require_plain_object(root)
         nodes = {name: node.behind_refs() for name, node in root.properties.items()}
@@ -79,16 +86,20 @@ class Rules:
 
     def read(self, records: Sequence[bytes]) -> pa.Table:
         """The columns of records, all of which are valid."""
-        text = b"\n".join(records)
-        if text.count(b"\n") != len(records) - 1:
+        lines = Lines.of_records(records)
+        if lines.records:
             raise NotPlain("records of several lines")
-        rows = json_lines(text, {**self.columns, **self.extra}, "ignore" if self.others else "dead_letter")
-        if rows.num_rows != len(records):
-            raise NotPlain("records that are not one object each")
+        reader = JsonLines({**self.columns, **self.extra}, "ignore" if self.others else "dead_letter")
+        rows = reader.read_plain(lines)
         for name in rows.column_names:
-            self._check(name, rows.column(name), text)
+            self._check(name, rows.column(name), lines.body)
         read = rows.select(list(self.columns))
-        return read.append_column(KEPT, kept_fields(text, self.columns)) if self.kept else read
+        if not self.kept:
+            return read
+        keeper = JsonLines(self.columns, "keep")
+        return read.append_column(
+            KEPT, pa.array([keeper.kept_of(each.decode()) for each in records], pa.string())
+        )
 
     def _check(self, name: str, column: pa.ChunkedArray, text: bytes) -> None:
         node = self.properties.get(name)

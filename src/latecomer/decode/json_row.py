@@ -1,6 +1,6 @@
 """One record of JSON in the types of its columns, exactly, however it is written.
 
-Arrow reads plain records by the thousand (`arrow_json.py`). What is left for here: records with single quotes, numbers
+Arrow reads plain records by the thousand (`json_rows.py`). What is left for here: records with single quotes, numbers
 that are none, names that come twice, values of another type than their column has, objects, and no JSON at all. A
 record that cannot be read still gives what can be read of it: its amounts are in the ledger.
 """

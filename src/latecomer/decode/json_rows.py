@@ -21,6 +21,7 @@ import pyarrow.json as pj
 from latecomer.config.sources import UnknownFields
 from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.json_row import JsonRow, Row
+from latecomer.decode.plain import NotPlain
 from latecomer.decode.text_lines import Lines, Mask
 from latecomer.decode.typed_columns import of_texts, sparse, with_rows
 from latecomer.model import types
@@ -84,6 +85,17 @@ class JsonLines:
                 KEPT, sparse(len(lines), list(kept), list(kept.values()), pa.string())
             )
         return table if self.blank_rows else self._without_blanks(table, lines, odd)
+
+    def read_plain(self, lines: Lines) -> pa.Table:
+        """The columns of lines all of which are plain, and have no unknown fields unless these are ignored; else
+        `NotPlain`."""
+        odd = self._odd(lines)
+        if not len(lines) or odd.any():
+            raise NotPlain("a line that is not plain")
+        found, has_others = self._plain(lines, odd)
+        if has_others or odd.any():
+            raise NotPlain("a line that is not plain, or has other fields")
+        return pa.table(found)
 
     # Lines that are not plain
 
@@ -285,16 +297,16 @@ class JsonLines:
         kept = {
             nth: found
             for nth, each in zip(places, rows, strict=True)
-            if each.whole and (found := self._kept_of(each.text, each.row.names)) is not None
+            if each.whole and (found := self.kept_of(each.text, each.row.names)) is not None
         }
         if has_others:
             for nth, line in enumerate(lines.body.decode(errors="replace").split("\n")[:-1]):
-                if not odd[nth] and (found := self._kept_of(line)) is not None:
+                if not odd[nth] and (found := self.kept_of(line)) is not None:
                     kept[nth] = found
             return dict(sorted(kept.items()))
         return kept
 
-    def _kept_of(self, text: str, names: list[str] | None = None) -> str | None:
+    def kept_of(self, text: str, names: list[str] | None = None) -> str | None:
         """What is kept of a record. One that cannot be cut is kept whole if it has a field that is no column."""
         found = self._cut.match(text)
         if found is not None:
