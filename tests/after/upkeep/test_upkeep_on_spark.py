@@ -169,7 +169,7 @@ def test_spark_reads_the_same_columns(ran_without_sessions: Ran, spark: SparkSes
 def test_upkeep_without_pause_while_the_engine_works(spark: SparkSession, tmp_path: Path) -> None:
     """Not between two batches but in the middle of them, over and over."""
     bench = Bench(spark, tmp_path, Bounded("5s"), OUTPUTS, PAYLOAD)
-    batches = cut(arrivals(), [20] * 6)
+    batches = cut(arrivals(), [3] * 40)
     over = threading.Event()
 
     def work() -> None:
