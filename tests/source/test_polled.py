@@ -10,7 +10,6 @@ import pytest
 from latecomer.config.models import Pipeline
 from latecomer.config.own import PolledSource
 from latecomer.errors import SourceOutage, StoreError
-from latecomer.source import polled
 from latecomer.source.polled import Polled
 from latecomer.store.answers import Answers
 

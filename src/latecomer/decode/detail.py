@@ -32,18 +32,6 @@ from latecomer.model.unknown_fields import known_fields, unknown_names
 from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import Signs, fits, written_number
 
-UNREADABLE = "unreadable"
-"""The reason of a row whose raw bytes are those of the source; that of any other is JSON."""
-TOO_LONG = "too_long"
-"""The reason of a line that is longer than allowed, of which only the first bytes are kept."""
-REST = "unreadable_rest"
-"""The reason of what follows in a file of messages where one has no end; its first bytes are kept."""
-TOMBSTONE = "tombstone"
-"""Kafka's word for a record without a value."""
-INVALID_RECORD = "invalid"
-"""The reason of a record that the schema it was written with does not allow."""
-UNKNOWN_FIELDS = "unknown_fields"
-"""The reason of a record that has fields which are no columns, where that is not allowed."""
 Fits = Callable[[Any, str, Signs], bool]
 LONGEST = 60
 MOST = 3

@@ -1,8 +1,8 @@
 """What can be read of the ledger's measures in dead letters. A kernel.
 
 A letter that is JSON may still say its amount. A text with other signs than a point is not read, for the signs may be
-set after letters have come, and the ledger's account of them stays as it is. One that is larger than an event's may be is not read: it would stop the
-batch when the sum outgrew the ledger.
+set after letters have come, and the ledger's account of them stays as it is. An amount that is larger than an event's
+may be is not read either: it would stop the batch when the sum outgrew the ledger.
 """
 
 from __future__ import annotations
