@@ -317,10 +317,12 @@ def test_dead_letters_explain_what_their_text_says(lake: Lake, tmp_path: Path) -
     assert gap_of(found, "paid").known["dead_letter"] == 7
     assert gap_of(found, "with_fee").known["dead_letter"] == 1
     assert found.explained
+    assert listed(found, "explained") == [(None,)]  # in total: the letters have no window
     assert "2 dead letters have no paise that can be read: counted as none" in found.notes
     worse = against(lake, "filled", csv(tmp_path, "window_start,paid,with_fee\n@0,18,2"))
     assert gap_of(worse, "paid").unexplained == 1
     assert not worse.explained
+    assert listed(worse, "explained") == [(False,)]
 
 
 def test_in_a_range_only_dead_letters_with_an_event_time_there_count(lake: Lake, tmp_path: Path) -> None:
