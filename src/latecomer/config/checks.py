@@ -471,6 +471,21 @@ def without_effect(pipeline: Pipeline) -> list[Problem]:
     ]
 
 
+def missed_by_schedules(pipeline: Pipeline) -> list[Problem]:
+    """Schedules that reach less far back than the run before: windows that end in between are never rebuilt."""
+    return [
+        Problem(
+            f"schedule.{name}.last",
+            f"is shorter than the longest pause between two runs ({format_duration(pause)}): of windows that end in "
+            "between, some are never rebuilt",
+            format_duration(each.last),
+            f"write last: {format_duration(pause)} or more",
+        )
+        for name, each in pipeline.schedule.items()
+        if each.last < (pause := each.longest_pause())
+    ]
+
+
 def waits_for_ever(pipeline: Pipeline) -> list[Problem]:
     """Partitions without `idle_after`: one row with a new name, or an empty partition, holds the watermark."""
     return in_each_source(pipeline, _waits_for_ever)
