@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     )
     from latecomer.model.triggers import Count, Every, Trigger
     from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
+    from latecomer.model.written_numbers import Numbers, Signs
     from latecomer.pipeline import BatchReport
     from latecomer.running import RunReport, run
     from latecomer.store.rebuilds import Rebuild
@@ -121,6 +122,7 @@ __all__ = [
     "NoStore",
     "NotCovered",
     "Nowcast",
+    "Numbers",
     "Output",
     "PaneShape",
     "ParquetSink",
@@ -143,6 +145,7 @@ __all__ = [
     "RunReport",
     "SchemaOutage",
     "Session",
+    "Signs",
     "Sink",
     "SinkError",
     "SinkLogic",
@@ -211,6 +214,7 @@ _PLACES = {
     "NoStore": "errors",
     "NotCovered": "errors",
     "Nowcast": "after.nowcast.report",
+    "Numbers": "model.written_numbers",
     "Output": "config.models",
     "PaneShape": "config.contract",
     "ParquetSink": "config.sinks",
@@ -233,6 +237,7 @@ _PLACES = {
     "RunReport": "running",
     "SchemaOutage": "errors",
     "Session": "model.windows",
+    "Signs": "model.written_numbers",
     "Sink": "config.sinks",
     "SinkError": "errors",
     "SinkLogic": "config.contract",

@@ -287,7 +287,8 @@ def plan_rebuild(
 ) -> Rebuild:
     """What computing windows again from the log would change. Nothing is published; the plan is kept.
 
-    The windows are those that start in [since, until), or the `last` of them, such as "4h" before the watermark.
+    The windows are those that start in [since, until); or with `last`, such as "4h", those that ended within so long
+    before the watermark, or that late events came for within it.
     """
     from latecomer.after.rebuild import rebuilding
 
@@ -381,7 +382,7 @@ def _windows(
         return _micros(first), _micros(end)
     if first is not None or end is not None:
         raise _refused(call, "last", "is a range of its own", last, "leave since and until out")
-    from latecomer.after.rebuild.rebuilding import newest
+    from latecomer.after.rebuild.ranges import last_windows
 
     try:
         length = parse_duration(last)
@@ -389,8 +390,7 @@ def _windows(
         raise _refused(call, "last", "is not a duration", last, DURATION_FIX) from None
     if length <= 0:
         raise _refused(call, "last", "is no time at all", last, DURATION_FIX)
-    reached = newest(pipeline)
-    return reached - length, reached
+    return last_windows(pipeline, output, length)
 
 
 def _micros(moment: datetime | None) -> int | None:

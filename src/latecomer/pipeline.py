@@ -360,7 +360,7 @@ class Engine:
         published = publish_rebuild(logic, number, rebuild, stretch)
         accepted.watch.end("firing")
         self._finish(accepted, [], {logic.name: published})
-        rebuild.tidy()
+        rebuild.tidy(time.monotonic() - began)
 
     def require_whole_log(self, what: str) -> None:
         """Refuse a batch of its own while another has the next number, and is in the log only."""

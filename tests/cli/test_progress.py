@@ -59,7 +59,7 @@ def report(batch: int = 0, **changes: Any) -> BatchReport:
 def test_a_batch_as_a_line() -> None:
     assert as_line(report(3)) == (
         "batch 3: 10 rows in 0.5 s (20 rows/s), watermark 2026-04-25T12:00:00Z (5m behind the wall clock, 1m behind "
-        "the newest arrival), 1 dead letters; totals: 2 late accepted"
+        "the newest arrival), 1 dead letter; totals: 2 late accepted"
     )
     ahead = as_line(report(published_at=NOON - MINUTE))
     assert "(1m ahead of the wall clock, 1m behind the newest arrival)" in ahead

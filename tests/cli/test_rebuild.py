@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,21 @@ def test_the_list_tells_plans_and_what_became_of_them(lake: Lake, cli: Cli) -> N
         published.id: ("published", 6),
     }
     assert {(row["from"], row["changed"]) for row in rows} == {("2026-04-25T12:00:00Z", 2)}
+    assert {(row["windows"], row["seconds"]) for row in rows} == {(None, None)}  # of an earlier version
+
+
+def test_the_list_tells_how_long_and_how_much(lake: Lake, cli: Cli) -> None:
+    lake.panes("minute_totals", 0, [])
+    rebuilds = Rebuilds(lake.pipeline.store_path, "minute_totals")
+    found = record(through=3)
+    found = replace(found, counts={**found.counts, "computed": 60}, seconds=12.5)
+    kept = rebuilds.keep(rebuilds.draft(), found)
+    kept.accept(6)
+    kept.tidy(1.25)
+    (row,) = json.loads(cli("rebuild", "list", lake.file, "minute_totals", "-f", "json").out)
+    assert (row["windows"], row["windows_changed"], row["seconds"]) == (60, found.counts["windows"], 13.75)
+    (kept.folder / "took").write_text("long")
+    assert "is not a number of seconds; remove it" in cli("rebuild", "list", lake.file, "minute_totals").err
 
 
 def test_no_rebuild_yet(lake: Lake, cli: Cli) -> None:
@@ -111,3 +127,17 @@ def test_a_schedule_that_cannot_be_kept_is_refused(lake: Lake, cli: Cli, schedul
     told = cli("validate", lake.file)
     assert told.status == 2
     assert said in told.err
+
+
+def test_validate_warns_of_a_schedule_that_leaves_windows_out(lake: Lake, cli: Cli) -> None:
+    text = lake.file.read_text(encoding="utf-8")
+    lake.file.write_text(
+        f"{text}schedule:\n  minute_totals: {{cron: '0 2 * * *', last: 4h}}\n", encoding="utf-8"
+    )
+    said = cli("validate", lake.file)
+    assert "schedule.minute_totals.last: is shorter than the longest pause between two runs (1d)" in said.err
+    assert "fix: write last: 1d or more" in said.err
+    lake.file.write_text(
+        f"{text}schedule:\n  minute_totals: {{cron: '0 2 * * *', last: 1d}}\n", encoding="utf-8"
+    )
+    assert "pause" not in cli("validate", lake.file).err

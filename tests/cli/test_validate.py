@@ -368,6 +368,35 @@ def test_fields_that_are_no_columns_are_named(undeclared: Path, cli: Cli, rule: 
     assert len(told) == (1 if rule else 0)
 
 
+@pytest.mark.parametrize(
+    ("written", "field"),
+    [
+        ("late: update", "outputs.totals.late: never happens"),
+        ("late: retract", "outputs.totals.late: never happens"),
+        ("late: side_output\n    too_late: drop", "outputs.totals.late: never happens"),
+        ("trigger: {late: every 30s}", "outputs.totals.trigger.late: never happens"),
+        ("late: retract\n    trigger: {early: 1m}", None),
+        ("late: drop", None),
+        ("late: side_output", None),
+    ],
+)
+def test_what_never_happens_for_want_of_a_lateness_is_told(
+    undeclared: Path, cli: Cli, written: str, field: str | None
+) -> None:
+    late = "    allowed_lateness: 5m\n    late: update\n"
+    text = UNDECLARED.replace(late, f"    {written}\n").replace(", idle_after: 2m", "")
+    undeclared.write_text(text, encoding="utf-8")
+    said = cli("validate", undeclared)
+    assert said.status == 0
+    assert said.err.count("never happens") == (field is not None)
+    if field is not None:
+        assert f"warning: {undeclared}:13: {field}" in said.err
+        assert "events that come after their window has closed" in said.err
+        assert "fix: write allowed_lateness: 1h" in said.err
+    undeclared.write_text(UNDECLARED, encoding="utf-8")
+    assert "never happens" not in cli("validate", undeclared).err
+
+
 def test_a_lateness_that_changes_nothing_is_told(undeclared: Path, cli: Cli) -> None:
     late = "    allowed_lateness: 5m\n    late: update\n"
     undeclared.write_text(UNDECLARED.replace(late, "    allowed_lateness: 5m\n"), encoding="utf-8")

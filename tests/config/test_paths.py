@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from latecomer.config.paths import SourcePath, fits, folder_columns, list_files
+from latecomer.config.paths import SourcePath, folder_columns, list_files
 from latecomer.errors import SourceError
 
 FILES = (
@@ -91,12 +91,6 @@ def test_what_folders_say(folder: Path) -> None:
     kinds = {"day": "date", "n": "bigint", "code": "string", "mixed": "string", "none": "string"}
     assert folder_columns(str(folder), said) == kinds
     assert folder_columns(str(folder), [f"{folder}/day=2013-02-30/a"]) == {"day": "string"}
-    assert fits("2013-01-01", "date")
-    assert fits("07", "int")
-    assert fits(None, "int")
-    assert fits("soon", "string")
-    assert not fits("soon", "date")
-    assert not fits("1.5", "bigint")
 
 
 @pytest.mark.parametrize(

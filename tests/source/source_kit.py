@@ -36,6 +36,7 @@ def pipeline_in(
     outputs: Mapping[str, Any] | None = None,
     ledger: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
+    numbers: Mapping[str, Any] | None = None,
     made: bool = True,
 ) -> Pipeline:
     """A pipeline over `folder`/in, which is `made`, with a store beside it; what is not said is as plain as
@@ -47,7 +48,11 @@ def pipeline_in(
             "name": "sourced",
             "store": "store",
             "base": folder,
-            "source": {"files": {"path": "in", **(files or {})}, "schema": schema},
+            "source": {
+                "files": {"path": "in", **(files or {})},
+                "schema": schema,
+                "numbers": dict(numbers or {}),
+            },
             "event": {"time": "at", **(event or {})},
             "watermark": {"delay": "10s", **(watermark or {})},
             "outputs": outputs or COUNTED,

@@ -2,6 +2,7 @@
 
 The lines in `golden/` were changed at random, or are odd by design; what is said of each there, Spark 4.1.1 said
 (`lines.json_records` and `lines.csv_records` of version 0.9): whether it can be read, what is kept, and its values.
+Only numbers in text are read by a grammar of our own (`model/written_numbers.py`).
 """
 
 from __future__ import annotations

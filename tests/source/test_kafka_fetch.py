@@ -18,8 +18,8 @@ from confluent_kafka import Producer
 from kafka_kit import Client
 from latecomer.config.models import Pipeline
 from latecomer.decode.columns import CORRUPT
-from latecomer.decode.detail import TOMBSTONE
 from latecomer.errors import SourceError, SourceOutage
+from latecomer.model.dead_letters import TOMBSTONE
 from latecomer.source import kafka_fetch
 from latecomer.source.base import Chunk, Clock
 from latecomer.source.choose import source_of

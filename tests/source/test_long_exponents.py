@@ -54,7 +54,7 @@ def test_json_numbers_and_texts_that_would_stall_are_dead_letters_with_their_byt
         as_json("true"),
     ]
     twice = f'{{"at":"{AT}","fare":1e3000000,"fare":1,"paise":1}}'
-    good = ["1234567890123456.78", "12.345", '"1,000.5"', "1.5e3", "1e-999", "null", '"7"']
+    good = ["1234567890123456.78", "12.345", '"1000.5"', "1.5e3", "1e-999", "null", '"7"']
     write_text(tmp_path, "a.json", "\n".join([*bad, twice, *map(as_json, good)]) + "\n")
     letters, fares = run_timed(tmp_path, spark)
     assert [raw for reason, raw in letters if reason == "unreadable"] == [*bad, twice]
@@ -65,7 +65,7 @@ def test_csv_fields_that_would_stall_are_dead_letters_with_their_bytes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     bad = [f"{AT},{each},5" for each in STALLING]
-    good = [f"{AT},{each},5" for each in ("12.345", '"1,000.5"', "1e-999", "")]
+    good = [f"{AT},{each},5" for each in ("12.345", '"1000.5"', "1e-999", "")]
     write_text(tmp_path, "a.csv", "\n".join(["at,fare,paise", *bad, *good]) + "\n")
     letters, fares = run_timed(tmp_path, spark, format="csv")
     assert [raw for _, raw in letters] == bad
@@ -80,7 +80,7 @@ def test_what_a_decimal_column_does_not_take(text: str) -> None:
 
 
 def test_what_a_decimal_column_takes_is_compared_by_its_size() -> None:
-    for text, number in {"1e999": "1e999", "+1,000.50": "1000.5", ".5E-0003": "0.0005", "1.": "1"}.items():
+    for text, number in {"1e999": "1e999", "+1000.50": "1000.5", ".5E-0003": "0.0005", "1.": "1"}.items():
         assert written_number(text) == Decimal(number)
     assert fits(Decimal("99.9"), 2)
     assert not fits(Decimal("1e3000000"), 38)  # Decimal's own abs() would raise Overflow here

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,14 +48,37 @@ dead_letters = typer.Typer(
 )
 
 
+class CountedBy(StrEnum):
+    """What dead letters are counted by."""
+
+    REASON = "reason"
+    ORIGIN = "origin"
+    BATCH = "batch"
+
+
+_NONE = "there are no dead letters"
+
+
 @dead_letters.command(_SHOW)
-def show_letters(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone: Zoned = None) -> None:
+def show_letters(
+    file: File,
+    by: Annotated[
+        CountedBy | None,
+        typer.Option("--by", help="Count them by this instead, with an example of each.", show_default=False),
+    ] = None,
+    form: Formatted = Format.TABLE,
+    limit: Limit = None,
+    zone: Zoned = None,
+) -> None:
     """Show the rows that could not be read as events, and why. `dead-letters FILE` does the same."""
     from latecomer.cli.render import show
 
     choose_zone(zone, file)
-    rows = open_reader(file).dead_letters()
-    show(with_bytes_shown(rows, form), form, "there are no dead letters", limit)
+    reader = open_reader(file)
+    if by is not None:
+        show(reader.dead_letters_by(by.value), form, _NONE, limit)
+    else:
+        show(with_bytes_shown(reader.dead_letters(), form), form, _NONE, limit)
 
 
 Where = Annotated[
@@ -138,7 +162,9 @@ def _print_people(found: ReplayedLetters, dry_run: bool, limit: int | None) -> N
     dead = found.still_dead.num_rows
     would = "would become" if dry_run else "became"
     stay = "would stay" if dry_run else "stay" if dead != 1 else "stays"
-    print(f"{_letters(found.picked)} picked up: {found.events:,} {would} events, {dead:,} {stay} dead")
+    print(
+        f"{letters_in_words(found.picked)} picked up: {found.events:,} {would} events, {dead:,} {stay} dead"
+    )
     if dead:
         print()
         show(found.still_dead, Format.TABLE, "", limit)
@@ -149,7 +175,12 @@ def _print_people(found: ReplayedLetters, dry_run: bool, limit: int | None) -> N
         print("\nnothing was taken in")
 
 
-def _letters(count: int) -> str:
+def letters_in_words(count: int) -> str:
+    """How many dead letters.
+
+    >>> letters_in_words(1), letters_in_words(1200)
+    ('1 dead letter', '1,200 dead letters')
+    """
     return f"{count:,} dead letter{'' if count == 1 else 's'}"
 
 

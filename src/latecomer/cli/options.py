@@ -124,6 +124,17 @@ def key_of(pairs: Sequence[str]) -> dict[str, str | None]:
     return key
 
 
+def share_of(option: str, written: str) -> float:
+    """A share such as 5% or 0.05."""
+    try:
+        found = float(written.removesuffix("%")) / (100 if written.endswith("%") else 1)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1:
+        raise WrongUsage(option, written, "is no share", "write it such as 5% or 0.05")
+    return found
+
+
 def hush_spark() -> None:
     """Spark's Python side logs every error with its whole trace; what went wrong is shown in one line."""
     from pyspark.logger import PySparkLogger

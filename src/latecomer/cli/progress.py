@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from latecomer.cli.dead_letters import letters_in_words
 from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
 from latecomer.cli.steps import current
@@ -23,6 +24,9 @@ from latecomer.store.publications import wall_clock
 from latecomer.values import csv_line, csv_text, json_seconds
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from latecomer.after.reading.reader import Reader
     from latecomer.config.sources import Files
     from latecomer.pipeline import BatchReport
     from latecomer.running import RunReport
@@ -36,6 +40,7 @@ class Totals:
     """The batches of this run, added up."""
 
     batches: int = 0
+    first_batch: int | None = None
     last_batch: int | None = None
     rows: int = 0
     events: int = 0
@@ -48,6 +53,7 @@ class Totals:
 
     def add(self, report: BatchReport) -> None:
         self.batches += 1
+        self.first_batch = report.batch if self.first_batch is None else self.first_batch
         self.last_batch = report.batch
         self.rows += report.received.rows
         self.events += report.received.events
@@ -120,7 +126,7 @@ def as_line(report: BatchReport) -> str:
         line += f", {report.unread} rows still to read"
         line += f" (about {shown_duration(report.unread * 1_000_000 // speed)})" if speed else ""
     if report.received.dead_letters:
-        line += f", {report.received.dead_letters} dead letters"
+        line += f", {letters_in_words(report.received.dead_letters)}"
     for output, (_, fates) in by_output(report).items():
         counts = [f"{int(fates[fate])} {in_words(fate)}" for fate in SHOWN_FATES if fates.get(fate)]
         if counts:
@@ -144,6 +150,24 @@ def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None
         f" ({'; '.join(late) or 'none of them is late'}). {_in_order(files)} set a longer watermark.delay. "
         "Later batches are not warned of; latecomer ledger counts them all."
     )
+
+
+def dead_in_words(report: BatchReport, most: float | None, file: Path) -> str | None:
+    """The warning for a batch of which all rows, or more than `most` of them, are dead letters."""
+    rows, dead = report.received.rows, report.received.dead_letters
+    if not dead or not is_beyond(report, 1.0 if most is None else most):
+        return None
+    which = f"all {rows}" if dead == rows else f"{dead} of {rows} ({dead / rows:.1%})"
+    return (
+        f"warning: {which} rows of batch {report.batch} are dead letters; latecomer dead-letters {file} --by reason "
+        "shows why. Later batches are not warned of."
+    )
+
+
+def is_beyond(report: BatchReport, most: float) -> bool:
+    """Whether more than this share of a batch's rows are dead letters, or all of them where all is what is meant."""
+    rows, dead = report.received.rows, report.received.dead_letters
+    return bool(dead) and (dead > most * rows or dead == rows == most * rows)
 
 
 def _in_order(files: Files | None) -> str:
@@ -225,11 +249,26 @@ def _csv_rows() -> Progress:
 def _status(report: BatchReport, totals: Totals, now: int) -> str:
     speed = rate(report.received.rows, report.seconds)
     watermark = watermark_in_words(report.watermark, report.newest_arrival, now)
-    lines = [f"batch {report.batch}  {speed} rows/s  {watermark}  {totals.dead_letters} dead letters"]
+    lines = [f"batch {report.batch}  {speed} rows/s  {watermark}  {letters_in_words(totals.dead_letters)}"]
     for output, fates in totals.fates.items():
         counts = "  ".join(f"{in_words(fate)} {int(fates[fate])}" for fate in SHOWN_FATES)
         lines.append(f"  {output}  {counts}")
     return "\n".join(lines)
+
+
+def print_dead_letters(totals: Totals, reader: Reader, form: Format, file: Path) -> None:
+    """The dead letters of this run by reason, and what to do next: for people on standard output, else in a line on
+    standard error."""
+    if not totals.dead_letters:
+        return
+    rows = reader.dead_letters_by("reason", totals.first_batch or 0)
+    command = f"latecomer dead-letters {file}"
+    if form is Format.TABLE:
+        print(f"\n{letters_in_words(totals.dead_letters)} by reason; {command} shows each", flush=True)
+        print_table(rows)
+    else:
+        reasons = ", ".join(f"{row['reason']} {row['dead_letters']}" for row in rows.to_pylist())
+        current().line(f"{letters_in_words(totals.dead_letters)} ({reasons}): {command}")
 
 
 def print_summary(totals: Totals, left: RunReport) -> None:

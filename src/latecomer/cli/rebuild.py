@@ -39,7 +39,11 @@ From = Annotated[
 To = Annotated[str | None, typer.Option("--to", help="Windows that start before this moment.", metavar="T")]
 Last = Annotated[
     str | None,
-    typer.Option("--last", help="Instead: this long before the watermark, such as 4h.", metavar="DURATION"),
+    typer.Option(
+        "--last",
+        help="Instead: windows that ended, or that late events came for, within this long, such as 4h.",
+        metavar="DURATION",
+    ),
 ]
 
 LOG = logging.getLogger(__name__)
@@ -112,12 +116,12 @@ def apply(
         _print_plan(done.rebuild)
         print(f"\n{_report(done)}")
     else:
-        _print_record(done.rebuild, form, {"batch": done.batch, "beside": done.beside})
+        _print_record(done.rebuild, form, {"batch": done.batch, "beside": done.beside, "before": done.before})
 
 
 @rebuild.command("list")
 def list_(file: File, output: OutputName, form: Formatted = Format.TABLE, zone: Zoned = None) -> None:
-    """The plans there are, and the rebuilds that were published."""
+    """The plans there are, and the rebuilds that were published: when, how long they took, and how much changed."""
     import pyarrow as pa
 
     from latecomer.cli.render import show
@@ -137,7 +141,10 @@ def list_(file: File, output: OutputName, form: Formatted = Format.TABLE, zone: 
             "to": _moment(each.record.until),
             "through_batch": each.record.through,
             "redefined": each.record.definition is not None,
+            "windows": each.record.counts.get("computed"),
+            "windows_changed": each.record.counts["windows"],
             **{name: each.record.counts[name] for name in ("new", "changed", "withdrawn")},
+            "seconds": each.seconds,
             "made_at": _moment(each.record.made_at),
         }
         for each in sorted(Rebuilds(store.root, output), key=lambda each: each.record.made_at)
@@ -189,10 +196,9 @@ def _range(
         raise WrongUsage("--last", last, f"is not a duration: {error}", "write it such as 4h") from None
     if length <= 0:
         raise WrongUsage("--last", last, "is no time at all", "write it such as 4h")
-    from latecomer.after.rebuild.rebuilding import newest
+    from latecomer.after.rebuild.ranges import last_windows
 
-    reached = newest(pipeline)
-    return reached - length, reached
+    return last_windows(pipeline, output, length)
 
 
 def _moment(micros: int) -> str | None:
@@ -237,6 +243,8 @@ def _print_record(found: Rebuild, form: Format, more: dict[str, Any] | None = No
 def _report(done: Applied) -> str:
     if done.batch is None:
         return "nothing to publish"
+    if done.before:
+        return f"nothing to do: it was published before, as batch {done.batch}"
     how = " by the running pipeline" if done.beside else ""
     return f"published{how} as batch {done.batch}"
 

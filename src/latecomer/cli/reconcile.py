@@ -130,6 +130,7 @@ def _print(found: Reconciliation, form: Format, limit: int | None) -> None:
 
 
 def _print_text(found: Reconciliation, limit: int) -> None:
+    from latecomer.after.reconcile.reconcile import EXPLAINED
     from latecomer.cli.render import print_table, show
 
     typer.echo(f"{found.output} against {found.against}: {_counted(found)}")
@@ -137,6 +138,8 @@ def _print_text(found: Reconciliation, limit: int) -> None:
         print_table(found.totals, short_decimals=True)
     if found.rows.num_rows:
         state = "explained" if found.explained else "not explained"
+        if found.explained and found.rows[EXPLAINED].null_count:
+            state = "explained in total (where explained is empty, by amounts whose windows are not known)"
         typer.echo(f"\nthe gap is {state}; windows and keys that differ, the largest gap first")
         show(found.rows, Format.TABLE, "", limit, short_decimals=True)
 

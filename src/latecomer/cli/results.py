@@ -118,7 +118,8 @@ def results(
         rows = _served(reader, output, prefer, reader.choose(output, valid, named))
     else:
         rows = reader.results(output, open_windows, known, valid, named, as_of_arrival=could_be_known)
-    show(rows, form, _nothing(open_windows, moment and moment[1], held, named), limit)
+    empty = "" if rows.num_rows else _nothing(open_windows, moment and moment[1], held, named)
+    show(rows, form, empty or _no_windows(reader, file, output, open_windows), limit)
     for remark in reader.notes:
         note(remark)
 
@@ -182,7 +183,7 @@ def _served(reader: Reader, output: str, prefer: Origin | None, chosen: str) -> 
 def _nothing(
     open_windows: bool, as_of: str | None, valid_at: str | None, key: Mapping[str, str | None]
 ) -> str:
-    """Why there is no row."""
+    """Why there is no row of those that were asked for; nothing where all were."""
     if as_of is not None or valid_at is not None or key:
         window = "no window" if valid_at is None else f"no window that holds {valid_at}"
         if key:
@@ -192,6 +193,25 @@ def _nothing(
         when = "has a number" if as_of is None else f"had a number by {as_of}"
         more = "; --open shows those still open" if as_of is None and not open_windows else ""
         return f"{window} {when}{more}"
+    return ""
+
+
+def _no_windows(reader: Reader, file: Path, output: str, open_windows: bool) -> str:
+    """Why an output has no windows at all, or none that are shown."""
+    from latecomer.model.ledger import EVENTS
+    from latecomer.model.verdicts import END_OF_TIME
+
+    totals = [
+        row for row in reader.ledger_totals().to_pylist() if (row["output"], row["unit"]) == (output, EVENTS)
+    ]
+    if totals and totals[0]["received"] and totals[0]["received"] == totals[0]["dead_letter"]:
+        return (
+            f"no windows: all {totals[0]['received']} rows are dead letters; "
+            f"latecomer dead-letters {file} --by reason shows why"
+        )
     if open_windows:
         return "no windows yet: no event has entered this output"
+    timeline = reader.timeline()
+    if timeline is not None and timeline.watermark == END_OF_TIME:
+        return f"no windows: the input was drained, and no event is in any; latecomer ledger {file} shows why"
     return "no windows have closed yet; --open shows those still open"

@@ -19,6 +19,7 @@ from latecomer.cli.options import (
     hush_spark,
     load,
     print_warnings,
+    share_of,
 )
 from latecomer.errors import MachineError
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
     from latecomer.observe.serving import Served
     from latecomer.pipeline import BatchReport
+
+
+TOO_MANY_DEAD = 3
+"""The exit code of a run that --max-dead has something against."""
 
 
 def run(
@@ -48,18 +53,38 @@ def run(
     log: Annotated[
         LogFormat, typer.Option("--log", help="How to say on standard error what is being done.")
     ] = LogFormat.TEXT,
+    max_dead: Annotated[
+        str | None,
+        typer.Option(
+            "--max-dead",
+            metavar="SHARE",
+            help="End with exit code 3 if more than this share of a batch's rows are dead letters, such as 5%. "
+            "Without it, a batch of nothing else is warned of.",
+            show_default=False,
+        ),
+    ] = None,
     form: Formatted = Format.TABLE,
     zone: Zoned = None,
 ) -> None:
     """Run the pipeline until stopped (Ctrl-C finishes the batch under way first)."""
     choose_zone(zone, file)
+    most = None if max_dead is None else share_of("--max-dead", max_dead)
     pipeline = load(file)
     print_warnings(pipeline, file)
     serving = None if metrics is None else _served(pipeline, metrics)
-    from latecomer.cli.progress import Totals, out_of_step_in_words, print_summary, progress
+    from latecomer.cli.progress import (
+        Totals,
+        dead_in_words,
+        is_beyond,
+        out_of_step_in_words,
+        print_dead_letters,
+        print_summary,
+        progress,
+    )
     from latecomer.cli.steps import current
 
     try:
+        from latecomer.after.reading.reader import Reader
         from latecomer.after.serving.postgres import beside_a_run
         from latecomer.running import run as run_pipeline
 
@@ -69,20 +94,25 @@ def run(
 
     totals, stop = Totals(), threading.Event()
     display = current()
-    show_batch, warned = progress(form, totals), False
+    show_batch, warned, too_many = progress(form, totals), set[str](), False
     if isinstance(display, JsonDisplay):
         show_batch = _as_json(display, show_batch if form is not Format.TABLE else None)
 
     def watch(report: BatchReport) -> None:
-        nonlocal warned
+        nonlocal too_many
         totals.add(report)
         if serving is not None:
             serving.figures.batch(report)
         show_batch(report)
-        warning = out_of_step_in_words(report, None if pipeline.sources else pipeline.source.files)
-        if warning is not None and not warned:
-            warned = True
-            current().line(warning)
+        too_many |= most is not None and is_beyond(report, most)
+        warnings = {
+            "order": out_of_step_in_words(report, None if pipeline.sources else pipeline.source.files),
+            "dead": dead_in_words(report, most, file),
+        }
+        for kind, warning in warnings.items():
+            if warning is not None and kind not in warned:
+                warned.add(kind)
+                current().line(warning)
 
     options = {"once": once, "drain": drain, "watch": watch, "stop": stop, "file": file}
     if serving is None:
@@ -97,8 +127,11 @@ def run(
         print(f"stopped {when}; the store is consistent", file=sys.stderr)
     if form is Format.TABLE:
         print_summary(totals, left)
+    print_dead_letters(totals, Reader(pipeline), form, file)
     if not display.quiet:
         print(left.work.in_words, file=sys.stderr)
+    if too_many:
+        raise typer.Exit(TOO_MANY_DEAD)
 
 
 def _as_json(display: JsonDisplay, also: Progress | None) -> Progress:

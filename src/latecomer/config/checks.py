@@ -411,7 +411,7 @@ def _unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[
 
 def warnings(pipeline: Pipeline) -> list[Problem]:
     """What is allowed and loses events, or shows a secret, in certain circumstances, each with the line to change."""
-    idle_after, problems = _longest_silence(pipeline), plain_passwords(pipeline)
+    idle_after, problems = _longest_silence(pipeline), [*plain_passwords(pipeline), *_never_late(pipeline)]
     if idle_after is None:
         return problems
     what = "partition" if any(view.partition_column for view in pipeline.views.values()) else "source"
@@ -427,6 +427,28 @@ def warnings(pipeline: Pipeline) -> list[Problem]:
         for name, output in pipeline.outputs.items()
         if output.too_late is TooLatePolicy.DROP
     ]
+
+
+def _never_late(pipeline: Pipeline) -> Iterator[Problem]:
+    """What is written for late events and never happens: without an allowed lateness, none is late and not too late."""
+    for name, output in pipeline.outputs.items():
+        if output.allowed_lateness or output.window.endless:
+            continue
+        retracts_others = output.late is LatePolicy.RETRACT and (output.trigger.early or output.window.merges)
+        written = "late" in output.model_fields_set and output.late.value != output.too_late.value
+        if written and not retracts_others:
+            field, value = "late", output.late.value
+        elif output.trigger.late != "batch":
+            field, value = "trigger.late", output.trigger.model_dump()["late"]
+        else:
+            continue
+        yield Problem(
+            f"outputs.{name}.{field}",
+            f"never happens: without allowed_lateness, events that come after their window has closed "
+            f"{_LEAVES[output.too_late]}",
+            value,
+            f"write allowed_lateness: 1h, or as long as they may be late, or leave {field} out",
+        )
 
 
 _LEAVES = {TooLatePolicy.DROP: "are dropped", TooLatePolicy.SIDE_OUTPUT: "go to the side output"}
@@ -446,6 +468,21 @@ def without_effect(pipeline: Pipeline) -> list[Problem]:
         if output.allowed_lateness
         and output.late.value == output.too_late.value
         and all(view.event.id is None for view in pipeline.views.values())
+    ]
+
+
+def missed_by_schedules(pipeline: Pipeline) -> list[Problem]:
+    """Schedules that reach less far back than the run before: windows that end in between are never rebuilt."""
+    return [
+        Problem(
+            f"schedule.{name}.last",
+            f"is shorter than the longest pause between two runs ({format_duration(pause)}): of windows that end in "
+            "between, some are never rebuilt",
+            format_duration(each.last),
+            f"write last: {format_duration(pause)} or more",
+        )
+        for name, each in pipeline.schedule.items()
+        if each.last < (pause := each.longest_pause())
     ]
 
 

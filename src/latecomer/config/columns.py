@@ -23,6 +23,7 @@ from latecomer.errors import SourceError
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, widened_type
 from latecomer.model.unknown_fields import MOST_NAMES
+from latecomer.model.written_numbers import AS_USUAL, Numbers, Signs
 
 SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000
@@ -54,7 +55,11 @@ def source_warnings(pattern: str, file_format: str | Decoder) -> list[str]:
 
 
 def infer_columns(
-    files: Sequence[str], file_format: str, delimiter: str = ",", encoding: str = UTF8
+    files: Sequence[str],
+    file_format: str,
+    delimiter: str = ",",
+    encoding: str = UTF8,
+    numbers: Numbers = AS_USUAL,
 ) -> dict[str, str]:
     """Column names and types from the first rows of a few files."""
     columns: dict[str, str] = {}
@@ -62,7 +67,7 @@ def infer_columns(
     for name in files[:SAMPLE_FILES]:
         try:
             with damage_found(file_format):
-                found = _INFER[file_format](name, delimiter, encoding)
+                found = _INFER[file_format](name, delimiter, encoding, numbers)
         except (DamagedFile, OSError):
             continue  # what cannot be read does not decide the columns
         for column, kind in found.items():
@@ -113,7 +118,7 @@ def _on_the_way(name: str) -> Iterator[str]:
     return (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
-def _infer_json(name: str, _: str, encoding: str) -> dict[str, str]:
+def _infer_json(name: str, _: str, encoding: str, __: Numbers) -> dict[str, str]:
     columns: dict[str, str] = {}
     for line in _sample(name, encoding):
         try:
@@ -157,7 +162,7 @@ def _named(columns: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def _infer_csv(name: str, delimiter: str, encoding: str) -> dict[str, str]:
+def _infer_csv(name: str, delimiter: str, encoding: str, numbers: Numbers) -> dict[str, str]:
     lines = _sample(name, encoding)
     header = csv_row(next(lines, ""), delimiter)
     if not header or not all(is_text(column, encoding) for column in header):
@@ -170,7 +175,7 @@ def _infer_csv(name: str, delimiter: str, encoding: str) -> dict[str, str]:
             continue  # that line becomes a dead letter
         if len(row) == len(header) and all(is_text(text, encoding) for text in row):
             for column, text in zip(header, row, strict=True):
-                columns[column] = _common(columns[column], _kind_of_text(text))
+                columns[column] = _common(columns[column], _kind_of_text(text, numbers.of(column)))
     return columns
 
 
@@ -189,7 +194,7 @@ def csv_row(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line], delimiter=delimiter), [])
 
 
-def _infer_parquet(name: str, _: str, __: str) -> dict[str, str]:
+def _infer_parquet(name: str, _: str, __: str, ___: Numbers) -> dict[str, str]:
     from latecomer.config.parquet import parquet_columns  # Arrow is loaded only where it is needed
 
     found = parquet_columns(name)
@@ -242,12 +247,13 @@ def _common_in_list(first: str, second: str) -> str:
     return "" if both == "string" and {first, second} - {"null", "string"} else both
 
 
-def _kind_of_text(text: str) -> str:
+def _kind_of_text(text: str, signs: Signs) -> str:
     if text == "":
         return "null"
-    if re.fullmatch(r"-?(0|[1-9]\d{0,17})", text):
+    number = signs.plain(text) or ""
+    if re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", number):
         return "bigint"
-    if re.fullmatch(r"-?\d+\.\d+([eE][-+]?\d+)?", text):
+    if re.fullmatch(r"-?[0-9]+\.[0-9]+([eE][-+]?[0-9]+)?", number):
         return "double"
     return "boolean" if text.lower() in ("true", "false") else "string"
 

@@ -98,8 +98,13 @@ def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem
 
 def doubts(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
     """What loses nothing and is hardly meant, with the line: a partition that may hold the watermark for ever, a
-    lateness that changes nothing."""
-    return _with_lines(checks.waits_for_ever(pipeline) + checks.without_effect(pipeline), file)
+    lateness that changes nothing, a schedule that leaves windows out."""
+    found = [
+        *checks.waits_for_ever(pipeline),
+        *checks.without_effect(pipeline),
+        *checks.missed_by_schedules(pipeline),
+    ]
+    return _with_lines(found, file)
 
 
 def _with_lines(found: list[Problem], file: str | Path | None) -> list[Problem]:

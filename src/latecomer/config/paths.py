@@ -229,15 +229,8 @@ def folder_columns(path: str, files: Iterable[str]) -> dict[str, str]:
     return {name: found.pop() if len(found) == 1 else "string" for name, found in kinds.items()}
 
 
-def fits(value: str | None, kind: str) -> bool:
-    """Whether the value of a folder can be read as a column's type; what only Spark can tell is let pass."""
-    if value is None or kind not in ("date", "tinyint", "smallint", "int", "bigint"):
-        return True
-    return _kind_of(value) == "date" if kind == "date" else re.fullmatch(r"-?\d{1,18}", value) is not None
-
-
 def _kind_of(value: str) -> str:
-    if re.fullmatch(r"-?(0|[1-9]\d{0,17})", value):
+    if re.fullmatch(r"-?(0|[1-9][0-9]{0,17})", value):
         return "bigint"
     try:
         return "date" if date.fromisoformat(value).isoformat() == value else "string"

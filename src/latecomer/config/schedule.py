@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import date, timedelta
+from functools import lru_cache
+from itertools import pairwise
 from typing import Self
 
 from pydantic import Field, field_validator, model_validator
@@ -11,13 +14,17 @@ from latecomer.model.base import Model
 from latecomer.model.durations import UNITS, PositiveDuration, format_duration
 
 _FIELD = r"(\*|\d+(-\d+)?)(/\d+)?(,(\*|\d+(-\d+)?)(/\d+)?)*"
+_FIRST_DAY, _DAYS = date(2000, 1, 1), 4 * 366
+"""Days to look for the longest pause in: with a 29th of February."""
 _CRON = re.compile(rf"{_FIELD}( {_FIELD}){{4}}")
 
 
 class Schedule(Model):
     """A rebuild by the clock: how often, and how far back."""
 
-    last: PositiveDuration = Field(description="rebuild the windows of this long before the watermark")
+    last: PositiveDuration = Field(
+        description="rebuild the windows that ended, or that late events came for, within this long"
+    )
     every: PositiveDuration | None = Field(
         None, description="how often: minutes that divide the hour, hours that divide the day, or 1d"
     )
@@ -40,6 +47,29 @@ class Schedule(Model):
         self.when()
         return self
 
+    def longest_pause(self) -> int:
+        """The longest time between two runs, in microseconds.
+
+        >>> format_duration(Schedule(last="1d", cron="0 2 * * 1-5").longest_pause())
+        '3d'
+        """
+        minutes, hours, days, months, weekdays = self.when().split()
+        times = sorted(
+            60 * hour + minute for hour in _numbers(hours, 0, 23) for minute in _numbers(minutes, 0, 59)
+        )
+        any_day, any_weekday = (each.startswith("*") for each in (days, weekdays))
+        found: list[int] = []
+        for nth in range(_DAYS):
+            day = _FIRST_DAY + timedelta(nth)
+            of_month = day.day in _numbers(days, 1, 31)
+            of_week = not {day.isoweekday(), day.isoweekday() % 7}.isdisjoint(_numbers(weekdays, 0, 7))
+            # With both given, cron takes a day that is one or the other.
+            fits = of_month and of_week if any_day or any_weekday else of_month or of_week
+            if fits and day.month in _numbers(months, 1, 12):
+                found += (nth * 1440 + time for time in times)
+        pauses = (later - sooner for sooner, later in pairwise(found))
+        return max(pauses, default=_DAYS * 1440) * UNITS["m"]
+
     def when(self) -> str:
         """The five fields of the crontab line.
 
@@ -61,3 +91,20 @@ class Schedule(Model):
             f"every {format_duration(self.every)} is no step of cron's; use minutes that divide the hour, "
             "hours that divide the day, or 1d, or write `cron`"
         )
+
+
+@lru_cache(maxsize=64)
+def _numbers(field: str, first: int, last: int) -> frozenset[int]:
+    """The numbers that a field of a crontab line stands for.
+
+    >>> sorted(_numbers("1-5/2,20", 0, 23))
+    [1, 3, 5, 20]
+    """
+    found: set[int] = set()
+    for part in field.split(","):
+        span, _, step = part.partition("/")
+        low, _, high = span.partition("-")
+        begin = first if low == "*" else int(low)
+        end = int(high) if high else last if low == "*" or step else begin
+        found.update(range(begin, min(end, last) + 1, max(int(step or 1), 1)))
+    return frozenset(found)

@@ -31,6 +31,7 @@ from latecomer.config.sizes import FileSize, LineSize
 from latecomer.model.base import Model
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.types import flat_types
+from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.model.zones import Zone
 
 Unit = Literal["s", "ms", "us", "ns"]
@@ -124,6 +125,10 @@ class Source(Model):
         "a dead letter",
     )
 
+    numbers: Numbers = Field(
+        AS_USUAL, description="csv, json: the decimal sign and the thousands sign of numbers in text"
+    )
+
     @property
     def polled(self) -> PolledSource | None:
         """The source that is asked how far it reaches; None for files, which Spark finds."""
@@ -166,6 +171,16 @@ class Source(Model):
         _require_registered(self)
         if self.files is not None and self.format != "json":  # a pipeline that was written out says that
             raise ValueError("format is said beside files; move it into files: {format: …}")
+        return self
+
+    @model_validator(mode="after")
+    def _numbers_are_of_text(self) -> Self:
+        written = self.format if self.files is None else self.files.format
+        if self.numbers != AS_USUAL and written not in ("csv", "json"):
+            kind = written if isinstance(written, str) else written.kind
+            raise ValueError(
+                f"has numbers, which are for csv and plain json, beside {kind}; leave numbers out"
+            )
         return self
 
     @model_validator(mode="after")

@@ -25,7 +25,8 @@ def file_decoder(
     folders: Callable[[SourceFile], Mapping[str, str | None]],
 ) -> FileDecoder:
     """The decoder for files; `folders` tells what the folders of a file say of its columns."""
-    settings, unknown = pipeline.files, pipeline.source.unknown_fields
+    settings, source = pipeline.files, pipeline.source
+    unknown, numbers = source.unknown_fields, source.numbers
     match settings.format:
         case Avro():
             return AvroFiles(pipeline, columns)
@@ -34,8 +35,8 @@ def file_decoder(
         case "parquet":
             return ParquetReading(columns, unknown)
         case "csv":
-            return CsvFiles(settings, columns, folders, unknown_fields=unknown)
-    return JsonFiles(settings, columns, unknown_fields=unknown)
+            return CsvFiles(settings, columns, folders, unknown_fields=unknown, numbers=numbers)
+    return JsonFiles(settings, columns, unknown_fields=unknown, numbers=numbers)
 
 
 def record_decoder(pipeline: Pipeline) -> RecordDecoder:
@@ -45,7 +46,7 @@ def record_decoder(pipeline: Pipeline) -> RecordDecoder:
             return framed_decoder(pipeline)
         case Decoder() as own:
             return OwnRecords(own)
-    return JsonRecords(pipeline.source.unknown_fields)
+    return JsonRecords(pipeline.source.unknown_fields, numbers=pipeline.source.numbers)
 
 
 def framed_decoder(pipeline: Pipeline) -> FramedRecords:

@@ -34,7 +34,9 @@ class CsvFiles(TextFiles):
         header = self.header(split.file)
         if not header:  # there is nothing but blank lines
             return
-        rows = CsvLines(header, dict(self.columns), self.settings.delimiter, self.unknown_fields)
+        rows = CsvLines(
+            header, dict(self.columns), self.settings.delimiter, self.unknown_fields, self.numbers
+        )
         has_header = self.settings.header and split.start == 0
 
         def read(lines: Lines) -> pa.Table:

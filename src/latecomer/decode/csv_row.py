@@ -8,6 +8,7 @@ from typing import Any
 
 from latecomer.config.damage import DamagedFile
 from latecomer.decode.written import Misfit, value_of
+from latecomer.model.written_numbers import AS_USUAL, Numbers
 
 MOST_FIELDS = 20_480
 """A file with a line of more fields is no CSV, or one with another delimiter."""
@@ -64,6 +65,7 @@ class CsvRow:
 
     columns: Sequence[tuple[str, str]]
     delimiter: str
+    numbers: Numbers = AS_USUAL
 
     def read(self, line: str) -> tuple[dict[str, Any], bool]:
         """What a line holds, and whether all of it could be read. A field without anything is null."""
@@ -76,7 +78,7 @@ class CsvRow:
             if not text:
                 continue
             try:
-                values[name] = text if kind == "string" else value_of(text, kind)
+                values[name] = text if kind == "string" else value_of(text, kind, self.numbers.of(name))
             except Misfit:
                 whole = False
         return values, whole

@@ -23,6 +23,7 @@ from latecomer.decode.csv_row import CsvRow, layout
 from latecomer.decode.text_lines import Lines, Mask
 from latecomer.decode.typed_columns import of_texts, sparse, with_rows
 from latecomer.model.arrays import flat
+from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.store.layout import source_type
 
 _QUOTE, _FEED, _SPACE = 0x22, 0x0A, 0x20
@@ -40,6 +41,7 @@ class CsvLines:
     columns: Mapping[str, str]
     delimiter: str
     unknown: UnknownFields = "ignore"
+    numbers: Numbers = AS_USUAL
 
     def read(self, lines: Lines) -> pa.Table:
         """The columns, CORRUPT, and KEPT where a row has unknown fields. Blank lines are none."""
@@ -48,7 +50,7 @@ class CsvLines:
         found: dict[str, pa.Array] = {}
         for name, kind in self.columns.items():
             if name in texts:
-                found[name], wrong = of_texts(texts[name], kind)
+                found[name], wrong = of_texts(texts[name], kind, self.numbers.of(name))
                 odd[list(wrong)] = True
             else:
                 found[name] = pa.nulls(len(lines), source_type(kind))
@@ -82,7 +84,7 @@ class CsvLines:
 
     @cached_property
     def _row(self) -> CsvRow:
-        return CsvRow(self._layout, self.delimiter)
+        return CsvRow(self._layout, self.delimiter, self.numbers)
 
     @cached_property
     def _extra(self) -> dict[str, str]:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
@@ -24,31 +22,20 @@ from latecomer.config.sizes import format_size
 from latecomer.decode.choose import framed_decoder
 from latecomer.decode.frames import HEAD_SIZE, number_of
 from latecomer.decode.framing import FramedRecords
+from latecomer.decode.json_values import NUMERIC, TEXT, WORD, value_for
+from latecomer.decode.written import Misfit, value_of
 from latecomer.model import types
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.paths import ways_of
 from latecomer.model.unknown_fields import known_fields, unknown_names
 from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
-from latecomer.model.written_numbers import fits, written_number
+from latecomer.model.written_numbers import Signs, fits, written_number
 
-UNREADABLE = "unreadable"
-"""The reason of a row whose raw bytes are those of the source; that of any other is JSON."""
-TOO_LONG = "too_long"
-"""The reason of a line that is longer than allowed, of which only the first bytes are kept."""
-REST = "unreadable_rest"
-"""The reason of what follows in a file of messages where one has no end; its first bytes are kept."""
-TOMBSTONE = "tombstone"
-"""Kafka's word for a record without a value."""
-INVALID_RECORD = "invalid"
-"""The reason of a record that the schema it was written with does not allow."""
-UNKNOWN_FIELDS = "unknown_fields"
-"""The reason of a record that has fields which are no columns, where that is not allowed."""
+Fits = Callable[[Any, str, Signs], bool]
 LONGEST = 60
 MOST = 3
-_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _A_TIME = "write ISO-8601 with a date, such as 2026-04-25T14:00:00Z, or a number and its unit"
-_NUMBERS_IN_WORDS = {"nan", "infinity", "-infinity", "+infinity", "inf", "-inf", "+inf"}
 
 
 @dataclass(frozen=True)
@@ -208,23 +195,24 @@ class Explainer:
             return f"{found}, and the file has {len(header)} columns: {_short(', '.join(header))}"
         return self._misfits(dict(zip(header, fields, strict=True)), _fits_text)
 
-    def _misfits(self, row: Mapping[str, Any], fits: Callable[[Any, str], bool]) -> str | None:
+    def _misfits(self, row: Mapping[str, Any], fits: Fits) -> str | None:
+        numbers = self.pipeline.source.numbers
         wrong = [
             each
             for column, kind in self.columns.items()
-            if (each := _misfit(column, row.get(column), kind, fits)) is not None
+            if (each := _misfit(column, row.get(column), kind, numbers.of(column), fits)) is not None
         ]
         more = f"; and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
         return "; ".join(wrong[:MOST]) + more or None
 
 
-def _misfit(place: str, value: Any, kind: str, fits: Callable[[Any, str], bool]) -> str | None:
+def _misfit(place: str, value: Any, kind: str, signs: Signs, fits: Fits) -> str | None:
     """The first value there that does not fit, in words: of a list or a map, which of its values."""
     if value is None:
         return None
     match types.nested_type(kind), value:
         case None, _:
-            return None if fits(value, kind) else f"{_shown(place, value)} is not {_a(kind)}"
+            return None if fits(value, kind, signs) else _not_a(place, value, kind, signs)
         case ("array", {"element": inner}), list():
             parts = [(f"{place}[{nth}]", each, inner) for nth, each in enumerate(value)]
         case ("map", {"value": inner}), dict():
@@ -233,11 +221,36 @@ def _misfit(place: str, value: Any, kind: str, fits: Callable[[Any, str], bool])
             parts = [(f"{place}.{name}", value.get(name), inner) for name, inner in fields.items()]
         case _:
             return f"{_shown(place, value)} is not {_a(kind)}"
-    return next((wrong for each in parts if (wrong := _misfit(*each, fits)) is not None), None)
+    return next((wrong for each in parts if (wrong := _misfit(*each, signs, fits)) is not None), None)
+
+
+def _not_a(place: str, value: Any, kind: str, signs: Signs) -> str:
+    """What is wrong with a plain value; of numbers with other signs, which setting reads them."""
+    wrong = f"{_shown(place, value)} is not {_a(kind)}"
+    if not types.is_numeric(kind) or not isinstance(value, str) or isinstance(value, _Number):
+        return wrong
+    for other in _OTHER_SIGNS:
+        if signs.plain(value) is None and other.plain(value) is not None:
+            thousands = (
+                f", thousands_sign: {json.dumps(other.thousands_sign)}" if other.thousands_sign else ""
+            )
+            return (
+                f"{wrong}; if that is how numbers are written, set source.numbers: "
+                f"{{decimal_sign: {json.dumps(other.decimal_sign)}{thousands}}}"
+            )
+    return wrong
 
 
 def _a(kind: str) -> str:
     return f"an {kind}" if kind[0] in "ai" else f"a {kind}"
+
+
+_OTHER_SIGNS = [
+    Signs(decimal_sign=","),
+    Signs(thousands_sign=","),
+    Signs(decimal_sign=",", thousands_sign="."),
+    Signs(decimal_sign=",", thousands_sign=" "),
+]
 
 
 class _Number(str):
@@ -269,52 +282,30 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def _fits_json(value: Any, kind: str) -> bool:
-    """Whether Spark takes a JSON value for a column of this type."""
-    if isinstance(value, _Number) and not (kind in types.FLOATS or types.is_decimal(kind)):
-        return kind == "string"
-    if kind in _BITS:
-        return isinstance(value, int) and not isinstance(value, bool) and _in_range(value, kind)
-    if kind in types.FLOATS:
-        if isinstance(value, _Number):
-            return True
-        if isinstance(value, str):
-            return value.lower() in _NUMBERS_IN_WORDS
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if kind == "boolean":
-        return isinstance(value, bool)
-    if types.is_decimal(kind):
-        return not isinstance(value, bool | dict | list) and _fits_decimal(str(value), kind)
-    if kind in ("date", "timestamp", "timestamp_ntz"):
-        return isinstance(value, int) or (isinstance(value, str) and _fits_moment(value, kind))
-    return kind != "binary" or isinstance(value, str)
-
-
-def _fits_text(text: str, kind: str) -> bool:
-    """Whether Spark takes a field of a CSV file for a column of this type; an empty one is null."""
-    if not text:
-        return True
-    if kind in _BITS:
-        # Python reads no number of thousands of digits.
-        return re.fullmatch(r"[-+]?0{0,99}\d{1,20}", text) is not None and _in_range(int(text), kind)
-    if kind in types.FLOATS:
-        return text.lower() in _NUMBERS_IN_WORDS or _is_number(text)
-    if kind == "boolean":
-        return text.lower() in ("true", "false")
-    if types.is_decimal(kind):
-        return _fits_decimal(text, kind)
-    return kind not in ("date", "timestamp", "timestamp_ntz") or _fits_moment(text, kind)
-
-
-def _in_range(number: int, kind: str) -> bool:
-    bound = 1 << (_BITS[kind] - 1)
-    return -bound <= number < bound
-
-
-def _is_number(text: str) -> bool:
+def _fits_json(value: Any, kind: str, signs: Signs) -> bool:
+    """Whether a column of this type takes a JSON value."""
+    known = value_for(kind, signs)
+    if isinstance(value, dict | list):
+        return known.as_written
+    token = TEXT
+    if isinstance(value, bool) or value != value:  # NaN
+        token = WORD
+    elif isinstance(value, _Number | int | float):
+        token = NUMERIC
     try:
-        float(text)
-    except ValueError:
+        known.convert(token, json.dumps(value) if token == WORD else str(value))
+    except Misfit:
+        return False
+    return True
+
+
+def _fits_text(text: str, kind: str, signs: Signs) -> bool:
+    """Whether a column of this type takes a field of a CSV file; an empty one is null."""
+    if not text or kind == "string":
+        return True
+    try:
+        value_of(text, kind, signs)
+    except Misfit:
         return False
     return True
 
@@ -324,7 +315,7 @@ def _fits_decimal(text: str, kind: str) -> bool:
     return number is not None and fits(number, types.whole_digits(kind))
 
 
-def _fits_exactly(value: Any, kind: str) -> bool:
+def _fits_exactly(value: Any, kind: str, _: Signs) -> bool:
     """Whether a column takes a value of Avro, of which no digit may be lost."""
     if not types.is_decimal(kind):
         return kind != "binary" or isinstance(value, str)
@@ -332,11 +323,3 @@ def _fits_exactly(value: Any, kind: str) -> bool:
     if number is None or not fits(number, types.whole_digits(kind)):
         return False
     return number == round(number, types.scale_of(kind))
-
-
-def _fits_moment(text: str, kind: str) -> bool:
-    try:
-        date.fromisoformat(text) if kind == "date" else datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from latecomer.decode.columns import CORRUPT
-from latecomer.model.written_numbers import LONGEST, PATTERN
+from latecomer.model.written_numbers import LONGEST, PATTERN, POINT, Signs
 from latecomer.store.sql import ddl
 
 
-def number(text: str, kind: str) -> str:
+def number(text: str, kind: str, signs: Signs = POINT) -> str:
     """The number that a text means, in SQL; null where a column of this type does not take it. What
     `model/written_numbers.py` does not take never reaches a cast: `1e3000000` would take it seconds."""
-    written = f"octet_length({text}) <= {LONGEST} and {text} rlike '^{PATTERN}$'"
-    return f"case when {written} then try_cast(replace({text}, ',', '') as {kind}) end"
+    plain = text
+    written = f"octet_length({text}) <= {LONGEST}"
+    if signs != POINT:
+        apart = _escaped(signs.thousands_sign or "")
+        plain = f"replace(replace({text}, '{apart}', ''), '{signs.decimal_sign}', '.')"
+        written += f" and {text} rlike '^{_escaped(signs.pattern())}$'"
+    return f"case when {written} and {plain} rlike '^{PATTERN}$' then try_cast({plain} as {kind}) end"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("'", "\\'")
 
 
 def list_of(text: str, kind: str) -> str:

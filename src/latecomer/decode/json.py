@@ -12,13 +12,16 @@ from latecomer.decode.base import FileSplit, RecordDecoder
 from latecomer.decode.json_rows import JsonLines
 from latecomer.decode.text import TextFiles
 from latecomer.decode.text_lines import Lines
+from latecomer.model.written_numbers import AS_USUAL, Numbers
 
 
 class JsonFiles(TextFiles):
     """Files of JSON lines."""
 
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
-        return self.numbered(split, JsonLines(dict(self.columns), self.unknown_fields).read)
+        return self.numbered(
+            split, JsonLines(dict(self.columns), self.unknown_fields, numbers=self.numbers).read
+        )
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,10 @@ class JsonRecords(RecordDecoder):
     unknown_fields: UnknownFields = "ignore"
     known: Mapping[str, str] | None = None
     """Fields that are known besides the columns that are asked for."""
+    numbers: Numbers = AS_USUAL
 
     def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
-        reader = JsonLines(dict(columns), self.unknown_fields, dict(self.known or {}), blank_rows=True)
+        reader = JsonLines(
+            dict(columns), self.unknown_fields, dict(self.known or {}), blank_rows=True, numbers=self.numbers
+        )
         return reader.read(Lines.of_records(records))

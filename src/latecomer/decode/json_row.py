@@ -26,6 +26,7 @@ from latecomer.decode.json_values import (
 )
 from latecomer.decode.written import Misfit
 from latecomer.model.paths import ways_of
+from latecomer.model.written_numbers import AS_USUAL, Numbers
 
 DEEPEST, LONGEST_NUMBER, LONGEST_NAME = 1000, 1000, 50_000
 """Objects and lists within each other, digits of a number, characters of a name."""
@@ -66,17 +67,19 @@ class JsonRow:
     """Reads records with these columns."""
 
     columns: Mapping[str, str]
+    numbers: Numbers = AS_USUAL
 
     @cached_property
     def _fields(self) -> dict[str, Value]:
         """What is read of each field: a column, or an object on the way to some."""
+        known = {name: value_for(kind, self.numbers.of(name)) for name, kind in self.columns.items()}
         tree: dict[str, Any] = {}
         for name, way in ways_of(self.columns).items():
             inner = tree
             for part in way[:-1]:
                 inner = inner.setdefault(part, {})
-            inner[way[-1]] = self.columns[name]
-        return {**struct_of(tree).fields, **{name: value_for(kind) for name, kind in self.columns.items()}}
+            inner[way[-1]] = known[name]
+        return {**struct_of(tree).fields, **known}
 
     @cached_property
     def _ways(self) -> dict[str, tuple[str, ...]]:

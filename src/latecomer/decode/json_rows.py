@@ -28,6 +28,7 @@ from latecomer.model import types
 from latecomer.model.arrays import flat
 from latecomer.model.paths import ways_of
 from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
+from latecomer.model.written_numbers import AS_USUAL, POINT, Numbers
 from latecomer.store.layout import source_type
 
 _OPENS, _CLOSES = b"{}"
@@ -65,6 +66,7 @@ class JsonLines:
     """Fields that are known besides the columns."""
     blank_rows: bool = False
     """Whether a blank line is a record that cannot be read; else it is none."""
+    numbers: Numbers = AS_USUAL
 
     def read(self, lines: Lines) -> pa.Table:
         """The columns, CORRUPT, and KEPT where a row has unknown fields."""
@@ -153,7 +155,7 @@ class JsonLines:
 
     @cached_property
     def _row(self) -> JsonRow:
-        return JsonRow(self.columns)
+        return JsonRow(self.columns, self.numbers)
 
     # Lines that are
 
@@ -237,8 +239,11 @@ class JsonLines:
 
     @cached_property
     def _by_arrow(self) -> bool:
-        """Whether Arrow knows all types."""
-        return all(map(_is_by_arrow, self.columns.values()))
+        """Whether Arrow knows all types, and the signs of all numbers: it reads decimals from texts, too."""
+        return all(
+            _is_by_arrow(kind) and (not types.is_decimal(kind) or self.numbers.of(name) == POINT)
+            for name, kind in self.columns.items()
+        )
 
     @cached_property
     def _schema(self) -> pa.Schema:

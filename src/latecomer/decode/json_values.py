@@ -8,6 +8,7 @@ from typing import Any
 
 from latecomer.decode.written import Misfit, bytes_of, decimal_of, float_of, number_in
 from latecomer.model import types
+from latecomer.model.written_numbers import POINT, Signs
 from latecomer.model.written_times import written_date, written_moment, written_wall_clock
 
 _SIZES = {"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31, "bigint": 1 << 63}
@@ -53,30 +54,27 @@ def _no(_: str, __: str) -> Any:
 def struct_of(tree: Mapping[str, Any]) -> Struct:
     return Struct(
         _no,
-        fields={
-            name: struct_of(inner) if isinstance(inner, dict) else value_for(inner)
-            for name, inner in tree.items()
-        },
+        fields={name: struct_of(inner) if isinstance(inner, dict) else inner for name, inner in tree.items()},
     )
 
 
-def value_for(kind: str) -> Value:
+def value_for(kind: str, signs: Signs = POINT) -> Value:
     match types.nested_type(kind):
         case "array", {"element": element}:
-            return ListOf(_no, inner=value_for(element))
+            return ListOf(_no, inner=value_for(element, signs))
         case "map", {"value": value}:
-            return MapOf(_no, inner=value_for(value))
+            return MapOf(_no, inner=value_for(value, signs))
         case "struct", fields:
-            return Struct(_no, fields={name: value_for(each) for name, each in fields.items()})
-    return Value(_converter(kind), as_written=kind == "string")
+            return Struct(_no, fields={name: value_for(each, signs) for name, each in fields.items()})
+    return Value(_converter(kind, signs), as_written=kind == "string")
 
 
-def _converter(kind: str) -> Convert:
+def _converter(kind: str, signs: Signs) -> Convert:
     if kind in _SIZES:
         return lambda token, text: _whole(token, text, _SIZES[kind])
     if types.is_decimal(kind):
         digits, scale = types.whole_digits(kind), types.scale_of(kind)
-        return lambda token, text: _decimal(token, text, digits, scale)
+        return lambda token, text: _decimal(token, text, digits, scale, signs)
     return {
         "string": lambda _, text: text,
         "boolean": _boolean,
@@ -98,10 +96,10 @@ def _whole(token: str, text: str, size: int) -> int:
     return number
 
 
-def _decimal(token: str, text: str, digits: int, scale: int) -> Any:
+def _decimal(token: str, text: str, digits: int, scale: int, signs: Signs) -> Any:
     if token in (WORD, NESTED):
         raise Misfit
-    return decimal_of(text, digits, scale)
+    return decimal_of(text, digits, scale, signs if token == TEXT else POINT)
 
 
 def _boolean(token: str, text: str) -> bool:

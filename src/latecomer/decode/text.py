@@ -17,6 +17,7 @@ from latecomer.decode.files import SourceFile
 from latecomer.decode.limits import Limits, LongLine
 from latecomer.decode.retrying import reading, remembered
 from latecomer.decode.text_lines import Lines, TextPart, cut
+from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.store.layout import source_type
 
 
@@ -28,6 +29,7 @@ class TextFiles(FileDecoder):
     columns: Mapping[str, str]
     """Under the names that the source has for them."""
     unknown_fields: UnknownFields = field(default="ignore", kw_only=True)
+    numbers: Numbers = field(default=AS_USUAL, kw_only=True)
 
     def misfit(self, file: SourceFile) -> str | None:
         try:

@@ -15,6 +15,7 @@ from latecomer.decode.arrow_text import typed, with_other_letters
 from latecomer.decode.plain import NotPlain
 from latecomer.decode.written import Misfit, value_of
 from latecomer.model import types
+from latecomer.model.written_numbers import POINT, Signs
 from latecomer.store.layout import source_type
 
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -36,24 +37,37 @@ _PLAIN = {
 Mask = npt.NDArray[np.bool_]
 
 
-def of_texts(texts: pa.Array, kind: str) -> tuple[pa.Array, Sequence[int]]:
+def of_texts(texts: pa.Array, kind: str, signs: Signs = POINT) -> tuple[pa.Array, Sequence[int]]:
     """A column of texts in its type, null where there is no text; and which of them it does not take."""
     if kind == "string":
         return texts, ()
-    try:
-        return typed(texts, kind), ()
-    except NotPlain:
-        pass
-    plain, found = _plain(texts, kind)
+    if signs != POINT and types.is_numeric(kind):
+        plain = pc.fill_null(pc.match_substring_regex(texts, f"^{signs.pattern()}$"), False)
+        found, unread = of_texts(_with_point(pc.if_else(plain, texts, None), signs), kind)
+        mask = np.asarray(plain)
+        mask[list(unread)] = False
+        plain = pa.array(mask)
+    else:
+        try:
+            return typed(texts, kind), ()
+        except NotPlain:
+            plain, found = _plain(texts, kind)
     rest = pc.and_(pc.is_valid(texts), pc.invert(plain))
     values, refused = [], []
     for nth, text in zip(np.flatnonzero(rest).tolist(), texts.filter(rest).to_pylist(), strict=True):
         try:
-            values.append(value_of(text, kind))
+            values.append(value_of(text, kind, signs))
         except Misfit:
             values.append(None)
             refused.append(nth)
     return pc.replace_with_mask(found, rest, array_of(values, kind)), refused
+
+
+def _with_point(texts: pa.Array, signs: Signs) -> pa.Array:
+    """Numbers with a point and without thousands signs."""
+    if signs.thousands_sign is not None:
+        texts = pc.replace_substring(texts, signs.thousands_sign, "")
+    return pc.replace_substring(texts, signs.decimal_sign, ".")
 
 
 def _plain(texts: pa.Array, kind: str) -> tuple[pa.Array, pa.Array]:

@@ -10,25 +10,23 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 import numpy as np
 
 from latecomer.model import types
-from latecomer.model.written_numbers import fits, written_number
+from latecomer.model.written_numbers import POINT, Signs, fits, written_number
 from latecomer.model.written_times import written_date, written_moment, written_wall_clock
 
 _EXACT = Context(prec=4_000)
-_WHOLE = re.compile(r"[+-]?\d+")
-_JAVA_FLOAT = re.compile(r"([+-]?)(NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
-_HEX_FLOAT = re.compile(r"([+-]?)0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP]([+-]?[0-9]+)[fFdD]?")
+_WHOLE = re.compile("[+-]?[0-9]+")
+_NO_NUMBER = re.compile("NaN|[+-]?Infinity|-?Inf")
 _CONTROL = "".join(map(chr, range(0x21)))
 _SIZES = {"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31, "bigint": 1 << 63}
-_LONGEST_EXPONENT = 9
 
 
 class Misfit(Exception):
     """A value that its column does not take."""
 
 
-def decimal_of(text: str, whole_digits: int, scale: int) -> Decimal:
+def decimal_of(text: str, whole_digits: int, scale: int, signs: Signs = POINT) -> Decimal:
     """The number that a text means, rounded half up to so many digits after the point."""
-    number = written_number(text)
+    number = written_number(text, signs)
     if number is None or not fits(number, whole_digits):
         raise Misfit
     rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _EXACT)
@@ -68,17 +66,13 @@ def bytes_of(text: str) -> bytes:
         raise Misfit from None
 
 
-def value_of(text: str, kind: str) -> object:
+def value_of(text: str, kind: str, signs: Signs = POINT) -> object:
     """What a field of CSV means in a type other than text; `Misfit` where it means nothing there."""
-    if kind in _SIZES:
-        if len(text) > 1_000 or _WHOLE.fullmatch(text) is None:
-            raise Misfit
-        return number_in(int(text), _SIZES[kind])
     if types.is_decimal(kind):
-        return decimal_of(text, types.whole_digits(kind), types.scale_of(kind))
+        return decimal_of(text, types.whole_digits(kind), types.scale_of(kind), signs)
+    if types.is_numeric(kind):
+        return _number(text, kind, signs)
     match kind:
-        case "double" | "float":
-            return _float(text, kind)
         case "boolean":
             if text.lower() not in ("true", "false"):
                 raise Misfit
@@ -92,21 +86,14 @@ def value_of(text: str, kind: str) -> object:
     return found
 
 
-def _float(text: str, kind: str) -> float:
-    """As Java reads it: with `d` or `f` behind it, in hexadecimal, with blanks around it."""
-    bare = text.strip(_CONTROL)
-    if text in ("Inf", "-Inf"):
+def _number(text: str, kind: str, signs: Signs) -> float | int:
+    if kind in types.FLOATS and _NO_NUMBER.fullmatch(text):
         return float(text)
-    if (found := _HEX_FLOAT.fullmatch(bare)) is not None and len(found[3]) <= _LONGEST_EXPONENT:
-        sign, digits, exponent = found.groups()
-        try:
-            wide = float.fromhex(f"{sign}0x{digits}p{exponent}")
-        except OverflowError:
-            wide = float(f"{sign}inf")
-        return wide if kind == "double" else float(np.float32(wide))
-    if _JAVA_FLOAT.fullmatch(bare) is None:
+    plain = signs.plain(text)
+    if plain is None:
         raise Misfit
-    if bare.endswith(("NaN", "Infinity")):
-        return float(bare)
-    number = bare.rstrip("fFdD")
-    return float(number) if kind == "double" else float_of(number)
+    if kind in types.FLOATS:
+        return float(plain) if kind == "double" else float_of(plain)
+    if _WHOLE.fullmatch(plain) is None:
+        raise Misfit
+    return number_in(int(plain), _SIZES[kind])

@@ -13,13 +13,21 @@ import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
 from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
-from latecomer.decode.detail import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS
 from latecomer.decode.json_text import JsonText, Writer, raw_text, shape_of, struct_of
 from latecomer.decode.stored_values import stored_rows, texts_of
 from latecomer.log.columns import RAW, REASON
 from latecomer.log.moments import micros
 from latecomer.model import types
 from latecomer.model.arrays import flat
+from latecomer.model.dead_letters import (
+    INVALID_RECORD,
+    REST,
+    TOMBSTONE,
+    TOO_LONG,
+    UNKNOWN_FIELDS,
+    UNREADABLE,
+    UNREADABLE_FILE,
+)
 from latecomer.model.durations import EARLIEST, LATEST
 from latecomer.model.ids import BEGIN, BETWEEN, END, ESCAPES
 from latecomer.model.ledger import WHOLE_DIGITS
@@ -212,12 +220,12 @@ def _wrong(rows: pa.Table, reading: Reading, time: Column, arrival: Column) -> I
         for name in (TOMBSTONE, REST):
             yield name, _true(pc.equal(why, name))
         yield TOO_LONG, broken & corrupt
-        yield "unreadable_file", broken
+        yield UNREADABLE_FILE, broken
     if INVALID in there:
         yield INVALID_RECORD, _true(flat(rows.column(INVALID)))
     if corrupt.any():
         yield UNKNOWN_FIELDS, corrupt & _valid(rows, KEPT)
-        yield "unreadable", corrupt
+        yield UNREADABLE, corrupt
     yield from _no_moment(rows, time, pipeline.event.time, "event_time")
     if pipeline.order_by is not None:
         yield from _no_moment(rows, arrival, pipeline.order_by, "arrival_time")

@@ -29,6 +29,7 @@ from latecomer.errors import StoreError
 from latecomer.log.logged import LogSplit
 from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields
+from latecomer.model.written_numbers import Numbers
 from latecomer.runner import Runner, Shared
 from latecomer.store.files import Location, footer, new_parquet, new_token, remove_all
 from latecomer.store.layout import EventLayout
@@ -130,7 +131,7 @@ def _plan(
         named = {view.source_name(column): kind for column, kind in columns.items()}
         had = frozenset(layout.view[column] for column in columns if column in before[name])
         is_csv = view.source.files is not None and view.format == "csv"
-        sources.append(_Source(name, columns, named, is_csv, had))
+        sources.append(_Source(name, columns, named, is_csv, view.source.numbers, had))
     return _Filling(replace(layout, pipeline=portable(layout.pipeline)), sources)
 
 
@@ -174,6 +175,7 @@ class _Source:
     named: Mapping[str, str]
     """The same under the names that the source has for them."""
     is_csv: bool
+    numbers: Numbers
     had: frozenset[str]
     """Those that were there before: lists and maps, which were kept whole where their objects have a new field."""
 
@@ -234,11 +236,12 @@ def _decoded(kept: pa.Array, source: _Source) -> tuple[pa.Table, Flags]:
     them."""
     records = [(each or "{}").encode() for each in kept.to_pylist()]
     if not source.is_csv:
-        rows = JsonRecords().decode(records, source.named)
+        rows = JsonRecords(numbers=source.numbers).decode(records, source.named)
         return rows, np.asarray(flat(rows.column(CORRUPT)).is_valid())
     texts = JsonRecords().decode(records, dict.fromkeys(source.named, "string")).select(list(source.named))
     written = [_csv_line(list(row.values())) for row in texts.to_pylist()]
-    found = CsvLines([*source.named, _LAST], source.named, ",").read(Lines.of_records(written))
+    lines = CsvLines([*source.named, _LAST], source.named, ",", numbers=source.numbers)
+    found = lines.read(Lines.of_records(written))
     missed = np.zeros(len(records), bool)
     for name in source.named:
         missed |= np.asarray(texts.column(name).is_valid()) & np.asarray(found.column(name).is_null())

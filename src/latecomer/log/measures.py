@@ -1,7 +1,8 @@
 """What can be read of the ledger's measures in dead letters. A kernel.
 
-A letter that is JSON may still say its amount. One that is larger than an event's may be is not read: it would stop the
-batch when the sum outgrew the ledger.
+A letter that is JSON may still say its amount. A text with other signs than a point is not read, for the signs may be
+set after letters have come, and the ledger's account of them stays as it is. An amount that is larger than an event's
+may be is not read either: it would stop the batch when the sum outgrew the ledger.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from latecomer.config.models import Pipeline
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.paths import ways_of
 from latecomer.model.sources import BETWEEN
-from latecomer.model.written_numbers import fits, written_number
+from latecomer.model.written_numbers import POINT, fits, written_number
 from latecomer.store.layout import Reading
 
 _DIGITS = Decimal(1).scaleb(-6)
@@ -26,10 +27,10 @@ _NOTHING = Decimal(0)
 
 def letter_amounts(letters: pa.Table, reading: Reading, measures: Iterable[str]) -> dict[str, Decimal]:
     """What the dead letters of a source come to in each measure."""
-    names = {measure: reading.pipeline.source_name(measure) for measure in measures}
-    total = dict.fromkeys(names, _NOTHING)
-    for raw in letters.column("raw").to_pylist() if names else ():
-        for measure, amount in _amounts(raw, names).items():
+    measures = list(measures)
+    total = dict.fromkeys(measures, _NOTHING)
+    for raw in letters.column("raw").to_pylist() if measures else ():
+        for measure, amount in _amounts(raw, reading.pipeline, measures).items():
             total[measure] += amount
     return total
 
@@ -42,18 +43,26 @@ def amounts_of_letter(
     view = pipeline.views.get(source)
     if view is None:
         return dict.fromkeys(measures, _NOTHING)
-    return _amounts(raw, {measure: view.source_name(measure) for measure in measures})
+    return _amounts(raw, view, measures)
 
 
-def _amounts(raw: str, names: Mapping[str, str]) -> dict[str, Decimal]:
-    fields = _object(raw)
-    return {measure: _amount(fields, name) for measure, name in names.items()}
+def _amounts(raw: str, view: Pipeline, measures: Iterable[str]) -> dict[str, Decimal]:
+    fields = fields_of_letter(raw)
+    return {measure: _amount(number_in_letter(fields, measure, view)) for measure in measures}
 
 
-def _object(raw: str) -> Mapping[str, Any]:
+class _Number(str):
+    """A number as JSON writes it, whatever signs numbers have in texts."""
+
+
+def fields_of_letter(raw: str) -> Mapping[str, Any]:
     """The object that a text begins with; an empty one where it does not."""
     reader = json.JSONDecoder(
-        strict=False, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_first_of_each
+        strict=False,
+        parse_int=_Number,
+        parse_float=_Number,
+        parse_constant=_Number,
+        object_pairs_hook=_first_of_each,
     )
     try:
         found, _ = reader.raw_decode(raw.lstrip())
@@ -66,15 +75,25 @@ def _first_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(reversed(pairs))
 
 
-def _amount(fields: Mapping[str, Any], name: str) -> Decimal:
-    """A number by its name, or by the way through objects that the name is."""
+def number_in_letter(fields: Mapping[str, Any], column: str, view: Pipeline) -> Decimal | None:
+    """The number of a column, as far as the fields show it: by its name in the source, or by the way through objects
+    that the name is."""
+    name = view.source_name(column)
     found = fields.get(name)
     if found is None:
         found = fields
         for step in ways_of([name]).get(name, (name,)):
             found = found.get(step) if isinstance(found, dict) else None
-    number = written_number(found.strip(" ")) if isinstance(found, str) else None
+    if not isinstance(found, str):
+        return None
+    if not isinstance(found, _Number) and view.source.numbers.of(name) != POINT:
+        return None
+    number = written_number(found.strip(" "))
+    return number if number is not None and fits(number, WHOLE_DIGITS) else None
+
+
+def _amount(number: Decimal | None) -> Decimal:
     if number is None:
         return _NOTHING
-    rounded = number.quantize(_DIGITS, ROUND_HALF_UP) if fits(number, WHOLE_DIGITS) else None
-    return rounded if rounded is not None and fits(rounded, WHOLE_DIGITS) else _NOTHING
+    rounded = number.quantize(_DIGITS, ROUND_HALF_UP)
+    return rounded if fits(rounded, WHOLE_DIGITS) else _NOTHING

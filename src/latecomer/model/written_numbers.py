@@ -1,33 +1,107 @@
-"""Numbers as they are written in a text or a JSON file, and which of them a decimal column takes.
+"""Numbers as they are written in a text: the one grammar that every text column of numbers is read by.
+
+    number   = [sign] (whole [decimal_sign [digits]] | decimal_sign digits) [exponent]
+    whole    = digits, or with a thousands sign groups of three (1.234.567), or of two before the last three (12,34,567)
+    exponent = (e or E) [sign] digits
+
+Digits are 0 to 9, a sign is + or -. The decimal sign is a point and there is no thousands sign, unless the pipeline
+says otherwise. Nothing else is a number: `1,5` is refused where the point is the decimal sign, and never 15.
 
 `1e3000000` is ten bytes, and three million digits once it is written out: whoever casts it waits for seconds, and
-a few digits more make it minutes. So a number is looked at before it is cast.
-
-A decimal column takes digits with a sign, a point and commas between them, then an exponent of at most three digits,
-in at most LONGEST characters. Within that, a number is rounded to the column's scale (`1e-999` is 0), and one that
-does not fit is refused. Everything else is refused unseen.
+a few digits more make it minutes. So a decimal column takes an exponent of at most three digits, in at most LONGEST
+characters. Within that, a number is rounded to the column's scale (`1e-999` is 0). One that does not fit is refused.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from latecomer.model.base import Model
 
 LONGEST = 1_000
-PATTERN = "[+-]?(?=[0-9.,]*[0-9])[0-9,]*([.][0-9,]*)?([eE][+-]?0*[0-9]{1,3})?"
-"""Without a backslash, which Spark would eat."""
-_WRITTEN = re.compile(PATTERN)
+_EXPONENT = "([eE][+-]?[0-9]+)?"
+_SHORT_EXPONENT = "([eE][+-]?0*[0-9]{1,3})?"
 
 
-def written_number(text: str) -> Decimal | None:
+class Signs(Model):
+    """The signs that numbers are written with in a text."""
+
+    decimal_sign: Literal[".", ","] = Field(".", description="stands before the digits after the point")
+    thousands_sign: Literal[",", ".", " ", "'", "’", "_", "\u00a0", "\u202f"] | None = Field(
+        None, description="stands between groups of digits; without it, a number with one is a dead letter"
+    )
+
+    @model_validator(mode="after")
+    def _differ(self) -> Self:
+        if self.decimal_sign == self.thousands_sign:
+            raise ValueError(f"has {self.decimal_sign!r} for both signs; write two that differ")
+        return self
+
+    def plain(self, text: str) -> str | None:
+        """A number with a point and without thousands signs; None where the text is no number.
+
+        >>> Signs(decimal_sign=",", thousands_sign=".").plain("1.234,56"), Signs().plain("1,5")
+        ('1234.56', None)
+        """
+        if len(text) > LONGEST or _written(self.decimal_sign, self.thousands_sign).fullmatch(text) is None:
+            return None
+        return text.replace(self.thousands_sign or "", "").replace(self.decimal_sign, ".")
+
+    def pattern(self, exponent: str = _EXPONENT) -> str:
+        """The grammar as a pattern. Without a backslash, which Spark would eat, and without a look ahead, which Arrow
+        does not know."""
+        point, apart = f"[{self.decimal_sign}]", f"[{self.thousands_sign}]"
+        grouped = (
+            f"[0-9]{{1,3}}({apart}[0-9]{{3}})+|[0-9]{{1,2}}({apart}[0-9]{{2}})+{apart}[0-9]{{3}}|"
+            if self.thousands_sign
+            else ""
+        )
+        return f"[+-]?(({grouped}[0-9]+)({point}[0-9]*)?|{point}[0-9]+){exponent}"
+
+
+POINT = Signs()
+
+
+class Numbers(Signs):
+    """The signs of all columns of a source, and of those that are written otherwise."""
+
+    columns: Mapping[str, Signs] = Field(
+        default_factory=dict,
+        description="column of the source: its signs, where they differ from those of the others",
+    )
+
+    def of(self, column: str) -> Signs:
+        """The signs of a column, by the name that the source has for it."""
+        found = self.columns.get(column, self)
+        return Signs(decimal_sign=found.decimal_sign, thousands_sign=found.thousands_sign)
+
+
+AS_USUAL = Numbers()
+
+
+@lru_cache(maxsize=64)
+def _written(decimal_sign: Any, thousands_sign: Any) -> re.Pattern[str]:
+    return re.compile(Signs(decimal_sign=decimal_sign, thousands_sign=thousands_sign).pattern())
+
+
+PATTERN = POINT.pattern(_SHORT_EXPONENT)
+_SHORT = re.compile(PATTERN)
+
+
+def written_number(text: str, signs: Signs = POINT) -> Decimal | None:
     """The number that a text means; None where a decimal column would not take it.
 
-    >>> written_number("1,000.50"), written_number("1e-3000000"), written_number("١")
-    (Decimal('1000.50'), None, None)
+    >>> written_number("1000.50"), written_number("1,5"), written_number("1e-3000000"), written_number("١")
+    (Decimal('1000.50'), None, None, None)
     """
-    if len(text) > LONGEST or _WRITTEN.fullmatch(text) is None:
-        return None
-    return Decimal(text.replace(",", ""))
+    plain = signs.plain(text)
+    return None if plain is None or _SHORT.fullmatch(plain) is None else Decimal(plain)
 
 
 def fits(number: Decimal, whole_digits: int) -> bool:

@@ -19,14 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.paths import SourcePath, fits, special_kind
+from latecomer.config.paths import SourcePath, special_kind
 from latecomer.decode.files import SourceFile
 from latecomer.decode.retrying import reading
+from latecomer.decode.typed_columns import array_of
+from latecomer.decode.written import Misfit, value_of
 from latecomer.errors import SourceError
-from latecomer.model import types
-from latecomer.model.types import is_decimal, is_nested
-from latecomer.model.written_numbers import fits as fits_decimal
-from latecomer.model.written_numbers import written_number
+from latecomer.model.types import is_nested
 from latecomer.source.base import Clock, FollowedSource, Slice
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN
 from latecomer.source.finding import Finder
@@ -116,7 +115,8 @@ class FoundFiles(FollowedSource):
             key = self.pipeline.source_name(name)
             column = rows.column(key)
             if key in said and not is_nested(kind):
-                column = pc.coalesce(column, _of_folder(said[key], kind, column.type))
+                value = self._of_folder(key, said[key], kind)
+                column = column if value is None else pc.coalesce(column, value)
             named[name] = column
         others = {name: rows.column(name) for name in rows.column_names if name.startswith(PRIVATE)}
         texts = {name: pa.repeat(pa.scalar(text, pa.string()), rows.num_rows) for name, text in where.items()}
@@ -148,23 +148,20 @@ class FoundFiles(FollowedSource):
         if (kind := special_kind(file.local)) is not None:
             return f"it is {kind}, not a file"
         for key, value in self.folder_values(file).items():
-            if not fits(value, self.read_columns.get(key, "string")):
-                return f"its folder says {key}={value}, and {key} is {self.read_columns[key]}"
+            kind = self.read_columns.get(key, "string")
+            if value is not None and not is_nested(kind) and self._of_folder(key, value, kind) is None:
+                return f"its folder says {key}={value}, and {key} is {kind}"
         return None
 
-
-def _of_folder(text: str, kind: str, stored: pa.DataType) -> pa.Scalar:
-    """What a folder says, in the column's type; null where it is none of it."""
-    if is_decimal(kind):
-        number = written_number(text)
-        fits_in = number is not None and fits_decimal(number, types.whole_digits(kind))
-        return pa.scalar(
-            round(number, types.scale_of(kind)) if number is not None and fits_in else None, stored
-        )
-    try:
-        return pa.scalar(text, pa.string()).cast(stored)
-    except pa.ArrowInvalid:
-        return pa.scalar(None, stored)
+    def _of_folder(self, key: str, text: str, kind: str) -> pa.Scalar | None:
+        """What a folder says, in the column's type; None where that does not take it."""
+        if kind == "string":
+            return pa.scalar(text, pa.string())
+        try:
+            value = value_of(text, kind, self.pipeline.source.numbers.of(key))
+        except Misfit:
+            return None
+        return array_of([value], kind)[0]
 
 
 def require_present(file: SourceFile) -> None:

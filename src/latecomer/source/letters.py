@@ -10,9 +10,10 @@ from latecomer.config.encodings import UTF8
 from latecomer.config.models import Pipeline
 from latecomer.decode.base import FileDecoder
 from latecomer.decode.csv import CsvFiles
-from latecomer.decode.detail import INVALID_RECORD, REST, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE, Explainer
+from latecomer.decode.detail import Explainer
 from latecomer.decode.files import SourceFile
 from latecomer.decode.text import TextFiles
+from latecomer.model.dead_letters import INVALID_RECORD, REST, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.source.base import Letters
 
 

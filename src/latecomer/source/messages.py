@@ -10,10 +10,10 @@ import pyarrow as pa
 from latecomer.config.registered import Layout, Registered
 from latecomer.decode.base import FileSplit
 from latecomer.decode.columns import CORRUPT
-from latecomer.decode.detail import REST
 from latecomer.decode.frames import FramedDecoder
 from latecomer.decode.messages import Message, messages_of
 from latecomer.decode.retrying import require_unchanged, states_of
+from latecomer.model.dead_letters import REST
 from latecomer.source.base import Chunk, Slice, Split
 from latecomer.source.columns import BROKEN, POSITION
 from latecomer.source.files import FilePart, broken_row

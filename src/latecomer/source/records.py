@@ -18,11 +18,11 @@ from latecomer.config.portable import portable
 from latecomer.decode.base import RecordDecoder
 from latecomer.decode.choose import record_decoder
 from latecomer.decode.columns import RECORD
-from latecomer.decode.detail import TOMBSTONE
 from latecomer.decode.frames import UnknownSchemas
 from latecomer.decode.framing import FramedRecords
 from latecomer.decode.own import OwnRecords
 from latecomer.model.arrays import flat
+from latecomer.model.dead_letters import TOMBSTONE
 from latecomer.source.base import NO_CLOCK, Chunk, Clock, Letters, Source
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.letters import RecordLetters

@@ -33,6 +33,7 @@ from latecomer.decode.text_lines import Lines
 from latecomer.errors import StoreError
 from latecomer.model.arrays import flat
 from latecomer.model.types import is_decimal, is_nested
+from latecomer.model.written_numbers import Signs
 from latecomer.source.base import Chunk, Clock, Slice, Source, Split
 from latecomer.source.columns import (
     FIRST_ARRIVAL,
@@ -154,7 +155,8 @@ class RepairedSource(Source):
         values = flat(records.column(RECORD)).to_pylist()
         match form.kind:
             case "json":
-                decoded = JsonRecords(self.pipeline.source.unknown_fields, self.read_columns).decode(
+                source = self.pipeline.source
+                decoded = JsonRecords(source.unknown_fields, self.read_columns, source.numbers).decode(
                     values, strict
                 )
                 texts = JsonRecords().decode(values, dict.fromkeys(self.read_columns, "string"))
@@ -230,7 +232,7 @@ class RepairedSource(Source):
         """Lines of CSV: in the types that are asked for, or else as texts."""
         kinds = dict.fromkeys(self.read_columns, "string") if strict is None else dict(strict)
         unknown = "ignore" if strict is None else self.pipeline.source.unknown_fields
-        lines = CsvLines(header, kinds, self.pipeline.files.delimiter, unknown)
+        lines = CsvLines(header, kinds, self.pipeline.files.delimiter, unknown, self.pipeline.source.numbers)
         found = [lines.read(Lines.of_records([record])) for record in records]  # a blank line would be none
         return pa.concat_tables(found, promote_options="default")
 
@@ -275,7 +277,9 @@ class RepairedSource(Source):
             if is_nested(kind):
                 return F.expr(list_of(text, kind))
             return F.expr(
-                number(f"trim({text})", kind) if is_decimal(kind) else f"try_cast({text} as {kind})"
+                number(f"trim({text})", kind, self._signs(column))
+                if is_decimal(kind)
+                else f"try_cast({text} as {kind})"
             )
         typed = F.col(quoted(_TYPED + self.pipeline.source_name(column)))
         return typed if is_nested(kind) else F.coalesce(typed, self._of_folder(column, kind))
@@ -287,8 +291,11 @@ class RepairedSource(Source):
             return text
         if is_decimal(kind):
             name = self.pipeline.source_name(column).replace("\\", "\\\\").replace("'", "\\'")
-            return F.expr(number(f"try_element_at({FOLDERS}, '{name}')", kind))
+            return F.expr(number(f"try_element_at({FOLDERS}, '{name}')", kind, self._signs(column)))
         return text.try_cast(kind)
+
+    def _signs(self, column: str) -> Signs:
+        return self.pipeline.source.numbers.of(self.pipeline.source_name(column))
 
 
 def _staged_frame(rows: pa.Table, staging: Staging) -> DataFrame:

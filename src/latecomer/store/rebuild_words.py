@@ -40,6 +40,8 @@ def lines(record: Record) -> Iterator[str]:
     counts = record.counts
     size = _size(counts["bytes"])
     yield f"by the log up to batch {record.through}: {_many(counts['files'], 'file')}, {counts['rows']:,} rows, {size}"
+    if "computed" in counts:
+        yield f"{_many(counts['computed'], 'window')} computed in {record.seconds:.1f} s"
     if record.definition is not None:
         yield "the output means something else from here on: windows that are open, or within their lateness, too"
     if not record.changes:

@@ -6,12 +6,14 @@ outputs/NAME/rebuilds/ID/
   partials/        where an output means something else from here on: its open windows, anew
   asked            to be published by whoever runs the pipeline
   batch            the batch it was given: from here on it is carried through, whatever happens
+  took             how many seconds its publication took
   stale            the store went on in its range before it could be published
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -24,10 +26,12 @@ from latecomer.errors import StoreError
 from latecomer.store import files
 from latecomer.store.files import Location, make_folder, parquet_files, replace_text, sync_files
 
-ASKED, BATCH, STALE = "asked", "batch", "stale"
+ASKED, BATCH, STALE, TOOK = "asked", "batch", "stale", "took"
 _RECORD = "record.json"
 _DRAFT = "."
+_SECONDS = re.compile(r"[0-9]{1,12}([.][0-9]{1,3})?")
 _ABANDONED = 86_400
+_ENDLESS = 1e12
 _NUMBERS = ("since", "until", "through", "watermark", "low", "high")
 """What of a record stands in queries: numbers, whoever has written the file."""
 
@@ -52,17 +56,19 @@ class Record:
     taken_in: Mapping[str, int | str]
     """What the rebuilt windows hold more than before: assignments, and each measure of the ledger."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Windows, keys, rows new, changed and withdrawn, files and bytes read."""
+    """Windows computed, windows and keys that change, rows new, changed and withdrawn, files and bytes read."""
     sums: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     """What the sums and counts of the changed rows come to, before and after, as JSON has them."""
     largest: tuple[Mapping[str, Any], ...] = ()
     """The rows that change most."""
     made_at: int = 0
+    seconds: float = 0.0
+    """How long it took to compute it; 0 where an earlier version did."""
 
     @property
     def id(self) -> str:
         """The same plan on the same store has the same name."""
-        what = {name: value for name, value in asdict(self).items() if name != "made_at"}
+        what = {name: value for name, value in asdict(self).items() if name not in ("made_at", "seconds")}
         return sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
@@ -89,6 +95,14 @@ class Rebuild:
         if written is not None and not written.strip().isdecimal():
             raise StoreError(f"{self.folder / BATCH} is not the number of a batch; restore it")
         return None if written is None else int(written)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took in all, its publication too; None where an earlier version computed it."""
+        written = _read(self.folder / TOOK) or "0"
+        if not _SECONDS.fullmatch(written.strip()):
+            raise StoreError(f"{self.folder / TOOK} is not a number of seconds; remove it")
+        return round(self.record.seconds + float(written), 3) if self.record.seconds else None
 
     @property
     def asked(self) -> bool:
@@ -130,8 +144,9 @@ class Rebuild:
         replace_text(self.folder / STALE, "")
         files.remove(self.folder / ASKED)
 
-    def tidy(self) -> None:
-        """Published: the record stays, the staged files are in the tables."""
+    def tidy(self, seconds: float) -> None:
+        """Published, which took so long: the record stays, the staged files are in the tables."""
+        replace_text(self.folder / TOOK, f"{seconds:.3f}")
         for name in ("panes", "partials"):
             files.remove_all(self.folder / name)
         files.remove(self.folder / ASKED)
@@ -211,7 +226,9 @@ def _record(folder: Location, text: str) -> Record:
         written = json.loads(text)
         sums = {name: (before, after) for name, (before, after) in written["sums"].items()}
         record = Record(**{**written, "sums": sums, "largest": tuple(written["largest"])})
-        if not all(type(getattr(record, name)) is int for name in _NUMBERS):
+        if not all(type(getattr(record, name)) is int for name in _NUMBERS) or type(record.seconds) is bool:
+            raise TypeError
+        if not (isinstance(record.seconds, float | int) and 0 <= record.seconds < _ENDLESS):
             raise TypeError
         for amount in record.taken_in.values():
             Decimal(amount)

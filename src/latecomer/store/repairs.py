@@ -105,30 +105,44 @@ def kept_repair(root: Location) -> Repair | None:
 
 def standing_letters(store: Store) -> pa.Table:
     """The dead letters that are dead still, each with its newest reason; FILED_AS is the first."""
+    schema = pa.schema([*DEAD_LETTERS, (FILED_AS, pa.string())])
+    found = _of_standing(store, f"select * from s order by {DEAD_LETTER_ORDER}")
+    return schema.empty_table() if found is None else found.select(schema.names).cast(schema)
+
+
+def standing_letters_by(store: Store, column: str, since: int = 0) -> pa.Table:
+    """How many dead letters of these batches there are for each value of a column, the most first, and the detail of
+    one of them."""
+    schema = pa.schema([DEAD_LETTERS.field(column), ("dead_letters", pa.int64()), ("example", pa.string())])
+    found = _of_standing(
+        store,
+        f"select {column}, count(*) as dead_letters, min(detail) as example from s where batch >= {since:d} "
+        f"group by {column} order by dead_letters desc, {column}",
+    )
+    return schema.empty_table() if found is None else found.cast(schema)
+
+
+def _of_standing(store: Store, query: str) -> pa.Table | None:
+    """What a query answers over `s`, the dead letters that are dead still; None where there have never been any."""
     table, repairs = store.dead_letters, store.repairs
     if not table.exists:
-        return pa.schema([*DEAD_LETTERS, (FILED_AS, pa.string())]).empty_table()
-    columns = ", ".join(name for name in DEAD_LETTERS.names if name not in ("reason", "detail"))
-    order = DEAD_LETTER_ORDER
+        return None
     if not repairs.exists:
-        found = table.query(f"select *, reason as {FILED_AS} from t order by {order}")
-    else:
-        newest = (
-            "select letter_batch as b, letter_reason as l, origin as o, position as p, repaired, reason as new_reason, "
-            "detail as new_detail, row_number() over "
-            "(partition by letter_batch, letter_reason, origin, position order by batch desc) as nth "
-            f"from r where batch <= {store.ledger.last_batch()}"
-        )
-        found = table.query(
-            f"select {columns}, coalesce(new_reason, reason) as reason, "
-            f"case when new_reason is null then detail else new_detail end as detail, reason as {FILED_AS} "
-            f"from t left join (select * from ({newest}) where nth = 1) "
-            "on batch = b and reason = l and origin = o and position = p "
-            f"where not coalesce(repaired, false) order by {order}",
-            r=repairs,
-        )
-    schema = pa.schema([*DEAD_LETTERS, (FILED_AS, pa.string())])
-    return found.select(schema.names).cast(schema)
+        return table.query(f"with s as (select *, reason as {FILED_AS} from t) {query}")
+    columns = ", ".join(name for name in DEAD_LETTERS.names if name not in ("reason", "detail"))
+    newest = (
+        "select letter_batch as b, letter_reason as l, origin as o, position as p, repaired, reason as new_reason, "
+        "detail as new_detail, row_number() over "
+        "(partition by letter_batch, letter_reason, origin, position order by batch desc) as nth "
+        f"from r where batch <= {store.ledger.last_batch()}"
+    )
+    standing = (
+        f"select {columns}, coalesce(new_reason, reason) as reason, "
+        f"case when new_reason is null then detail else new_detail end as detail, reason as {FILED_AS} "
+        f"from t left join (select * from ({newest}) where nth = 1) "
+        "on batch = b and reason = l and origin = o and position = p where not coalesce(repaired, false)"
+    )
+    return table.query(f"with s as ({standing}) {query}", r=repairs)
 
 
 Moved = dict[tuple[int, str], Decimal]

@@ -527,7 +527,9 @@ def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
             f"decoder {settings.format.kind} does not say which columns there are; declare "
             + place_in(name, "source.schema")
         )
-    found = infer_columns(files, settings.format, settings.delimiter, settings.encoding)
+    found = infer_columns(
+        files, settings.format, settings.delimiter, settings.encoding, pipeline.source.numbers
+    )
     return {**folder_columns(pipeline.source_path, files), **found}
 
 

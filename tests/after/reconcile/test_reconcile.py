@@ -17,10 +17,10 @@ from deltalake import write_deltalake
 
 from after.reconcile.reconcile_kit import against, csv, gap_of, lake_in, late, listed, row, start
 from cli.cli_kit import MINUTE, NOON, Lake, at, pane
-from latecomer.after.reading.accounts import measure_in_raw
 from latecomer.after.reconcile.gaps import Tolerance
 from latecomer.errors import NoStore, PipelineError
 from latecomer.errors.redacting import redacted
+from latecomer.log.measures import fields_of_letter, number_in_letter
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 
@@ -317,10 +317,12 @@ def test_dead_letters_explain_what_their_text_says(lake: Lake, tmp_path: Path) -
     assert gap_of(found, "paid").known["dead_letter"] == 7
     assert gap_of(found, "with_fee").known["dead_letter"] == 1
     assert found.explained
+    assert listed(found, "explained") == [(None,)]  # in total: the letters have no window
     assert "2 dead letters have no paise that can be read: counted as none" in found.notes
     worse = against(lake, "filled", csv(tmp_path, "window_start,paid,with_fee\n@0,18,2"))
     assert gap_of(worse, "paid").unexplained == 1
     assert not worse.explained
+    assert listed(worse, "explained") == [(False,)]
 
 
 def test_in_a_range_only_dead_letters_with_an_event_time_there_count(lake: Lake, tmp_path: Path) -> None:
@@ -375,20 +377,21 @@ def test_only_sums_and_counts_have_totals(lake: Lake, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "amount"),
+    ("raw", "amount"),
     [
-        ({"p": 3}, 3),
-        ({"p": "x"}, None),
-        ({"p": True}, None),
-        ({"p": None}, None),
-        ({"p": [1]}, None),
-        ({}, None),
+        ('{"paise": 3}', 3),
+        ('{"paise": "3"} and more', 3),
+        ('{"paise": "x"}', None),
+        ('{"paise": "1,5"}', None),
+        ('{"paise": true}', None),
+        ('{"paise": null}', None),
+        ('{"paise": [1]}', None),
+        ("{}", None),
+        ("", None),
     ],
 )
-def test_a_measure_is_read_out_of_raw_text_as_spark_reads_it(
-    fields: dict[str, Any], amount: int | None
-) -> None:
-    assert measure_in_raw(fields, "p") == amount
+def test_a_measure_is_read_out_of_raw_text(lake: Lake, raw: str, amount: int | None) -> None:
+    assert number_in_letter(fields_of_letter(raw), "paise", lake.pipeline) == amount
 
 
 # What is refused

@@ -16,9 +16,9 @@ from latecomer.config.avro import Avro
 from latecomer.config.damage import DamagedFile
 from latecomer.config.own import Decoder
 from latecomer.decode.csv import CsvFiles
-from latecomer.decode.detail import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.decode.files import SourceFile
 from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
+from latecomer.model.dead_letters import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.model.sources import split_partition
 from latecomer.source.choose import source_of
 from latecomer.source.columns import NUMBER

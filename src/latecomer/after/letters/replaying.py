@@ -23,12 +23,13 @@ from latecomer.config import checks
 from latecomer.config.arguments import require_kind
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
-from latecomer.decode.detail import UNREADABLE, Explainer
+from latecomer.decode.detail import Explainer
 from latecomer.errors import NoStore, PipelineError, StoreInUse
 from latecomer.log.columns import RAW, REASON
 from latecomer.log.events import EventLog
 from latecomer.log.measures import amounts_of_letter
 from latecomer.log.repairs import RepairLog
+from latecomer.model.dead_letters import UNREADABLE
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import Timeline

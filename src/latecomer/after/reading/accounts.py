@@ -6,7 +6,6 @@ known for which window an amount was meant, a `Loose` total. Nothing here needs 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,15 +17,14 @@ import pyarrow.compute as pc
 
 from latecomer.after.reading.values import numbers, together
 from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Output
-from latecomer.config.renames import Renames
+from latecomer.config.models import Output, Pipeline
+from latecomer.log.measures import fields_of_letter, number_in_letter
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
-from latecomer.model.ledger import ASSIGNMENTS, WHOLE_DIGITS
+from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.windows import Session
-from latecomer.model.written_numbers import fits, written_number
 from latecomer.store.coverage import DEAD_LETTERS, LATE, removed_until
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.repairs import standing_letters
@@ -226,8 +224,8 @@ class Accounts:
             if windows is None:
                 unplaced += 1
                 continue
-            renames = views[pipeline.source_of(row["source_partition"])].renames
-            for name in tally.add(row["raw"], windows, renames):
+            view = views[pipeline.source_of(row["source_partition"])]
+            for name in tally.add(row["raw"], windows, view):
                 unread[name] += 1
         notes = []
         if unplaced:
@@ -320,17 +318,15 @@ class _Tally:
         self.amounts = dict.fromkeys(additive, Decimal(0))
         self.assignments = 0
 
-    def add(self, raw: str | None, windows: int, renames: Renames) -> list[str]:
-        """Count a dead letter in so many windows. Gives the aggregates for which it could not be read. `renames` are
-        the names that its source has for columns."""
+    def add(self, raw: str | None, windows: int, view: Pipeline) -> list[str]:
+        """Count a dead letter in so many windows. Gives the aggregates for which it could not be read. `view` is the
+        pipeline as its source sees it."""
         if not windows:
             return []
         self.assignments += windows
-        fields, unread = _fields(raw), []
-        renamed = {new: fields.get(made_from.name) for new, made_from in renames.items()} if fields else {}
-        found = {**fields, **renamed}
+        fields, unread = fields_of_letter(raw or ""), []
         for name, each in self.additive.items():
-            amount = _added(found, each)
+            amount = _added(fields, each, view)
             if amount is None:
                 unread.append(name)
             else:
@@ -338,33 +334,12 @@ class _Tally:
         return unread
 
 
-def _added(fields: Mapping[str, Any], aggregate: Aggregate) -> Decimal | None:
+def _added(fields: Mapping[str, Any], aggregate: Aggregate, view: Pipeline) -> Decimal | None:
     """What a row would have added; None where its text does not show it."""
     if aggregate.column is None:
         return Decimal(1)
     if aggregate.function == "sum":
-        return measure_in_raw(fields, aggregate.column)
+        return number_in_letter(fields, aggregate.column, view)
     if not fields:
         return None
-    return Decimal(fields.get(aggregate.column) is not None)
-
-
-def _fields(raw: str | None) -> Mapping[str, Any]:
-    try:
-        found = json.loads(raw or "", parse_float=str)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def measure_in_raw(fields: Mapping[str, Any], measure: str) -> Decimal | None:
-    """A number of a dead letter's raw text, as `ledger.book.measure_in_raw` has Spark read it.
-
-    >>> measure_in_raw({"paise": "12.5"}, "paise")
-    Decimal('12.5')
-    """
-    value = fields.get(measure)
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        return None
-    number = written_number(str(value).strip())
-    return number if number is not None and fits(number, WHOLE_DIGITS) else None
+    return Decimal(fields.get(view.source_name(aggregate.column)) is not None)

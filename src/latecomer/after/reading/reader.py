@@ -42,7 +42,7 @@ from latecomer.store.pins import read_pins
 from latecomer.store.publication import LATE_ORDER, publication_order
 from latecomer.store.publications import PUBLISHED_AT, Publications
 from latecomer.store.recovery import require_output
-from latecomer.store.repairs import FILED_AS, standing_letters
+from latecomer.store.repairs import FILED_AS, standing_letters, standing_letters_by
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
 from latecomer.store.standing import not_taken_back, standing_in_order
 from latecomer.store.state_types import beyond_column, beyond_halves, state_parts
@@ -53,6 +53,8 @@ OPEN = "OPEN"
 """The timing of a window that has not fired yet."""
 
 _COUNT, _STATES = f"{PRIVATE}state_count", f"{PRIVATE}states_of_"
+LETTERS_BY = ("reason", "origin", "batch")
+"""What dead letters can be counted by."""
 _PLAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 
 
@@ -204,6 +206,15 @@ class Reader:
         """Every row that is no event, and why, in the order in which they were read. One that was replayed and stays a
         dead letter has its newest reason."""
         return standing_letters(self._store()).drop_columns([FILED_AS])
+
+    def dead_letters_by(self, column: str = "reason", since_batch: int = 0) -> pa.Table:
+        """How many dead letters there are for each `reason`, `origin` or `batch`, the most first; `example` is what is
+        wrong with one of them. `since_batch` leaves out those of earlier batches."""
+        if column not in LETTERS_BY:
+            fix = f"write one of {', '.join(LETTERS_BY)}"
+            raise PipelineError([Problem("column", "is nothing to count dead letters by", column, fix)])
+        require_kind("dead_letters_by", int, "the number of a batch", since_batch=since_batch)
+        return standing_letters_by(self._store(), column, since_batch)
 
     def gaps(self, producer: str | None = None) -> pa.Table:
         """Numbers that a producer gave its events and that never came, as ranges from `first` to `last`.

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -70,7 +70,7 @@ def planned(
     panes = logic.tables.panes
     published = range_.panes(panes.files()) if panes.exists else []
     rebuilds = rebuilds or Rebuilds(store.root, logic.name)
-    draft = rebuilds.draft()
+    draft, began = rebuilds.draft(), time.monotonic()
     progress = Watched(sum(file.rows for file in read), watch)
     with overflow_in_words(logic.name, logic.layout, store.measures()):
         changes = draft / "changes"
@@ -79,10 +79,10 @@ def planned(
         if found.open is not None:
             write_table(found.open, draft / "partials" / "open.parquet")
         write_panes(range_, changes, draft / "panes")
-        record = _recorded(range_, changes, read, definition, draft)
+        record = _recorded(range_, changes, read, definition, draft, found.windows)
     progress.report(1.0)
     remove_all(changes)
-    return rebuilds.keep(draft, record)
+    return rebuilds.keep(draft, replace(record, seconds=round(time.monotonic() - began, 3)))
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ class _Computed:
     changes: pa.Table
     open: pa.Table | None
     """The windows still open, where the output means something else from here on."""
+    windows: int
+    """How many windows were computed."""
 
 
 def _computed(
@@ -107,7 +109,8 @@ def _computed(
         truth = computed(range_, seen)
     panes = published_panes(range_, published)
     still_open = open_states(range_, truth, panes, merger) if range_.redefined else None
-    return _Computed(differences(range_, truth, panes, merger), still_open)
+    windows = truth.group_by([START, END]).aggregate([]).num_rows
+    return _Computed(differences(range_, truth, panes, merger), still_open, windows)
 
 
 def require_range(store: Store, output: str, since: int) -> None:
@@ -123,6 +126,7 @@ def _recorded(
     read: Sequence[DataFile],
     definition: Mapping[str, Any] | None,
     draft: Location,
+    windows: int,
 ) -> Record:
     """A plan in figures."""
     logic, held = range_.logic, units(range_.logic)
@@ -154,7 +158,7 @@ def _recorded(
         high,
         definition,
         {unit: json_value(amount, _amount_type(logic, unit)) for unit, amount in taken_in.items()},
-        {**figures.counts, **read_},
+        {**figures.counts, "computed": windows, **read_},
         {
             name: (
                 figures.json(name, figures.sums[BEFORE, name]),

@@ -25,7 +25,6 @@ from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreI
 from latecomer.firing.choose import output_logic
 from latecomer.log.filling import fill, new_columns
 from latecomer.log.progress import Watch
-from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.pipeline import BatchReport, Engine
@@ -42,7 +41,6 @@ from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, definition_of, open_store, source_columns, under
-from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.widening import require_widenable
 
@@ -59,6 +57,8 @@ class Applied:
     """The batch that published it; None where there was nothing to change."""
     beside: bool
     """Whether a running pipeline published it."""
+    before: bool = False
+    """Whether it had been published before, and nothing was done now."""
 
 
 @explained("the rebuild")
@@ -121,18 +121,6 @@ def apply(
         f"the range kept getting new events while it was computed, {ATTEMPTS} times in a row; nothing was "
         "changed; rebuild it when fewer come, or stop the pipeline first"
     )
-
-
-def newest(pipeline: Pipeline) -> int:
-    """How far the store has come: its watermark; where that was drained, its newest event."""
-    store = open_store(pipeline)
-    reached = TimelineKeeper(store.watermarks, pipeline.watermark).reached(store.ledger.last_batch())
-    if reached is not None and BEGIN_OF_TIME < reached.watermark < END_OF_TIME:
-        return reached.watermark
-    newest = [to_micros(file.maximum["event_time"]) for file in store.events.files()]
-    if not newest:
-        raise NoStore(f"store {store.root} has no event yet; run the pipeline first")
-    return max(newest) + 1
 
 
 def _first(since: int | None) -> int:
@@ -290,6 +278,9 @@ def _published(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied |
         _finish_what_was_begun(runner, planner.store)
         return Applied(rebuild, None, False)
     store = planner.store
+    if rebuild.batch is not None and _complete(store, rebuild.batch):
+        _finish_what_was_begun(runner, store)
+        return Applied(rebuild, rebuild.batch, False, before=True)
     asked = False
     while True:
         try:

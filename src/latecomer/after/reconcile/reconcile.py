@@ -227,20 +227,23 @@ class _Found:
         changes = [change for change, _ in judged]
         counts = {change: changes.count(change) for change in CHANGES}
         counts[EQUAL] += self._places() - len(judged)
-        shown = self._listed(rows, judged)
+        differing = counts[MISSING] + counts[EXTRA] + counts[DIFFERENT]
         open_rows = [ok for change, ok in judged if change != EQUAL and not ok]
         gaps = self._gaps(rows, changes)
         loosely = bool(open_rows) and any(gap.unexplained for gap in gaps)
         if loosely:
             gaps = [_with_loose(gap, dropped, dead) for gap in gaps]
             notes = [*notes, *dropped.notes, *dead.notes]
-        if shown.num_rows and not self.additive:
+        if differing and not self.additive:
             notes = [*notes, "only sums and counts can be explained, and none was compared"]
         # Each amount without a place accounts for one row at most.
         most = dropped.assignments + dead.assignments if loosely else 0
         placed = not open_rows or self.sides.sessions or len(open_rows) <= most
         settled = not open_rows or self._closed(gaps)
-        explained = not shown.num_rows or (bool(self.additive) and placed and settled)
+        explained = not differing or (bool(self.additive) and placed and settled)
+        if explained:  # in total: which of these rows an amount without a window belongs to is not known
+            judged = [(change, ok or None) for change, ok in judged]
+        shown = self._listed(rows, judged)
         return Reconciliation(
             self.sides.accounts.name, self.sides.against.shown, counts, shown, gaps, explained, tuple(notes)
         )

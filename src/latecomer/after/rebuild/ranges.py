@@ -1,0 +1,68 @@
+"""Which windows `last` means: those that ended, or that late events came for, within a time before the watermark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from latecomer.config.models import Output, Pipeline
+from latecomer.errors import NoStore
+from latecomer.model.durations import to_micros
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, TooLatePolicy
+from latecomer.model.windows import Session
+from latecomer.store.coverage import covered_since
+from latecomer.store.sql import moment_literal
+from latecomer.store.store import Store, open_store
+from latecomer.store.table import Table
+from latecomer.timeline.keeper import TimelineKeeper
+
+
+def last_windows(pipeline: Pipeline, name: str, length: int) -> tuple[int, int]:
+    """From where until where windows start that ended within this time before the watermark, or for which an event came
+    too late within it. Where the store was drained, its newest event stands for the watermark."""
+    store, output = open_store(pipeline), pipeline.outputs[name]
+    watermark, arrived = _reached(store)
+    ended = _start_of(output, watermark - length)
+    touched = _touched(store, name, arrived - length)
+    if touched is None or touched >= ended:
+        return ended, watermark
+    # What retention has removed cannot be computed anew, and is no reason to leave out the rest.
+    whole = covered_since(store)
+    first = touched if whole is None else max(touched, whole + output.window.grows_by)
+    return min(first, ended), watermark
+
+
+def _reached(store: Store) -> tuple[int, int]:
+    """How far event time and arrivals have come."""
+    keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
+    reached = keeper.reached(store.ledger.last_batch())
+    if reached is not None and BEGIN_OF_TIME < reached.watermark < END_OF_TIME:
+        return reached.watermark, reached.at
+    newest = [to_micros(file.maximum["event_time"]) for file in store.events.files()]
+    if not newest:
+        raise NoStore(f"store {store.root} has no event yet; run the pipeline first")
+    return max(newest) + 1, max(newest) + 1 if reached is None else reached.at
+
+
+def _start_of(output: Output, moment: int) -> int:
+    """Where the first window starts that ends after a moment; of sessions all that reach beyond it are meant."""
+    if isinstance(output.window, Session):
+        return moment
+    return min(window.start for window in output.window.assign_all(moment))
+
+
+def _touched(store: Store, name: str, arrived: int) -> int | None:
+    """Where the first window starts for which an event has come too late since a moment of arrival."""
+    output = store.pipeline.outputs[name]
+    found = [_least(store.output_tables(name, pa.schema([])).late, "window_start", arrived)]
+    if output.too_late is TooLatePolicy.DROP:  # they are in the log alone
+        event = _least(store.events, "event_time", arrived)
+        found.append(None if event is None else _start_of(output, event))
+    return min((each for each in found if each is not None), default=None)
+
+
+def _least(table: Table, column: str, arrived: int) -> int | None:
+    if not table.exists:
+        return None
+    found = table.query(f"select min({column}) as m from t where arrival_time >= {moment_literal(arrived)}")
+    least = found["m"][0].as_py()
+    return None if least is None else to_micros(least)

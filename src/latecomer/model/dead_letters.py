@@ -1,0 +1,35 @@
+"""Why a row is no event: the reasons of dead letters, and what each means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+UNREADABLE = "unreadable"
+"""Its raw bytes are those of the source; those of any other are JSON."""
+TOO_LONG = "too_long"
+"""Only the first bytes are kept."""
+REST = "unreadable_rest"
+"""The first bytes are kept."""
+TOMBSTONE = "tombstone"
+"""Kafka's word for a record without a value."""
+INVALID_RECORD = "invalid"
+UNKNOWN_FIELDS = "unknown_fields"
+UNREADABLE_FILE = "unreadable_file"
+
+REASONS: Mapping[str, str] = {
+    UNREADABLE: "the row is not in the format of the source, or a value is not of its column's type",
+    "no_event_time": "the column of the event time is missing or empty",
+    "unreadable_event_time": "the event time is no time, or beyond the calendar",
+    "no_arrival_time": "the column of the arrival time (order_by) is missing or empty",
+    "unreadable_arrival_time": "the arrival time is no time, or beyond the calendar",
+    "too_far_ahead": "the event time is more than watermark.max_future ahead of the arrival",
+    "beyond_the_ledger": "an amount has more digits before the point than the ledger adds up",
+    UNKNOWN_FIELDS: "the row has fields that are no columns, and unknown_fields is dead_letter",
+    INVALID_RECORD: "the schema that the record was written with does not allow it",
+    TOMBSTONE: "the record has a key and no value: in a compacted topic, the key was deleted",
+    TOO_LONG: "the line is longer than files.max_line; its first bytes are kept",
+    UNREADABLE_FILE: "the file cannot be read to its end, or its folder says a value that its column does not take; it "
+    "is one dead letter",
+    REST: "a file of messages has one without an end; what follows it is one dead letter",
+}
+"""Reason → what it means, in the order in which they are documented."""
