@@ -10,8 +10,10 @@ import typer
 
 import latecomer.cli
 from cli import cli_kit
+from cli.cli_kit import Cli, Lake
 from latecomer.cli import app
 from latecomer.cli.verbs import VERBS
+from latecomer.store.turns import keep_away
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -38,3 +40,12 @@ def test_every_module_of_a_verb_is_in_the_table() -> None:
         file.stem for file in files if '"""`latecomer ' in file.read_text(encoding="utf-8").split("\n")[0]
     }
     assert verbs - {"demo_bookmyshow"} == {verb.module for verb in VERBS.values()}  # a story of `demo`
+
+
+def test_status_names_a_source_that_is_away(filled: Lake, cli: Cli) -> None:
+    words = "the source could not be asked, or has not caught up since: no silence counts"
+    assert words not in cli("status", filled.file).err
+    keep_away(filled.store.root, frozenset({""}))
+    assert words in cli("status", filled.file).err
+    keep_away(filled.store.root, frozenset())
+    assert words not in cli("status", filled.file).err

@@ -13,6 +13,7 @@ def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone
     from latecomer.sink.keeper import sink_status
     from latecomer.store.publications import wall_clock
     from latecomer.store.store import open_store
+    from latecomer.store.turns import sources_away
     from latecomer.store.unknown import LAST_BATCHES, unknown_in_last
 
     choose_zone(zone, file)
@@ -22,6 +23,10 @@ def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone
     timeline = Reader(pipeline).timeline()
     if timeline is not None:
         note(watermark_in_words(timeline.watermark, timeline.last_at, wall_clock()))
+    for away in sorted(sources_away(store.root)):
+        note(
+            f"source {away or pipeline.name} could not be asked, or has not caught up since: no silence counts"
+        )
     if any(view.source.unknown_fields == "keep" for view in pipeline.views.values()):
         seen = unknown_in_last(store)
         if seen.events:
