@@ -491,7 +491,7 @@ def test_a_changed_expression_is_a_rebuild(spark: SparkSession, tmp_path: Path) 
             "columns": {name: str(each) for name, each in other.items()},
         }
     )
-    with pytest.raises(StoreMismatch, match=r"computed with another columns .*latecomer rebuild apply"):
+    with pytest.raises(StoreMismatch, match=r"computed with other columns .*latecomer rebuild apply"):
         run(changed, once=True, spark=spark)
     latecomer.apply_rebuild(changed, "totals", since="2026-11-08T00:00Z", spark=spark)
     assert {row[3] for row in results(changed)} == {25, 70}
