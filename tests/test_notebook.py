@@ -382,6 +382,31 @@ def test_an_explanation_shows_what_stands_why_and_a_picture(lake: Lake) -> None:
     assert "svg" in page.kinds
 
 
+def test_what_is_printed_is_what_a_reader_wants_to_see(lake: Lake) -> None:
+    """Rows and an explanation as text, without a notebook."""
+    rows = lake.pipeline.results("minute_totals")
+    title, heads, *lines = str(rows).splitlines()
+    assert title == rows.title
+    assert heads.split()[:2] == ["window_start", "window_end"]
+    assert len(lines) == len(rows)
+    long = Rows(pa.table({"n": list(range(30)), "text": ["\x1b[2J"] * 30}), "thirty")
+    assert str(long).splitlines()[-1] == "20 of 30 rows are shown"
+    assert "\x1b" not in str(long)
+    assert str(Rows(pa.table({"n": []}), "none", nothing="nothing was asked")) == "none\nnothing was asked"
+    found = lake.pipeline.explain("minute_totals", "2026-04-25T12:00Z", {"merchant": "amul"})
+    text = str(found).splitlines()
+    assert text[0].startswith("minute_totals · 2026-")
+    assert text[1].startswith("stands at ")
+    assert text[2].split()[:2] == ["timing", "op"]
+    assert "Explanation(" not in str(found)
+
+
+def test_nothing_that_is_printed_is_an_order_to_a_terminal(tmp_path: Path) -> None:
+    for kind, found in hostile_objects(tmp_path).items():
+        if kind != "plan":
+            assert all(each.isprintable() for each in str(found).replace("\n", "")), kind
+
+
 def test_an_explanation_has_the_clock_of_its_output(tmp_path: Path) -> None:
     lake = told_store(tmp_path / "told")
     zoned = new_lake(tmp_path / "told", ZONED)

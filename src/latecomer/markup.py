@@ -46,7 +46,12 @@ def escape(text: str) -> str:
     >>> escape('<b onclick="x">') == "&lt;b onclick=&quot;x&quot;&gt;"
     True
     """
-    return html_escape(_ORDERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text))
+    return html_escape(written_out(text))
+
+
+def written_out(text: str) -> str:
+    """Text in which nothing turns what stands around it, or is an order to a terminal."""
+    return _ORDERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def fragment(parts: Iterable[str]) -> str:
@@ -70,7 +75,7 @@ def arrow_table(rows: pa.Table, zone: str, most: int = MOST_ROWS) -> Iterator[st
     """The first rows of a table, exact: every digit of a decimal, every microsecond, by the clock of a zone."""
     some = rows.slice(0, most)
     columns = [csv_column(column, zone) for column in some.columns]
-    numbers = [nth for nth, field in enumerate(rows.schema) if _is_number(field.type)]
+    numbers = [nth for nth, field in enumerate(rows.schema) if is_number(field.type)]
     yield from table(rows.schema.names, list(zip(*columns, strict=True)), numbers)
     if rows.num_rows > most:
         yield f'<p class="pale">{most:,} of {rows.num_rows:,} rows are shown.</p>'
@@ -104,5 +109,47 @@ def _cell(value: str | None) -> str:
     return escape(value if len(value) <= LONGEST else value[: LONGEST - 1] + "…")
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values of this type stand at the right."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_duration(kind)
+    )
+
+
+# Tables of text
+
+
+def aligned(
+    names: Sequence[str], kinds: Sequence[pa.DataType], cells: Sequence[Sequence[str]]
+) -> Iterator[str]:
+    """The lines of a table: names and cells, column by column, as wide as they need to be."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, [name, *column])) for name, column in zip(names, cells, strict=True)]
+    right = [is_number(kind) for kind in kinds]
+    for line in (names, *zip(*cells, strict=True)):
+        padded = [
+            " " * (width - cell_len(cell)) + cell if number else cell + " " * (width - cell_len(cell))
+            for cell, width, number in zip(line, widths, right, strict=True)
+        ]
+        yield "  ".join(padded).rstrip()
+
+
+def text_table(rows: pa.Table, zone: str, most: int) -> Iterator[str]:
+    """The first rows as lines of text, and how many there are if there are more. Nothing in them is an order to a
+    terminal."""
+    shown = rows.slice(0, most)
+    cells = [
+        ["" if cell is None else _in_a_line(cell) for cell in csv_column(column, zone)]
+        for column in shown.columns
+    ]
+    yield from aligned([*map(_in_a_line, rows.schema.names)], [field.type for field in rows.schema], cells)
+    if rows.num_rows > most:
+        yield f"{most:,} of {rows.num_rows:,} rows are shown"
+
+
+def _in_a_line(text: str) -> str:
+    return written_out(text).replace("\n", "\\n").replace("\t", "\\t")

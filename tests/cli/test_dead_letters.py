@@ -88,6 +88,7 @@ def test_there_may_be_none(lake: Lake, cli: Cli) -> None:
     lake.panes("minute_totals", 0, [])
     lake.ledger(0, [])
     assert cli("dead-letters", "replay", lake.file).out == "there are no dead letters to replay\n"
+
     told = json.loads(cli("dead-letters", "replay", lake.file, "--dry-run", "-f", "json").out)
     assert told == {
         "dry_run": True,

@@ -58,6 +58,11 @@ def test_a_run_of_nothing_but_dead_letters_says_so_everywhere(
     assert "all 3 rows are dead letters" in cli("results", file, "totals", "--open").out
     (counted,) = json.loads(cli("dead-letters", file, "--by", "reason", "--format", "json").out)
     assert (counted["reason"], counted["dead_letters"]) == ("unreadable", 3)
+    none = cli("dead-letters", "replay", file, "--where", "reason = 'too_long'")
+    assert none.out == (
+        f"3 dead letters, and none of which --where is true: reason = 'too_long'; latecomer dead-letters {file} "
+        "shows them\n"
+    )
     # The next run has none of its own.
     again = cli("run", file, "--once", "--max-dead", "0")
     assert again.status == 0

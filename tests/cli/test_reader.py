@@ -437,7 +437,7 @@ def test_an_output_added_since_is_not_computed_yet(lake: Lake) -> None:
 
 def test_numbers_of_another_definition_are_not_shown_as_this_one(lake: Lake) -> None:
     lake.file.write_text(PIPELINE.replace("paise: sum(paise)", "paise: max(paise)"), encoding="utf-8")
-    with pytest.raises(StoreMismatch, match="minute_totals was computed with another aggregates"):
+    with pytest.raises(StoreMismatch, match="minute_totals was computed with other aggregates"):
         Reader(lake.pipeline).results("minute_totals")
 
 

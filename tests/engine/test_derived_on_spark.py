@@ -485,7 +485,7 @@ def test_a_changed_expression_is_a_rebuild(spark: SparkSession, tmp_path: Path) 
     pipeline = pipeline_in(tmp_path)
     run(pipeline, drain=True, spark=spark)
     changed = changed_to(pipeline, tmp_path, rounded="cast(paise / 10 as bigint)")
-    with pytest.raises(StoreMismatch, match=r"computed with another columns .*latecomer rebuild apply"):
+    with pytest.raises(StoreMismatch, match=r"computed with other columns .*latecomer rebuild apply"):
         run(changed, once=True, spark=spark)
     latecomer.apply_rebuild(changed, "totals", since="2026-11-08T00:00Z", spark=spark)
     assert {row[3] for row in results(changed)} == {25, 70}
@@ -493,7 +493,7 @@ def test_a_changed_expression_is_a_rebuild(spark: SparkSession, tmp_path: Path) 
     assert check_ledger(changed, spark) == []
     # That goes for a key, too: panes of keys that are no more are withdrawn.
     keyed = changed_to(changed, tmp_path, hour="hour(at) + 1")
-    with pytest.raises(StoreMismatch, match=r"computed with another columns .*latecomer rebuild apply"):
+    with pytest.raises(StoreMismatch, match=r"computed with other columns .*latecomer rebuild apply"):
         run(keyed, once=True, spark=spark)
     latecomer.apply_rebuild(keyed, "totals", since="2026-11-08T00:00Z", spark=spark)
     assert {row[0] for row in results(keyed)} == {15, 16}

@@ -32,7 +32,10 @@ def explainer(folder: Path, **files: Any) -> Explainer:
     ("row", "said"),
     [
         ({"paise": "abc"}, 'column paise: "abc" is not a bigint'),
-        ({"paise": "5"}, 'column paise: "5" is not a bigint'),
+        (
+            {"paise": "5"},
+            'column paise: "5" is text, and not a bigint; write it without quotes, or declare a decimal',
+        ),
         ({"paise": 1.5}, "column paise: 1.5 is not a bigint"),
         ({"paise": 2**63}, "column paise: 9223372036854775808 is not a bigint"),
         ({"tiny": 128, "note": 7}, "column tiny: 128 is not a tinyint"),
@@ -54,11 +57,18 @@ def test_json_that_does_not_fit_names_column_and_value(tmp_path: Path, row: Any,
     [
         ({"tags": ["a", {"b": 1}], "attrs": {"k": 1}, "items": [None, {"sku": "a", "n": 2}]}, None),
         ({"tags": "a"}, 'column tags: "a" is not an array<string>'),
-        ({"attrs": {"k": 1, "b": "2"}}, "column attrs['b']: \"2\" is not a bigint"),
+        (
+            {"attrs": {"k": 1, "b": "2"}},
+            "column attrs['b']: \"2\" is text, and not a bigint; write it without quotes, or declare a decimal",
+        ),
         ({"attrs": [1]}, "column attrs: [1] is not a map<string,bigint>"),
         ({"items": [{"n": 1}, {"n": "two"}]}, 'column items[1].n: "two" is not an int'),
         ({"items": [5]}, "column items[0]: 5 is not a struct<sku:string,n:int>"),
         ({"pricing": {"base": "dear"}}, 'column pricing.base: "dear" is not a bigint'),
+        (
+            {"pricing": {"base": "5"}},
+            'column pricing.base: "5" is text, and not a bigint; write it without quotes, or declare a decimal',
+        ),
     ],
 )
 def test_json_that_does_not_fit_names_the_place_in_a_list_or_an_object(

@@ -221,7 +221,7 @@ def test_columns_are_renamed_on_the_way_in(spark: SparkSession, tmp_path: Path) 
     assert ledger_lines(store, "totals")[0, "net"] == {"received": 10, "on_time": 5, "dead_letter": 5}
     changed = {**pipeline.columns, "net": parse_column("fare"), "fare": parse_column("`net amount`")}
     other = pipeline.model_copy(update={"columns": changed})
-    with pytest.raises(StoreMismatch, match="another columns"):
+    with pytest.raises(StoreMismatch, match="other columns"):
         run_once(other, spark)
 
 

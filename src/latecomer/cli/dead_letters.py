@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from latecomer.after.letters.replaying import ReplayedLetters
+    from latecomer.after.reading.reader import Reader
 
 BYTES = "raw_bytes"
 _SHOW = "show"
@@ -126,7 +128,11 @@ def replay(
     pipeline = load(file)
     hush_spark()
     found = replay_letters(pipeline, choice, fix, dry_run=dry_run, place=place)
-    if form is Format.TABLE:
+    if form is Format.TABLE and found.completed is not None:
+        print(f"a replay that was interrupted is complete: batch {found.completed}")
+    if form is Format.TABLE and not found.picked:
+        _print_none(open_reader(file), where, file)
+    elif form is Format.TABLE:
         _print_people(found, dry_run, limit)
     elif form is Format.JSON:
         _print_json(found, dry_run)
@@ -154,11 +160,6 @@ def fixes_of(pairs: tuple[str, ...] | list[str]) -> dict[str, str]:
 def _print_people(found: ReplayedLetters, dry_run: bool, limit: int | None) -> None:
     from latecomer.cli.render import show
 
-    if found.completed is not None:
-        print(f"a replay that was interrupted is complete: batch {found.completed}")
-    if not found.picked:
-        print("there are no dead letters to replay")
-        return
     dead = found.still_dead.num_rows
     would = "would become" if dry_run else "became"
     stay = "would stay" if dry_run else "stay" if dead != 1 else "stays"
@@ -173,6 +174,18 @@ def _print_people(found: ReplayedLetters, dry_run: bool, limit: int | None) -> N
         show(_fates(found), Format.TABLE, "")
     elif not dry_run:
         print("\nnothing was taken in")
+
+
+def _print_none(reader: Reader, where: str | None, file: Path) -> None:
+    """That no dead letter was picked up: there is none, or none of which the condition is true."""
+    there = sum(reader.dead_letters_by()["dead_letters"].to_pylist())
+    if there and where is not None:
+        print(
+            f"{letters_in_words(there)}, and none of which --where is true: {where}; "
+            f"latecomer dead-letters {file} shows them"
+        )
+    else:
+        print("there are no dead letters to replay")
 
 
 def letters_in_words(count: int) -> str:

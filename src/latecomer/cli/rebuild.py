@@ -251,6 +251,9 @@ def _report(done: Applied) -> str:
 
 def _watch(progress: Progress) -> None:
     """How much of the log has been read, how fast, and how long it will take."""
+    if progress.is_read:
+        LOG.info("computing what changes, from %s rows of the log", f"{progress.rows:,}")
+        return
     left = "" if progress.left is None else f", {progress.left:.0f} s left"
     LOG.info(
         "reading the log: %.0f %% of %s rows, %s rows/s%s",

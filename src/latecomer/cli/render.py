@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from latecomer.cli.options import ALL, Format
 from latecomer.cli.terminal import csv_cell, harmless
 from latecomer.config.zoned import current_zone, written
+from latecomer.markup import aligned, is_number
 from latecomer.model.durations import shown_duration
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.values import csv_column, csv_line, json_rows, short_text
@@ -116,31 +117,7 @@ def print_table(rows: pa.Table, short_decimals: bool = False, out: TextIO | None
     if out.isatty():
         _print_framed(names, kinds, cells, out)
     else:
-        out.writelines(line + "\n" for line in _plain_lines(names, kinds, cells))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_duration(kind)
-    )
-
-
-def _plain_lines(
-    names: Sequence[str], kinds: Sequence[pa.DataType], cells: Sequence[Sequence[str]]
-) -> Iterator[str]:
-    from rich.cells import cell_len
-
-    widths = [max(map(cell_len, [name, *column])) for name, column in zip(names, cells, strict=True)]
-    right = [_is_number(kind) for kind in kinds]
-    for line in (names, *zip(*cells, strict=True)):
-        padded = [
-            " " * (width - cell_len(cell)) + cell if number else cell + " " * (width - cell_len(cell))
-            for cell, width, number in zip(line, widths, right, strict=True)
-        ]
-        yield "  ".join(padded).rstrip()
+        out.writelines(line + "\n" for line in aligned(names, kinds, cells))
 
 
 def _print_framed(
@@ -160,7 +137,7 @@ def _print_framed(
         console.width - _GAP * (len(names) - 1),
     )
     for name, kind, width in zip(names, kinds, widths, strict=True):
-        side: JustifyMethod = "right" if _is_number(kind) else "left"
+        side: JustifyMethod = "right" if is_number(kind) else "left"
         table.add_column(Text(name), justify=side, width=width, overflow="fold")
     for line in zip(*cells, strict=True):
         table.add_row(*(Text(cell) for cell in line))

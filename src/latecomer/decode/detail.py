@@ -30,7 +30,7 @@ from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.paths import ways_of
 from latecomer.model.unknown_fields import known_fields, unknown_names
 from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
-from latecomer.model.written_numbers import Signs, fits, written_number
+from latecomer.model.written_numbers import POINT, Signs, fits, written_number
 
 Fits = Callable[[Any, str, Signs], bool]
 LONGEST = 60
@@ -212,7 +212,7 @@ def _misfit(place: str, value: Any, kind: str, signs: Signs, fits: Fits) -> str 
         return None
     match types.nested_type(kind), value:
         case None, _:
-            return None if fits(value, kind, signs) else _not_a(place, value, kind, signs)
+            return None if fits(value, kind, signs) else _not_a(place, value, kind, signs, fits is _fits_json)
         case ("array", {"element": inner}), list():
             parts = [(f"{place}[{nth}]", each, inner) for nth, each in enumerate(value)]
         case ("map", {"value": inner}), dict():
@@ -224,11 +224,14 @@ def _misfit(place: str, value: Any, kind: str, signs: Signs, fits: Fits) -> str 
     return next((wrong for each in parts if (wrong := _misfit(*each, signs, fits)) is not None), None)
 
 
-def _not_a(place: str, value: Any, kind: str, signs: Signs) -> str:
+def _not_a(place: str, value: Any, kind: str, signs: Signs, in_json: bool) -> str:
     """What is wrong with a plain value; of numbers with other signs, which setting reads them."""
     wrong = f"{_shown(place, value)} is not {_a(kind)}"
     if not types.is_numeric(kind) or not isinstance(value, str) or isinstance(value, _Number):
         return wrong
+    if in_json and not types.is_decimal(kind):
+        as_text = f"{_shown(place, value)} is text, and not {_a(kind)}; write it without quotes, or declare a decimal"
+        return wrong if POINT.plain(value) is None else as_text
     for other in _OTHER_SIGNS:
         if signs.plain(value) is None and other.plain(value) is not None:
             thousands = (

@@ -82,6 +82,15 @@ def _shorten(text: str, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def other_settings(names: Iterable[str]) -> str:
+    """Settings that are not what they were.
+
+    >>> other_settings(["window", "aggregates"])
+    'another window and other aggregates'
+    """
+    return " and ".join(f"{'other' if name.endswith('s') else 'another'} {name}" for name in names)
+
+
 def did_you_mean(value: str, known: Iterable[str]) -> str:
     """The fix for a name that is not there.
 

@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+READ = 0.99
+"""The share when all is read: what comes of it takes its time, too."""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -23,8 +26,13 @@ class Progress:
 
     @property
     def left(self) -> float | None:
-        """How many seconds are left at this rate; None while nothing is known."""
-        return self.seconds * (1 - self.share) / self.share if self.share else None
+        """How many seconds reading will still take at this rate; None while nothing is known, and when all is read."""
+        return self.seconds * (1 - self.share) / self.share if 0 < self.share < READ else None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the log is read, and something is left to be done with it."""
+        return READ <= self.share < 1
 
 
 Watch = Callable[[Progress], None]
@@ -43,7 +51,7 @@ class Watched:
     def read(self, rows: int) -> None:
         """So many rows more have been read."""
         self._read += rows
-        self.report(min(self._read / self.rows, 0.99) if self.rows else 0.0)
+        self.report(min(self._read / self.rows, READ) if self.rows else 0.0)
 
     def report(self, share: float) -> None:
         self._watch(Progress(self.rows, share, time.monotonic() - self._began))

@@ -40,7 +40,7 @@ from latecomer.config.registered import Registered
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.renames import parse_column, seen_columns
 from latecomer.config.views import place_in
-from latecomer.errors import NoStore, SourceError, StoreMismatch, first_line
+from latecomer.errors import NoStore, SourceError, StoreMismatch, first_line, other_settings
 from latecomer.model import types
 from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
@@ -256,7 +256,7 @@ class Store:
     def _other_definition(self, name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> str:
         changed = [key for key in definition if kept.get(key) != definition[key]]
         return (
-            f"output {name} was computed with another {' and '.join(changed)} "
+            f"output {name} was computed with {other_settings(changed)} "
             f"({_listed(kept, changed)} in the store, {_listed(definition, changed)} in the file); "
             f"{self.fix_for_definition(name, kept)}"
         )
@@ -310,7 +310,7 @@ class Store:
         changed = [key for key in definition if before.get(key) != definition[key]]
         if changed:
             raise StoreMismatch(
-                f"the store was made with another {' and '.join(changed)} "
+                f"the store was made with {other_settings(changed)} "
                 f"({_listed(before, changed)} in the store, {_listed(definition, changed)} in the file); "
                 "restore it, or start a new store"
             )

@@ -166,7 +166,7 @@ def test_a_reconciliation_names_columns_that_came_with_a_definition(story: Story
     redefine(story, 2, (old, more))
     found = reconcile(story.pipeline, "successes", Against(str(source)))
     assert found.notes[-1].startswith(
-        "windows and keys published before batch 2, under another aggregates and columns, are compared with"
+        "windows and keys published before batch 2, under other aggregates and other columns, are compared with"
     )
     # Before that, the pane has no such aggregate, and is explained without it.
     assert asked(story, "successes").reconciled

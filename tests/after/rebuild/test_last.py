@@ -12,6 +12,7 @@ from latecomer.after.rebuild import rebuilding
 from latecomer.after.rebuild.ranges import last_windows
 from latecomer.config.models import Output
 from latecomer.config.schedule import Schedule
+from latecomer.log.progress import Progress, Watched
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, parse_duration, to_micros
 from latecomer.model.strategies import Bounded
@@ -95,3 +96,18 @@ def test_a_plan_that_was_published_is_not_published_again(spark: SparkSession, t
     assert (again.batch, again.beside, again.before) == (1, False, True)
     assert first.rebuild.seconds is not None
     assert first.rebuild.seconds >= plan.record.seconds
+
+
+def test_what_is_left_is_said_of_reading_alone() -> None:
+    """It had said "99 %, 0 s left" for as long as it took to compute what changes."""
+    found: list[Progress] = []
+    watched = Watched(100, found.append)
+    watched.read(50)
+    watched.read(50)
+    watched.report(1.0)
+    assert [(each.is_read, each.left is None) for each in found] == [
+        (False, True),
+        (False, False),
+        (True, True),
+        (False, True),
+    ]

@@ -340,7 +340,7 @@ def test_in_a_range_only_dead_letters_with_an_event_time_there_count(lake: Lake,
     found = against(lake, "sliding", source, since=at(0), until=at(1))
     assert gap_of(found, "paise").known["dead_letter"] == 3
     assert found.explained
-    assert "1 dead letters have no event time that tells their windows: left out" in found.notes
+    assert "1 dead letter has no event time that tells the window: left out" in found.notes
     # Without a range each is in both windows that slide over it.
     assert gap_of(against(lake, "sliding", source), "paise").known["dead_letter"] == 18
 

@@ -8,6 +8,7 @@ import pytest
 
 from after.upkeep.upkeep_kit import RETENTION, Days, on_disk
 from cli.cli_kit import Cli
+from latecomer.after.upkeep.compacting import Report, Upkept
 
 
 def test_it_says_what_it_did(days: Days, cli: Cli) -> None:
@@ -17,6 +18,14 @@ def test_it_says_what_it_did(days: Days, cli: Cli) -> None:
     assert said.err == "note: 84 files were merged into 8\n"
     again = cli("compact", days.file)
     assert (again.out, again.err) == ("nothing to do: the store is in shape\n", "")
+
+
+def test_the_note_adds_up_what_the_table_shows() -> None:
+    """Tables that are left as they are count in neither."""
+    merged, left = Upkept("events", files=5, files_after=1), Upkept("ledger", files=3, files_after=3)
+    report = Report({each.table: each for each in (merged, left)})
+    assert report.rows["files"].to_pylist() == [5]
+    assert (report.total("files"), report.total("files_after")) == (5, 1)
 
 
 def test_a_dry_run_says_what_it_would_do(days: Days, cli: Cli) -> None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
-from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch
+from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch, other_settings
 from latecomer.model import types
 from latecomer.model.aggregates import ORDERED, SKETCHED, TALLIED
 from latecomer.model.durations import iso, to_micros
@@ -194,7 +194,7 @@ def _require_same(pipeline: Pipeline, output: str, certificate: Certificate) -> 
     said_then = certificate.definition
     changed = [key for key in now if key not in said_then or now[key] != said_then[key]]
     if changed:
-        message = f"says another {' and '.join(changed)} than the pipeline file"
+        message = f"says {other_settings(changed)} than the pipeline file"
         raise _refused("definition", message, output, "check it with the file that it was made with")
 
 

@@ -76,6 +76,12 @@ class Explanation:
     clock: Clock = Clock.PUBLISHED
     """From when on a pane counts as known."""
 
+    def __str__(self) -> str:
+        """The life of the number as text, for `print`."""
+        from latecomer.after.explain.shown import as_text
+
+        return as_text(self)
+
     @cached_property
     def stands(self) -> Mapping[str, Any] | None:
         """The number as it is now; discarding panes are added up. None where there is none."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from latecomer.after.explain.document import event_rows
 from latecomer.after.explain.explain import Explanation
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published
 from latecomer.after.explain.picture import picture
 from latecomer.config.zoned import current_zone, in_zone, written
-from latecomer.markup import arrow_table, escape, fragment, heading, table, warning
+from latecomer.markup import arrow_table, escape, fragment, heading, table, text_table, warning, written_out
 from latecomer.model.panes import Op
 from latecomer.model.windows import zone_of
 from latecomer.values import short_text
@@ -26,10 +28,39 @@ def shown(found: Explanation) -> str:
         return fragment(_parts(found))
 
 
-def _parts(found: Explanation) -> Iterator[str]:
+def as_text(found: Explanation) -> str:
+    """The explanation as lines of text."""
+    with in_zone(zone_of(found.rules.window)):
+        return "\n".join(map(written_out, _lines(found)))
+
+
+def _lines(found: Explanation) -> Iterator[str]:
+    yield _title(found)
+    yield _standing(found)
+    if found.panes:
+        heads, rows = _heads(found), [_pane(found, published) for published in found.panes]
+        panes = pa.table({str(nth): pa.array(column) for nth, column in enumerate(zip(*rows, strict=True))})
+        yield from text_table(panes.rename_columns(heads), current_zone(), len(rows))
+    if found.untold:
+        yield f"accepted, and in no pane yet: {_many(found.untold)}"
+    for fate, events in found.left_out.items():
+        if events:
+            yield f"left out: {fate.value.replace('_', ' ')}, {_many(events)}"
+    yield from (f"note: {note}" for note in found.notes)
+
+
+def _many(events: Sequence[Judged]) -> str:
+    return f"{len(events):,} event{'' if len(events) == 1 else 's'}"
+
+
+def _title(found: Explanation) -> str:
     start, end = (written(at) or "" for at in found.window)
     key = [f"{column}={_value(value)}" for column, value in found.key.items()]
-    yield from heading(" · ".join([found.output, f"{start} to {end}", *key]))
+    return " · ".join([found.output, f"{start} to {end}", *key])
+
+
+def _parts(found: Explanation) -> Iterator[str]:
+    yield from heading(_title(found))
     yield f"<p>{escape(_standing(found))}</p>"
     if not found.reconciled:
         yield warning("a pane does not hold what the log says: see its check")
@@ -53,8 +84,12 @@ def _standing(found: Explanation) -> str:
     return "no number stands" if found.panes else "no number has been published"
 
 
+def _heads(found: Explanation) -> list[str]:
+    return ["", "timing", "op", *found.rules.aggregates, "took in", "batch", "published at", "why", "check"]
+
+
 def _panes(found: Explanation) -> Iterator[str]:
-    heads = ["", "timing", "op", *found.rules.aggregates, "took in", "batch", "published at", "why", "check"]
+    heads = _heads(found)
     count = len(found.rules.aggregates)
     rows = [_pane(found, published) for published in found.panes]
     yield from table(heads, rows, numbers=[0, *range(3, 5 + count)], words=[len(heads) - 2])
@@ -84,7 +119,7 @@ def _amount(published: Published, name: str) -> str | None:
 
 
 def _events(title: str, events: Sequence[Judged]) -> Iterator[str]:
-    yield from heading(title, f"{len(events):,} events")
+    yield from heading(title, _many(events))
     rows = event_rows({(None, ""): events[:MOST_EVENTS]}).drop_columns(["pane", "fate"])
     empty = [name for name in rows.schema.names if rows[name].null_count == rows.num_rows]
     yield from arrow_table(rows.drop_columns(empty), current_zone())

@@ -209,7 +209,8 @@ class _Trial:
         self.log = RepairLog(log, fix, self.source)
         self.folder = folder
         self.picked = picked(log.store, choice, self.source, log.runner.spark, folder)
-        LOG.info("trying %s dead letters", f"{self.picked.letters.num_rows:,}")
+        count = self.picked.letters.num_rows
+        LOG.info("trying %s", "1 dead letter" if count == 1 else f"{count:,} dead letters")
         self.records = records_of(log.store, self.source, self.picked)
         arrivals = [to_micros(at) for at in self.picked.letters["arrival_time"].to_pylist() if at is not None]
         # The arrival clock as it stands. Dead letters do not move it, and may have come later.

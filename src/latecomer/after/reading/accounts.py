@@ -229,9 +229,11 @@ class Accounts:
                 unread[name] += 1
         notes = []
         if unplaced:
-            notes.append(f"{unplaced} dead letters have no event time that tells their windows: left out")
+            have = "1 dead letter has" if unplaced == 1 else f"{unplaced} dead letters have"
+            notes.append(f"{have} no event time that tells the window: left out")
         notes += [
-            f"{count} dead letters have no {self.additive[name].column} that can be read: counted as none"
+            f"{'1 dead letter has' if count == 1 else f'{count} dead letters have'} no "
+            f"{self.additive[name].column} that can be read: counted as none"
             for name, count in unread.items()
             if count
         ]

@@ -28,7 +28,7 @@ from latecomer.config.arguments import (
 )
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output, Pipeline
-from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean
+from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean, other_settings
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
@@ -336,7 +336,7 @@ class Reader:
         changed = [key for key in wanted if pinned.get(key) != wanted[key]]
         if changed:
             raise StoreMismatch(
-                f"output {name} was computed with another {' and '.join(changed)} than the file says now; restore "
+                f"output {name} was computed with {other_settings(changed)} than the file says now; restore "
                 f"the file, or {store.fix_for_definition(name, pinned)}"
             )
         require_output(store, name)

@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from latecomer.config.arguments import require_kind
 from latecomer.errors import MachineError, PipelineError, Problem
-from latecomer.markup import arrow_table, escape, fragment, heading, warning
+from latecomer.markup import arrow_table, escape, fragment, heading, text_table, warning, written_out
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_PRINTED = 20
+"""So many rows are printed."""
 _NAMES = {"pandas": "pandas", "polars": "Polars"}
 
 
@@ -66,6 +68,12 @@ class Rows:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Whatever reads Arrow reads this, too: `polars.DataFrame(rows)`, `duckdb.from_arrow(rows)`."""
         return self.table.__arrow_c_stream__(requested_schema)
+
+    def __str__(self) -> str:
+        """The first rows as a table, for `print`."""
+        table = text_table(self.table, self.zone, _PRINTED) if len(self) else [self.nothing]
+        warnings = [f"warning: {text}" for text in self.warnings]
+        return "\n".join(map(written_out, [self.title, *warnings, *table, *self.notes]))
 
     def __repr__(self) -> str:
         columns = ", ".join(self.table.schema.names)

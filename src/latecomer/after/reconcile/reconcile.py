@@ -27,7 +27,7 @@ from latecomer.after.reconcile.gaps import KINDS, Gap, Reconciliation, Tolerance
 from latecomer.after.replay.comparison import CHANGE, CHANGES, DIFFERENT, EQUAL, EXTRA, MISSING
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Pipeline
-from latecomer.errors import did_you_mean
+from latecomer.errors import did_you_mean, other_settings
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import FIRST_MOMENT, zone_of
@@ -118,7 +118,7 @@ def _older_definition(accounts: Accounts) -> Iterator[str]:
     changed = [name for name, value in meanings[-1].items() if before.get(name) != value]
     if count:
         yield (
-            f"windows and keys published before batch {since}, under another {' and '.join(changed)}, are "
+            f"windows and keys published before batch {since}, under {other_settings(changed)}, are "
             f"compared with what the output means now, {count} in all; latecomer rebuild apply FILE "
             f"{accounts.name} --from T brings them over"
         )

@@ -73,7 +73,7 @@ class Report:
     @property
     def rows(self) -> pa.Table:
         """The tables that were touched."""
-        touched = [each for each in self.tables.values() if each.touched]
+        touched = self._touched()
         shown = [each.name for each in fields(Upkept) if each.metadata != _NOT_SHOWN]
         kinds = {name: pa.string() if name == "table" else pa.int64() for name in shown}
         return pa.table(
@@ -81,7 +81,11 @@ class Report:
         )
 
     def total(self, name: str) -> int:
-        return sum(getattr(each, name) or 0 for each in self.tables.values())
+        """The sum of a column of `rows`, or of what is not shown there."""
+        return sum(getattr(each, name) or 0 for each in self._touched())
+
+    def _touched(self) -> list[Upkept]:
+        return [each for each in self.tables.values() if each.touched]
 
 
 def compact(
