@@ -24,9 +24,8 @@ def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone
     if timeline is not None:
         note(watermark_in_words(timeline.watermark, timeline.last_at, wall_clock()))
     for away in sorted(sources_away(store.root)):
-        note(
-            f"source {away or pipeline.name} could not be asked, or has not caught up since: no silence counts"
-        )
+        named = f"source {away}" if away else "the source"
+        note(f"{named} could not be asked, or has not caught up since: no silence counts")
     if any(view.source.unknown_fields == "keep" for view in pipeline.views.values()):
         seen = unknown_in_last(store)
         if seen.events:
