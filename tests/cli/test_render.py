@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -126,3 +127,18 @@ def test_moments_in_words() -> None:
     assert moment_in_words(BEGIN_OF_TIME) == "none yet"
     assert moment_in_words(NOON) == "2026-04-25T12:00:00Z"
     assert "end of time" in shown(column([END_OF_TIME], UTC), Format.TABLE)
+
+
+def test_on_a_terminal_of_100_columns_names_of_columns_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The summary of a run is wider than that; its numbers and times are never cut."""
+    monkeypatch.setenv("COLUMNS", "100")
+    fates = ("on time", "late accepted", "side output", "dropped", "duplicate", "filtered", "dead letter")
+    counted = pa.table({"output": ["minute_totals"], "received": [123456], **{name: [1] for name in fates}})
+    lines = re.sub(r"\x1b\[\d+m", "", shown(counted, Format.TABLE, Terminal())).splitlines()
+    assert max(map(len, lines)) <= 100
+    assert "minute_totals" in lines[-1]
+    assert "123456" in lines[-1]
+    words = " ".join(lines).split()
+    assert all(word in words for name in fates for word in name.split())
+    moments = pa.table({f"moment_number_{nth}": pa.array([NOON], UTC) for nth in range(6)})
+    assert shown(moments, Format.TABLE, Terminal()).count("2026-04-25T12:00:00Z") == 6

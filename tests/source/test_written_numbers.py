@@ -16,6 +16,7 @@ from latecomer import Reader, load_pipeline, replay_dead_letters
 from latecomer.config.columns import infer_columns
 from latecomer.decode.columns import CORRUPT
 from latecomer.decode.csv_rows import CsvLines
+from latecomer.decode.detail import Explainer
 from latecomer.decode.json import JsonRecords
 from latecomer.decode.text_lines import Lines
 from latecomer.decode.written import Misfit, value_of
@@ -160,6 +161,13 @@ def test_what_was_misread_is_a_dead_letter_that_says_what_to_set(spark: SparkSes
         'column fare: "1,000.5" is not a decimal(18,2); if that is how numbers are written, set source.numbers: '
         '{decimal_sign: ".", thousands_sign: ","}',
     ]
+
+
+def test_a_point_where_the_comma_is_set_is_told_as_such(tmp_path: Path) -> None:
+    pipeline = pipeline_in(tmp_path, files={"format": "csv"}, numbers={"decimal_sign": ","})
+    said = Explainer(pipeline, {"fare": "double"}).detail("unreadable", "1.5", ("fare",))
+    assert said is not None
+    assert said.endswith('set source.numbers: {decimal_sign: "."}')
 
 
 def test_signs_that_are_set_reach_the_ledger_and_the_replay_of_dead_letters(

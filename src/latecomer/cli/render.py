@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
@@ -130,18 +131,23 @@ def _print_framed(
 
     console = Console(file=out)
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
-    whole = [not (pa.types.is_string(kind) or pa.types.is_binary(kind)) for kind in kinds]
-    widths = _fitted(
-        [max(map(cell_len, [name, *column])) for name, column in zip(names, cells, strict=True)],
-        [None if uncut else max(cell_len(name), 12) for name, uncut in zip(names, whole, strict=True)],
-        console.width - _GAP * (len(names) - 1),
-    )
+    heads = [max(map(cell_len, _words(name))) for name in names]
+    values = [max(map(cell_len, column), default=0) for column in cells]
+    folds = [pa.types.is_string(kind) or pa.types.is_binary(kind) for kind in kinds]
+    room = console.width - _GAP * (len(names) - 1)
+    widths = [max(cell_len(name), value) for name, value in zip(names, values, strict=True)]
+    # Names of columns give way first, then texts.
+    for folded in (
+        values,
+        [min(value, 12) if fold else value for value, fold in zip(values, folds, strict=True)],
+    ):
+        widths = _fitted(widths, list(map(max, heads, folded)), room)
     for name, kind, width in zip(names, kinds, widths, strict=True):
         side: JustifyMethod = "right" if is_number(kind) else "left"
-        table.add_column(Text(name), justify=side, width=width, overflow="fold")
+        table.add_column(Text(_head(name, width)), justify=side, width=width, overflow="fold")
     for line in zip(*cells, strict=True):
         table.add_row(*(Text(cell) for cell in line))
-    # Numbers are never cut: on a narrow terminal the lines grow longer than it instead.
+    # Numbers and times are never cut: on a narrow terminal the lines grow longer than it instead.
     console.width = max(console.width, sum(widths) + _GAP * (len(names) - 1))
     console.print(table)
 
@@ -149,10 +155,31 @@ def _print_framed(
 _GAP = 3
 
 
-def _fitted(widths: Sequence[int], least: Sequence[int | None], room: int) -> list[int]:
-    """Widths that fit into the room, as far as the columns that may be folded can give way.
+def _words(name: str) -> list[str]:
+    """Where the name of a column may go on in another line.
 
-    >>> _fitted([20, 9, 40], [None, 9, 12], 50)
+    >>> _words("late accepted"), _words("source_partition")
+    (['late ', 'accepted'], ['source_', 'partition'])
+    """
+    return re.findall("[^ _]*[ _]?", name)[:-1] or [name]
+
+
+def _head(name: str, width: int) -> str:
+    """The name of a column in lines of at most this width, as far as its words are not longer."""
+    from rich.cells import cell_len
+
+    lines = [""]
+    for word in _words(name):
+        if lines[-1] and cell_len((lines[-1] + word).rstrip()) > width:
+            lines.append("")
+        lines[-1] += word
+    return "\n".join(line.rstrip(" ") for line in lines)
+
+
+def _fitted(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Widths that fit into the room, as far as columns can give way: the widest first.
+
+    >>> _fitted([20, 9, 40], [20, 9, 12], 50)
     [20, 9, 21]
     """
     fitted = list(widths)
@@ -160,7 +187,7 @@ def _fitted(widths: Sequence[int], least: Sequence[int | None], room: int) -> li
         spare = [
             (width, index)
             for index, (width, at_least) in enumerate(zip(fitted, least, strict=True))
-            if at_least is not None and width > at_least
+            if width > at_least
         ]
         if not spare:
             break

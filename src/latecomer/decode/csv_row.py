@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from latecomer.config.damage import DamagedFile
 from latecomer.decode.written import Misfit, value_of
-from latecomer.model.written_numbers import AS_USUAL, Numbers
+from latecomer.model.written_numbers import AS_USUAL, Numbers, Signs
 
 MOST_FIELDS = 20_480
 """A file with a line of more fields is no CSV, or one with another delimiter."""
@@ -67,6 +68,10 @@ class CsvRow:
     delimiter: str
     numbers: Numbers = AS_USUAL
 
+    @cached_property
+    def _signs(self) -> dict[str, Signs]:
+        return {name: self.numbers.of(name) for name, _ in self.columns}
+
     def read(self, line: str) -> tuple[dict[str, Any], bool]:
         """What a line holds, and whether all of it could be read. A field without anything is null."""
         fields = csv_fields(line, self.delimiter)
@@ -78,7 +83,7 @@ class CsvRow:
             if not text:
                 continue
             try:
-                values[name] = text if kind == "string" else value_of(text, kind, self.numbers.of(name))
+                values[name] = text if kind == "string" else value_of(text, kind, self._signs[name])
             except Misfit:
                 whole = False
         return values, whole

@@ -249,6 +249,7 @@ def _a(kind: str) -> str:
 
 
 _OTHER_SIGNS = [
+    POINT,
     Signs(decimal_sign=","),
     Signs(thousands_sign=","),
     Signs(decimal_sign=",", thousands_sign="."),
