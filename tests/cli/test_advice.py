@@ -30,6 +30,7 @@ def commands(command: Any = None, name: str = "") -> dict[str, set[str]]:
     found = {name: {option for option in options if option.startswith("--")}}
     for verb, each in getattr(command, "commands", {}).items():
         found |= commands(each, f"{name} {verb}".strip())
+    found[name] |= found.get(f"{name} show", set())  # which is what the verb does by itself
     return found
 
 

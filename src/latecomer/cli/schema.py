@@ -14,8 +14,10 @@ def schema(
         Path | None, typer.Argument(metavar="[FILE]", help="A pipeline file, for the columns of its source.")
     ] = None,
 ) -> None:
-    """Print the JSON Schema of the pipeline file, for editors that complete and check YAML; with FILE, the columns of
-    its source as YAML, to be declared there."""
+    """Print the JSON Schema of the pipeline file, for editors that complete and check YAML.
+
+    With FILE, print the columns of its source as YAML, to be declared there.
+    """
     from latecomer.config.jsonschema import pipeline_schema
 
     if file is None:

@@ -103,10 +103,14 @@ def kept_repair(root: Location) -> Repair | None:
         ) from None
 
 
+_STANDING = "_standing_"
+"""What a query over dead letters that are dead still calls them."""
+
+
 def standing_letters(store: Store) -> pa.Table:
     """The dead letters that are dead still, each with its newest reason; FILED_AS is the first."""
     schema = pa.schema([*DEAD_LETTERS, (FILED_AS, pa.string())])
-    found = _of_standing(store, f"select * from s order by {DEAD_LETTER_ORDER}")
+    found = _of_standing(store, f"select * from {_STANDING} order by {DEAD_LETTER_ORDER}")
     return schema.empty_table() if found is None else found.select(schema.names).cast(schema)
 
 
@@ -116,19 +120,20 @@ def standing_letters_by(store: Store, column: str, since: int = 0) -> pa.Table:
     schema = pa.schema([DEAD_LETTERS.field(column), ("dead_letters", pa.int64()), ("example", pa.string())])
     found = _of_standing(
         store,
-        f"select {column}, count(*) as dead_letters, min(detail) as example from s where batch >= {since:d} "
+        f"select {column}, count(*) as dead_letters, min(detail) as example from {_STANDING} where batch >= {since:d} "
         f"group by {column} order by dead_letters desc, {column}",
     )
     return schema.empty_table() if found is None else found.cast(schema)
 
 
 def _of_standing(store: Store, query: str) -> pa.Table | None:
-    """What a query answers over `s`, the dead letters that are dead still; None where there have never been any."""
+    """What a query answers over `_STANDING`, the dead letters that are dead still; None where there have never been
+    any."""
     table, repairs = store.dead_letters, store.repairs
     if not table.exists:
         return None
     if not repairs.exists:
-        return table.query(f"with s as (select *, reason as {FILED_AS} from t) {query}")
+        return table.query(query.replace(_STANDING, f"(select *, reason as {FILED_AS} from t)"))
     columns = ", ".join(name for name in DEAD_LETTERS.names if name not in ("reason", "detail"))
     newest = (
         "select letter_batch as b, letter_reason as l, origin as o, position as p, repaired, reason as new_reason, "
@@ -142,7 +147,7 @@ def _of_standing(store: Store, query: str) -> pa.Table | None:
         f"from t left join (select * from ({newest}) where nth = 1) "
         "on batch = b and reason = l and origin = o and position = p where not coalesce(repaired, false)"
     )
-    return table.query(f"with s as ({standing}) {query}", r=repairs)
+    return table.query(query.replace(_STANDING, f"({standing})"), r=repairs)
 
 
 Moved = dict[tuple[int, str], Decimal]
