@@ -128,13 +128,16 @@ def _of_the_run(rows: pa.Table) -> list[str]:
     return [name for name in rows.column_names if name in ("published_at", "origin", "position")]
 
 
-def test_a_cluster_leaves_the_same_tables(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_cluster_leaves_the_same_tables_and_the_doctor_looks_at_it(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
     rides(tmp_path, files=4, rows=1_000)
     on_cluster, here = pipeline(tmp_path, "cluster"), pipeline(tmp_path, "here")
     said = ended(started(on_cluster, on(cluster)))
     run(load_pipeline(here), drain=True, spark=spark)
     assert tables(on_cluster) == tables(here)
     assert "Spark ran" in said
+    looked_at(on(cluster))  # here, since a cluster takes long to start
 
 
 @pytest.mark.long
@@ -160,11 +163,8 @@ def test_a_worker_killed_in_a_job_leaves_the_same_tables(
     assert tables(on_cluster) == tables(here)
 
 
-def test_doctor_looks_at_every_executor(cluster: Cluster) -> None:
-    looked_at(on(cluster))
-
-
 def looked_at(environment: dict[str, str]) -> None:
+    """The doctor looks at every executor."""
     said = subprocess.run(
         [sys.executable, "-m", "latecomer", "doctor", "--cluster"],
         env=environment,

@@ -153,7 +153,7 @@ def test_a_changed_definition_is_refused(from_the_start: Bench, field: str, chan
     changed = Output.model_validate({**FILTERED.model_dump(), **change})
     outputs = {**from_the_start.outputs, "filtered": changed}
     bench = bench_of(from_the_start.spark, from_the_start.folder, **outputs)
-    with pytest.raises(StoreMismatch, match=f"output filtered was computed with another {field}"):
+    with pytest.raises(StoreMismatch, match=f"output filtered was computed with (an)?other {field}"):
         bench.engine()
 
 

@@ -272,5 +272,5 @@ def test_a_store_keeps_its_sources(spark: SparkSession, tmp_path: Path) -> None:
     shop.pos((1, 0, 0))
     run(shop.pipeline, once=True, spark=spark)
     shop.changes = {"pos": {"zone": "UTC"}}
-    with pytest.raises(StoreMismatch, match="made with another sources"):
+    with pytest.raises(StoreMismatch, match="made with other sources"):
         run(shop.pipeline, once=True, spark=spark)

@@ -94,7 +94,7 @@ def test_a_certificate_is_read_as_it_was_written(lake: Lake, tmp_path: Path) -> 
         ({"watermark": "noon"}, "watermark: is not a moment (value: 'noon')"),
         ({"output": "sessions"}, "output: is not the one asked for (totals) (value: 'sessions')"),
         ({"pipeline": "other"}, "pipeline: is not the one asked for (upi)"),
-        ({"definition": {}}, "says another window and by and where and aggregates and discarding"),
+        ({"definition": {}}, "says another window and another by and another where and other aggregates"),
     ],
 )
 def test_a_certificate_that_does_not_fit_is_refused(
