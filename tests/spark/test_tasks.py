@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -159,3 +160,15 @@ def test_what_a_task_says_of_files_is_what_this_process_says(spark: SparkSession
         told.append(raised.value.reasons)
     assert told[0] == told[1] == told[2]
     assert [path[-9:] for path in told[0]] == ["a.parquet", "c.parquet"]
+
+
+def test_what_the_driver_is_told_is_packed_on_its_way() -> None:
+    """With many partitions there are as many ticks as events."""
+    ticks = pa.table(
+        {"tick": list(range(100_000)), "partition": [f"tower-{nth % 997}" for nth in range(100_000)]}
+    )
+    summary = SplitSummary(100_000, ticks=ticks)
+    sent = pickle.dumps(summary)
+    assert len(sent) < ticks.nbytes / 4
+    assert pickle.loads(sent).ticks.equals(ticks)
+    assert pickle.loads(pickle.dumps(SplitSummary(3))) == SplitSummary(3)

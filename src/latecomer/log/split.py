@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import reduce
 from operator import or_
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,14 @@ class SplitSummary:
     hashes: Hashes | None = None
     """Those of the ids of the events, in order."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        # With many partitions there are nearly as many ticks as events, and results go through the JVM.
+        return {**self.__dict__, "ticks": None if self.ticks is None else _packed(self.ticks)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        ticks = state["ticks"]
+        self.__dict__.update(state, ticks=None if ticks is None else pa.ipc.open_stream(ticks).read_all())
+
     @classmethod
     def joined(cls, parts: Sequence[SplitSummary], measures: Iterable[str]) -> SplitSummary:
         """The summary of several."""
@@ -85,6 +93,14 @@ class SplitSummary:
             added((each.letter_sums for each in parts), names),
             next((each.hashes for each in parts if each.hashes is not None), None),
         )
+
+
+def _packed(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(rows)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
 
 
 def log_split(
