@@ -243,3 +243,21 @@ def test_a_folder_that_cannot_be_read_is_an_outage(
         with pytest.raises(SourceOutage, match=r"day=2 cannot be listed: Permission denied"):
             look()
     assert look() == [str(folder / "day=2" / "b.json")]
+
+
+def test_an_empty_folder_of_another_file_system_is_not_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a").write_text("{}")
+    found = Listing(SourcePath(str(folder)))
+    assert len(found.news(PathSet()).files) == 1
+    state = Listing._state
+    elsewhere = lambda self, place: (7, *(state(self, place) or (0, 0, 0))[1:])  # noqa: E731
+    monkeypatch.setattr(Listing, "_state", elsewhere)
+    found.news(PathSet())  # another one, with files in it, is mounted there
+    monkeypatch.setattr(Listing, "_state", state)
+    (folder / "a").unlink()
+    with pytest.raises(SourceOutage, match="is empty, and on another file system than before; mount it"):
+        found.news(PathSet())
