@@ -48,6 +48,17 @@ def read_so_far(pipeline: Pipeline) -> int:
         return 0
 
 
+def running(
+    pipeline: Pipeline, spark: SparkSession, stop: threading.Event, ended: list[BaseException]
+) -> None:
+    """Run until it is stopped; what ends it before is kept."""
+    try:
+        run(pipeline, spark=spark, stop=stop)
+    except BaseException as error:
+        ended.append(error)
+        raise
+
+
 def test_a_broker_dies_while_it_is_read(spark: SparkSession, own_kafka: Broker, tmp_path: Path) -> None:
     topic = own_kafka.create_topic(partitions=2)
     early = {
@@ -60,15 +71,8 @@ def test_a_broker_dies_while_it_is_read(spark: SparkSession, own_kafka: Broker, 
     pipeline = pipeline_on(tmp_path, own_kafka, topic, outputs=early)
     stop, ended = threading.Event(), list[BaseException]()
 
-    def running() -> None:
-        try:
-            run(pipeline, spark=spark, stop=stop)
-        except BaseException as error:
-            ended.append(error)
-            raise
-
     own_kafka.produce(topic, ((row["txn"], row) for row in payments(0, 100)))
-    thread = threading.Thread(target=running)
+    thread = threading.Thread(target=running, args=(pipeline, spark, stop, ended))
     thread.start()
     try:
         wait_for(lambda: (tmp_path / "store" / "offsets").exists() and not ended, "the first answer")
@@ -156,13 +160,6 @@ def test_a_cut_cable_is_not_silence(
     )
     stop, sold, ended = threading.Event(), 0, list[BaseException]()
 
-    def running() -> None:
-        try:
-            run(pipeline, spark=spark, stop=stop)
-        except BaseException as error:
-            ended.append(error)
-            raise
-
     def logged() -> int:
         try:
             return sum(file.rows for file in open_store(pipeline).events.files())
@@ -178,7 +175,7 @@ def test_a_cut_cable_is_not_silence(
                 sold += 1
             time.sleep(0.2)
 
-    thread = threading.Thread(target=running)
+    thread = threading.Thread(target=running, args=(pipeline, spark, stop, ended))
     thread.start()
     try:
         sell(1)

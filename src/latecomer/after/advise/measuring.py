@@ -222,13 +222,21 @@ def sweep_pass(
     sweeps, known = _sweeps(history, settings), dict[object, int]()
     columns = set[str]().union(*(each.columns for each in history.subjects))
     for whole in history.parts(sorted(columns)):
-        part = sample.of(whole)
-        for subject in history.subjects:
-            mine = kept(part, subject)
-            if subject.name in sweeps and len(mine):
-                keys = hashed(mine.columns, subject.keys, known)
-                sweeps[subject.name].take(history.course.newest[mine.row], mine.times, keys, mine.batch)
+        for _ in _swept(history, sample.of(whole), sweeps, known):
+            pass
     return {name: sweep.answers(history.course) for name, sweep in sweeps.items()}
+
+
+def _swept(
+    history: History, part: Part, sweeps: Mapping[str, Sweep], known: dict[object, int]
+) -> Iterator[tuple[str, Part]]:
+    """Have the sweep of each output take the events that it keeps; gives them, too."""
+    for subject in history.subjects:
+        mine = kept(part, subject)
+        if subject.name in sweeps and len(mine):
+            keys = hashed(mine.columns, subject.keys, known)
+            sweeps[subject.name].take(history.course.newest[mine.row], mine.times, keys, mine.batch)
+            yield subject.name, mine
 
 
 def _sweeps(history: History, settings: Mapping[str, Sequence[Setting]]) -> dict[str, Sweep]:
@@ -249,12 +257,8 @@ def second_pass(history: History, plan: Plan, sample: Sample) -> Second:
     found, course = Second(), history.course
     for whole in history.parts(sorted(columns)):
         part = sample.of(whole)
-        for subject in history.subjects:
-            mine = kept(part, subject)
-            if subject.name in sweeps and len(mine):
-                keys = hashed(mine.columns, subject.keys, known)
-                sweeps[subject.name].take(course.newest[mine.row], mine.times, keys, mine.batch)
-                sums[subject.name].take(mine, {name: who[name].codes for name in who})
+        for name, mine in _swept(history, part, sweeps, known):
+            sums[name].take(mine, {column: who[column].codes for column in who})
         late = behind_of(history, part) > plan.delay
         found.late += int(np.count_nonzero(late))
         block = blocks_of(history, part)
