@@ -393,3 +393,18 @@ def test_parquet_files_that_no_type_holds_are_named_before_anything_is_pinned(tm
     with pytest.raises(SourceError) as raised:
         infer_columns([str(first), str(second)], "parquet")
     assert f"column at is timestamp in {first} and timestamp_ntz in {second}" in str(raised.value)
+
+
+@pytest.mark.parametrize("text_first", [True, False])
+def test_text_beside_a_number_is_named_in_either_order_and_lists_are_text(
+    tmp_path: Path, text_first: bool
+) -> None:
+    text, number = pa.array(["a"]), pa.array([1])
+    for nth, column in enumerate((text, number) if text_first else (number, text)):
+        write_text(tmp_path, f"{nth}.parquet", parquet_bytes(at=column))
+    files = [str(tmp_path / "in" / f"{nth}.parquet") for nth in range(2)]
+    with pytest.raises(SourceError, match="no type holds both"):
+        infer_columns(files, "parquet")
+    for nth, column in enumerate((pa.array([[1]]), pa.array([["a"]]))):
+        write_text(tmp_path, f"{nth}.parquet", parquet_bytes(at=column))
+    assert infer_columns(files, "parquet") == {"at": "string"}

@@ -21,7 +21,7 @@ from latecomer.config.own import Decoder
 from latecomer.config.paths import list_files, misnamed_files, special_files
 from latecomer.errors import SourceError
 from latecomer.model.paths import DEEPEST
-from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, widened_type
+from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, is_nested, widened_type
 from latecomer.model.unknown_fields import MOST_NAMES
 from latecomer.model.written_numbers import AS_USUAL, Numbers, Signs
 
@@ -74,8 +74,12 @@ def infer_columns(
             if column:  # one without a name cannot be named, and is left out
                 before = columns.get(column)
                 columns[column] = _common(before, kind)
-                if file_format == "parquet" and columns[column] == "string" != before is not None:
-                    raise _disagreeing(column, before or "", seen_in[column], kind, name)
+                if (
+                    file_format == "parquet"
+                    and before is not None
+                    and not _both_fit(columns[column], before, kind)
+                ):
+                    raise _disagreeing(column, before, seen_in[column], kind, name)
                 if columns[column] != before:
                     seen_in[column] = name
     if not columns:
@@ -87,6 +91,11 @@ def infer_columns(
         column: kind.replace("null", "string") if _is_empty(kind) else kind
         for column, kind in _named(columns).items()
     }
+
+
+def _both_fit(common: str, *kinds: str) -> bool:
+    """Whether the common type of two columns of Parquet takes both: text takes texts, and lists and maps as JSON."""
+    return common != "string" or all(each in ("null", "string") or is_nested(each) for each in kinds)
 
 
 def _disagreeing(column: str, kind: str, file: str, other_kind: str, other: str) -> SourceError:
