@@ -22,6 +22,7 @@ OTHERS = {
     "decode/": "the files of a source",
     "demo/": "the files of a source that the demo makes up",
     "errors/system.py": "asks which disk has refused, or is full",
+    "log/split.py": "packs ticks in memory, on their way to the driver",
     "postgres.py": "duplicates a socket's number, to cut a line that is silent",
     "registry/": "the registry's own database, its tokens, and schemas of the user's",
     "sink/": "a sink's target, and a sink's own `open`",
