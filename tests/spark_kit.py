@@ -48,6 +48,7 @@ from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge import judged
 from latecomer.windowing.seen import event_tables, stored_columns
 from spread_kit import Spread, spread_out
+from window_kit import WHENS
 
 COLUMNS = {"at": "bigint", "seen": "bigint", "part": "string", "id": "string"}
 PAYLOAD = {"key": "string", "paise": "bigint", "ok": "boolean"}
@@ -200,6 +201,7 @@ class Bench:
             drain=drain,
             reach=reach if self.ids else None,
             marks=marks,
+            when=WHENS,
         )
 
     def judgements(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from latecomer.config.models import Output
 from latecomer.model.arrivals import Arrival, Heartbeat
+from latecomer.model.clock import Predicate
 from latecomer.model.interpreter import cut
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Strategy
@@ -44,14 +45,43 @@ def windows() -> st.SearchStrategy[dict[str, Any]]:
     return st.one_of(tumbling, sliding(), sessions(), others)
 
 
-def early() -> st.SearchStrategy[Any]:
-    every = st.fixed_dictionaries({"every": micros(1, 20), "clock": st.sampled_from(("arrival", "event"))})
-    return st.one_of(st.none(), every, st.fixed_dictionaries({"count": st.integers(1, 4)}))
+PER = {"per": st.sampled_from(("firing", "batch"))}
+WHENS: dict[str, Predicate] = {
+    "paise > 3": lambda payload: payload["paise"] is not None and payload["paise"] > 3,
+    "ok": lambda payload: payload["ok"],
+}
+"""Predicates of triggers, for the oracle."""
 
 
-def late() -> st.SearchStrategy[Any]:
-    every = st.fixed_dictionaries({"every": micros(1, 20)})
-    return st.one_of(st.just("batch"), every, st.fixed_dictionaries({"count": st.integers(1, 4)}))
+def rules(*clocks: str, per_batch: bool = True) -> st.SearchStrategy[dict[str, Any]]:
+    """Rules of a trigger, by these clocks; those of sessions are `per_batch`."""
+    every = {"every": micros(1, 20), "clock": st.sampled_from(clocks)}
+    count = {"count": st.integers(1, 4)}
+    simple = st.fixed_dictionaries(every) | st.fixed_dictionaries(count)
+    if per_batch:
+        return simple
+    once = st.fixed_dictionaries({**every, **PER}) | st.fixed_dictionaries({**count, **PER})
+    simple |= st.fixed_dictionaries({"after_first": micros(1, 20)})
+    simple |= st.fixed_dictionaries({"when": st.sampled_from(sorted(WHENS))})
+    parts = st.recursive(simple, lambda part: several(part), max_leaves=4)
+    return once | parts
+
+
+def several(part: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    some = st.lists(part, min_size=2, max_size=3)
+    return st.fixed_dictionaries({"any": some}) | st.fixed_dictionaries({"all": some})
+
+
+def early(per_batch: bool) -> st.SearchStrategy[Any]:
+    rule = rules("arrival", "event", per_batch=per_batch)
+    if per_batch:
+        return st.none() | rule
+    part = rule.filter(lambda each: each.get("per") != "batch")
+    return st.none() | rule | st.fixed_dictionaries({"repeat": part, "until": part})
+
+
+def late(per_batch: bool) -> st.SearchStrategy[Any]:
+    return st.just("batch") | rules("arrival", per_batch=per_batch)
 
 
 @st.composite
@@ -61,16 +91,17 @@ def any_outputs(
     """An output of any kind that a pipeline accepts; `fixed` settles some of its keys."""
     policy = draw(st.sampled_from(LatePolicy))
     modes = [Accumulation.RETRACTING] if policy is LatePolicy.RETRACT else list(Accumulation)
+    chosen = draw(windows() if window is None else window)
     fields: dict[str, Any] = {
-        "window": draw(windows() if window is None else window),
+        "window": chosen,
         "by": draw(st.sampled_from(((), ("key",)))),
         "aggregates": AGGREGATES,
         "allowed_lateness": draw(micros(0, 25)),
         "late": policy,
         "too_late": draw(st.sampled_from(TooLatePolicy)),
         "trigger": {
-            "early": draw(early()),
-            "late": draw(late()),
+            "early": draw(early("session" in chosen)),
+            "late": draw(late("session" in chosen)),
             "on_time": draw(st.sampled_from(("always", "if_changed"))),
             "closing": draw(st.booleans()),
         },

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
         Punctuated,
         Strategy,
     )
-    from latecomer.model.triggers import Count, Every, Trigger
+    from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Trigger, Until, When
     from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
     from latecomer.model.written_numbers import Numbers, Signs
     from latecomer.pipeline import BatchReport
@@ -94,7 +94,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Adaptive",
     "Advice",
+    "AfterFirst",
     "Alerts",
+    "AllOf",
+    "AnyOf",
     "Applied",
     "Ascending",
     "BatchReport",
@@ -163,6 +166,8 @@ __all__ = [
     "TornCommit",
     "Trigger",
     "Tumbling",
+    "Until",
+    "When",
     "advise",
     "apply_rebuild",
     "certify",
@@ -186,7 +191,10 @@ __all__ = [
 _PLACES = {
     "Adaptive": "model.strategies",
     "Advice": "after.advise.report",
+    "AfterFirst": "model.triggers",
     "Alerts": "config.models",
+    "AllOf": "model.triggers",
+    "AnyOf": "model.triggers",
     "Applied": "after.rebuild.rebuilding",
     "Ascending": "model.strategies",
     "BatchReport": "pipeline",
@@ -255,6 +263,8 @@ _PLACES = {
     "TornCommit": "errors",
     "Trigger": "model.triggers",
     "Tumbling": "model.windows",
+    "Until": "model.triggers",
+    "When": "model.triggers",
     "advise": "api",
     "apply_rebuild": "api",
     "certify": "api",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from latecomer.config.models import Output
@@ -20,9 +20,10 @@ from latecomer.model.panes import Accumulation, Op, Pane, Timing
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, LatePolicy
 from latecomer.model.windows import Session
+from latecomer.testing.checking import fires_by_itself
 from scenarios import arrivals, cuts, one_by_one, out_of_step, quick, thorough, watermarks
 from timeline_kit import Reader
-from window_kit import AGGREGATES, any_outputs, quiet_batches, sliding
+from window_kit import AGGREGATES, WHENS, any_outputs, quiet_batches, sliding
 
 PER_EVENT = Bounded("0s", every="event")
 TUMBLING = {"tumbling": "10us"}
@@ -49,7 +50,7 @@ def told_of(
     strategy: Strategy = PER_EVENT,
     drain: bool = False,
 ) -> Interpretation:
-    return interpret(batches, strategy, {"out": output}, measures=["paise"], drain=drain)
+    return interpret(batches, strategy, {"out": output}, measures=["paise"], drain=drain, when=WHENS)
 
 
 def shown(told: Interpretation) -> list[str]:
@@ -124,15 +125,22 @@ def test_early_by_the_arrival_clock() -> None:
     output = counting(trigger={"early": "10us"})
     read = [Arrival(1, 8), Arrival(2, 9), Arrival(3, 10), Arrival(4, 11), Arrival(5, 35), Arrival(6, 36)]
     assert shown(told_of(one_by_one(read), output)) == [
-        "2 EARLY [0,10) 0: 3",  # 10 was reached
-        "4 EARLY [0,10) 1: 5",
+        "2 EARLY [0,10) 0: 2",  # 10 was reached
+        "4 EARLY [0,10) 1: 4",
     ]
+
+
+def test_early_by_the_arrival_clock_once_a_batch() -> None:
+    output = counting(trigger={"early": {"every": "10us", "per": "batch"}})
+    read = [Arrival(1, 8), Arrival(2, 9), Arrival(3, 10), Arrival(4, 11), Arrival(5, 35), Arrival(6, 36)]
+    assert shown(told_of(one_by_one(read), output)) == ["2 EARLY [0,10) 0: 3", "4 EARLY [0,10) 1: 5"]
+    assert shown(told_of([read], output)) == ["0 EARLY [0,10) 0: 6"]
 
 
 def test_the_first_batch_counts_from_its_own_first_tick() -> None:
     output = counting(trigger={"early": "10us"})
     assert shown(told_of([[Arrival(1, 1008), Arrival(2, 1009)]], output)) == []
-    assert shown(told_of([[Arrival(1, 1008), Arrival(2, 1012)]], output)) == ["0 EARLY [0,10) 0: 2"]
+    assert shown(told_of([[Arrival(1, 1008), Arrival(2, 1012)]], output)) == ["0 EARLY [0,10) 0: 1"]
 
 
 def test_early_by_event_time_counts_from_the_windows_start() -> None:
@@ -145,6 +153,12 @@ def test_early_by_event_time_counts_from_the_windows_start() -> None:
 
 def test_early_by_count() -> None:
     output = counting(trigger={"early": {"count": 3}})
+    told = told_of(cut(events(1, 2, 3, 4, 5, 6, 7), [2, 2, 1, 2]), output)
+    assert shown(told) == ["1 EARLY [0,10) 0: 3", "3 EARLY [0,10) 1: 6"]
+
+
+def test_early_by_count_once_a_batch() -> None:
+    output = counting(trigger={"early": {"count": 3, "per": "batch"}})
     told = told_of(cut(events(1, 2, 3, 4, 5, 6, 7), [2, 2, 1, 2]), output)
     assert shown(told) == ["1 EARLY [0,10) 0: 4", "3 EARLY [0,10) 1: 7"]
 
@@ -159,14 +173,38 @@ def test_a_window_without_news_has_no_early_pane() -> None:
     told = told_of(one_by_one(read), output)
     assert [(one.batch, one.pane.key, one.pane.values["rows"]) for one in told.published["out"]] == [
         (1, ("x",), 1),
-        (1, ("y",), 1),
-        (2, ("x",), 2),
+        (2, ("y",), 1),
     ]
 
 
-def test_a_window_that_closes_is_told_on_time_only() -> None:
-    output = counting(trigger={"early": {"count": 1}})
+def test_once_a_batch_a_window_that_closes_is_told_on_time_only() -> None:
+    output = counting(trigger={"early": {"count": 1, "per": "batch"}})
     assert shown(told_of([events(1, 12)], output)) == ["0 ON_TIME [0,10) 0: 1!", "0 EARLY [10,20) 0: 1"]
+
+
+def all_but_batches(panes: Sequence[Pane]) -> dict[object, list[Pane]]:
+    """The panes of each window and key, in order."""
+    found: dict[object, list[Pane]] = {}
+    for pane in panes:
+        found.setdefault(pane.place, []).append(pane)
+    return found
+
+
+@given(arrivals(), watermarks(), any_outputs(sliding()), cuts(), cuts())
+@thorough
+def test_panes_of_each_firing_are_the_same_wherever_batches_are_cut(
+    read: list[Arrival], strategy: Strategy, output: Output, one: list[int], other: list[int]
+) -> None:
+    # A closing pane comes at the end of a batch; the others fire by themselves.
+    trigger = output.trigger.model_copy(update={"closing": False})
+    output = output.model_copy(update={"trigger": trigger})
+    assume(fires_by_itself(output))
+    in_order = sorted(read, key=lambda arrival: arrival.arrival_time)
+    told = (
+        told_of(cut(in_order, sizes), output, strategy, drain=True).panes("out") for sizes in (one, other)
+    )
+    left, right = map(all_but_batches, told)
+    assert left == right
 
 
 # Late panes
@@ -190,6 +228,13 @@ def test_late_once_a_batch() -> None:
 
 def test_late_at_most_so_often() -> None:
     assert late_ones("every 10us", 1, 1, 1, 1, 1, 1) == [
+        "0 ON_TIME [0,10) 0: 1",
+        "3 LATE [0,10) 1: 3",  # the clock reached 20
+        "6 LATE [0,10) 2: 6",  # and 32
+        "7 ON_TIME [10,20) 0: 1!",
+        "7 LATE [0,10) 3: 7!",
+    ]
+    assert late_ones({"every": "10us", "per": "batch"}, 1, 1, 1, 1, 1, 1) == [
         "0 ON_TIME [0,10) 0: 1",
         "1 LATE [0,10) 1: 2",  # the clock went from 8 to 12
         "3 LATE [0,10) 2: 4",  # 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from latecomer.errors import PipelineError
-from latecomer.model.triggers import Count, Every, Trigger
+from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Trigger, Until, When
 from latecomer.model.windows import Session
 
 
@@ -41,11 +41,41 @@ def test_late(written: object, meant: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"after_first": "30s"}, AfterFirst("30s")),
+        ({"when": "paise > 9"}, When("paise > 9")),
+        ({"any": [{"count": 3}, {"every": "1m"}]}, AnyOf([Count(3), Every("1m")])),
+        (
+            {"all": [{"count": 3}, {"any": [{"when": "ok"}, {"every": "1m"}]}]},
+            AllOf([Count(3), AnyOf([When("ok"), Every("1m")])]),
+        ),
+        ({"repeat": {"every": "1m"}, "until": {"count": 9}}, Until(Every("1m"), until=Count(9))),
+        ({"repeat": {"count": 3}}, Count(3)),
+        ({"count": 3, "per": "batch"}, Count(3, per="batch")),
+    ],
+)
+def test_rules_that_are_put_together(written: object, meant: object) -> None:
+    trigger = Trigger(early=written)
+    assert trigger.early == meant
+    assert Trigger.model_validate(trigger.model_dump(mode="json")) == trigger
+    assert Trigger.model_validate_json(trigger.model_dump_json()) == trigger
+
+
+@pytest.mark.parametrize(
     ("fields", "fix"),
     [
         ({"early": "often"}, "write a number and a unit"),
-        ({"early": {}}, "write {every: 1m} or {count: 100}"),
-        ({"early": {"every": "1m", "count": 3}}, "needs one of every and count"),
+        ({"early": {}}, "needs one rule; write {every: 1m}, {count: 100}"),
+        ({"early": {"every": "1m", "count": 3}}, "needs one rule, not every and count"),
+        ({"early": {"any": [{"count": 3}]}}, "2 or more"),
+        ({"early": {"all": [{"count": 3}, "1m"]}}, "is no rule"),
+        ({"early": {"any": [{"count": 3}, {"count": 2, "per": "batch"}]}}, "per: batch stands alone"),
+        ({"early": {"any": [{"count": 3}, {"repeat": {"count": 1}, "until": {"count": 9}}]}}, "stands alone"),
+        ({"early": {"when": " "}}, "an empty predicate"),
+        ({"early": {"when": "rand() > 0.5"}}, "rand"),
+        ({"late": {"repeat": {"count": 1}, "until": {"count": 9}}}, "until is for early panes"),
+        ({"late": {"any": [{"count": 3}, {"every": "1m", "clock": "event"}]}}, "leave clock out"),
         ({"early": {"count": 0}}, "write 1 or more"),
         ({"early": {"count": True}}, "write a whole number"),
         ({"late": "30s"}, "write batch, every 30s or"),

@@ -20,7 +20,7 @@ from latecomer.errors.redacting import redacted
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated
-from latecomer.model.triggers import Count, Every
+from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When
 from latecomer.model.windows import AnyWindow, Calendar, Global, Session, Sliding, Tumbling, zone_of
 
 MOST_FILES = 1_000
@@ -101,7 +101,7 @@ def _described(
     if kept := _retention(pipeline.retention):
         yield f"retention  {kept}"
     marks = [view.watermark.needs.where for view in pipeline.views.values()]
-    if any(marks) or any(output.where for output in pipeline.outputs.values()):
+    if any(marks) or any(output.where or output.trigger.whens for output in pipeline.outputs.values()):
         yield "where      predicates are checked by Spark when the pipeline runs"
 
 
@@ -322,15 +322,10 @@ def _window(window: AnyWindow) -> str:
 def _firings(output: Output) -> str:
     """What is published besides one pane when a window closes and one for each batch of late events."""
     early, late, text = output.trigger.early, output.trigger.late, ""
-    if isinstance(early, Every):
-        clock = "event time" if early.clock == "event" else "arrival time"
-        text += f"; open windows are published every {format_duration(early.every)} of {clock}"
-    elif early is not None:
-        text += f"; open windows are published at every {early.count} events"
-    if isinstance(late, Every):
-        text += f"; late events are published every {format_duration(late.every)}"
-    elif isinstance(late, Count):
-        text += f"; late events are published {late.count} at a time"
+    for what, rule in (("open windows", early), ("late events", late)):
+        if isinstance(rule, Rule):
+            each = "" if output.per_firing(rule) else ", at most once a batch"
+            text += f"; {what} are published {rule_in_words(rule)}{each}"
     if output.accumulation is Accumulation.DISCARDING:
         text += "; panes are to be added up"
     if output.closes_silently:
@@ -340,6 +335,26 @@ def _firings(output: Output) -> str:
     if output.emit_empty:
         text += "; windows without events are published too"
     return text
+
+
+def rule_in_words(rule: Rule) -> str:
+    """When a rule fires."""
+    match rule:
+        case Every():
+            return f"every {format_duration(rule.every)} of {rule.clock} time"
+        case Count():
+            return f"at every {rule.count} events"
+        case AfterFirst():
+            return f"{format_duration(rule.after_first)} after the first event that is not published"
+        case When():
+            return f"at each event where {rule.when}"
+        case AnyOf():
+            return " or ".join(map(rule_in_words, rule.any))
+        case AllOf():
+            return " and ".join(map(rule_in_words, rule.all))
+        case Until():
+            return f"{rule_in_words(rule.repeat)}, until {rule_in_words(rule.until)}"
+    raise TypeError(f"no rule: {rule!r}")
 
 
 def _numbers(output: Output) -> str:

@@ -19,7 +19,8 @@ from latecomer.config.written import Location, compose, dotted, line_of, read_te
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.base import in_own_words
 from latecomer.model.strategies import STRATEGIES
-from latecomer.model.triggers import Count, Every, Trigger
+from latecomer.model.triggers import KINDS as RULES
+from latecomer.model.triggers import Every, Trigger
 from latecomer.model.windows import KINDS
 
 
@@ -190,8 +191,8 @@ def _keys_of(location: Location, parent: str | int | None, lines: Mapping[Locati
         model = next((SINKS[kind] for kind in SINKS if (*location[:-1], kind) in lines), SqliteSink)
     elif parent == "window":
         model = next(KINDS[kind] for kind in KINDS if (*location[:-1], kind) in lines)
-    elif parent in ("early", "late"):
-        model = Count if (*location[:-1], "count") in lines else Every
+    elif "trigger" in location[:-2]:
+        model = next((RULES[kind] for kind in RULES if (*location[:-1], kind) in lines), Every)
     else:
         model = _MODELS.get(str(parent), Pipeline)
     return [field.alias or name for name, field in model.model_fields.items() if name != "base"]

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 from pydantic import (
     BeforeValidator,
@@ -46,7 +46,7 @@ from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import check_where, named_columns, with_paths_quoted
 from latecomer.model.sources import BySource, split_partition
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
-from latecomer.model.triggers import Trigger
+from latecomer.model.triggers import Rule, Trigger
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.windows import AnyWindow
 from latecomer.model.zones import Zone
@@ -162,7 +162,8 @@ class Output(Model):
     def with_columns(self, columns: Mapping[str, DerivedColumn]) -> Output:
         """The output with those of the pipeline's derived columns that it names; its own come first."""
         named = {*self.by, *(each.column for each in self.aggregates.values())}
-        named |= set(named_columns(self.where or "", columns))
+        for sql in (self.where or "", *self.trigger.whens):
+            named |= set(named_columns(sql, columns))
         given = {name: each for name, each in columns.items() if name in named}
         return (
             self
@@ -189,6 +190,15 @@ class Output(Model):
         """How long after its end a window may still change."""
         lateness = self.allowed_lateness if self.late.accepts else 0
         return lateness + self.window.joinable_after
+
+    def per_firing(self, rule: object) -> TypeGuard[Rule]:
+        """Whether each firing of a rule of its trigger is a pane, wherever batches are cut."""
+        return self.trigger.per_firing(rule, self.window.merges)
+
+    @property
+    def fires_within(self) -> bool:
+        """Whether panes fire within a batch, not at its end alone."""
+        return any(map(self.per_firing, self.trigger.rules))
 
     @property
     def closes_silently(self) -> bool:

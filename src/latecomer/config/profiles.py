@@ -28,7 +28,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "kafka": {
         "window.touching": "joins",
         "window.final": "after_gap",
-        "trigger.early": {"count": 1},
+        "trigger.early": {"count": 1, "per": "batch"},  # as its cache of records does
         "trigger.on_time": "if_changed",
         "watermark.on_idle": "hold",
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +40,8 @@ class Clocks:
     """Whether the arrival clock lets early panes fire."""
     late_due: bool
     """Whether the arrival clock lets waiting panes fire."""
+    arrival_before: int = BEGIN_OF_TIME
+    """The arrival clock before the batch."""
 
     @classmethod
     def of(cls, batch: int, stretch: Stretch, output: Output) -> Clocks:
@@ -54,6 +56,16 @@ class Clocks:
             np.array([step.at for step in stretch.steps], np.int64),
             by_arrival(early) and stretch.passed(early.every),
             by_arrival(late) and stretch.passed(late.every),
+            stretch.before.at if stretch.before else BEGIN_OF_TIME,
+        )
+
+    @property
+    def at_begin(self) -> Clocks:
+        """As they stood before the batch."""
+        mark = np.array([self.before] if self.before > BEGIN_OF_TIME else [], np.int64)
+        at = np.full(len(mark), self.arrival_before, np.int64)
+        return replace(
+            self, now=self.before, began=self.before, arrival=self.arrival_before, marks=mark, ats=at
         )
 
     def closed(self, ends: Micros) -> Flags:

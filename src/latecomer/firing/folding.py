@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from latecomer.firing.within import folded
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate, LatePolicy, TooLatePolicy, Verdict
 from latecomer.store.layout import PaneLayout
@@ -46,7 +47,10 @@ def fold(events: pa.Table, layout: PaneLayout, timeline: Timeline, merger: Merge
     wanted = list(dict.fromkeys([*merger.columns, *output.counted]))
     for few in in_parts(events, output.window):
         found = judged(few, log, output, timeline, wanted)
-        yield Folded(merger.merge([merger.of_events(found)]), set_aside(few, found, layout))
+        states = (
+            folded(few, found, merger) if output.fires_within else merger.merge([merger.of_events(found)])
+        )
+        yield Folded(states, set_aside(few, found, layout))
 
 
 def set_aside(events: pa.Table, found: Judged, layout: PaneLayout) -> pa.Table:

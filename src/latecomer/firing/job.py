@@ -82,8 +82,9 @@ class FiringJob:
         buckets = {logic.name: 1 if logic.output.emit_empty else count for logic in outputs}
         behind = batch.stretch.fires_at if batch.behind else None
         names = [logic.name for logic in outputs]
+        judged_by = timeline(batch, any(logic.output.fires_within for logic in outputs))
         return [
-            FoldTask([split], timeline(batch), names, buckets, late, behind)
+            FoldTask([split], judged_by, names, buckets, late, behind)
             for split in batch.logged.splits
             if split.files
         ]

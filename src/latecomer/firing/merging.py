@@ -50,8 +50,12 @@ class Firing:
         if not inputs:
             return {}
         merged = self.merger.merge(inputs)
+        return self.laned(merged, self._early_due(merged, clocks), clocks)
+
+    def laned(self, merged: pa.Table, early_due: Flags, clocks: Clocks) -> dict[str, pa.Table]:
+        """Merged rows as panes, lane by lane."""
         lane = self._lane_of(merged, clocks)
-        early = (lane == Lane.OPEN) & self._early_due(merged, clocks)
+        early = (lane == Lane.OPEN) & early_due
         panes = self.merger.published(merged, self._firing(merged, lane, early, clocks))
         lanes: dict[str, pa.Table] = {name: panes.filter(pa.array(lane == name)) for name in _LANES}
         if early.any():
@@ -77,7 +81,7 @@ class Firing:
     def _early_due(self, merged: pa.Table, clocks: Clocks) -> Flags:
         """Whether windows fire early, if they are open."""
         rule = self.output.trigger.early
-        if rule is None:
+        if rule is None or self.output.per_firing(rule):
             return np.zeros(merged.num_rows, bool)
         since = numbers(merged, SINCE)
         match rule:
@@ -85,6 +89,7 @@ class Firing:
                 return since >= count
             case Every(clock="arrival"):
                 return (since > 0) & clocks.early_due
+        assert isinstance(rule, Every)  # noqa: S101
         now, every = clocks.now, rule.every
         if self.output.window.endless:
             # It has no start: its intervals are those of the clock, from the first watermark on.

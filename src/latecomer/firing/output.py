@@ -23,6 +23,7 @@ from latecomer.firing.lanes import added_counts
 from latecomer.firing.overflow import Outgrown
 from latecomer.firing.silence import has_news, silence_publishes
 from latecomer.firing.tasks import Made, OutputTask, PaneFile
+from latecomer.firing.within import firing_of
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow, Window
 from latecomer.runner import Runner
@@ -263,10 +264,16 @@ class OutputLogic:
         """Whether a batch without data would publish anything."""
         panes, partials, known = self.tables.panes, self.tables.partials, self.known_keys
         return (
-            silence_publishes(self.output, partials, self.open_states, stretch, self.has_news)
+            silence_publishes(
+                self.output, partials, self.open_states, stretch, self.has_news, self._trigger_fires
+            )
             or (known is not None and bool(self._to_fill(known, stretch)))
             or (self.closes and bool(places_to_close(panes, self.output, stretch) - self._to_retract()))
         )
+
+    def _trigger_fires(self, states: pa.Table, stretch: Stretch) -> bool:
+        lanes = firing_of(self.merger).lanes([], states, Clocks.of(-1, stretch, self.output))
+        return any(lanes[lane].num_rows for lane in (Lane.FIRED, Lane.LATE) if lane in lanes)
 
     def _to_fill(self, known: KnownKeys, stretch: Stretch) -> list[Window]:
         """The windows that closed, for each of which there may be empty panes."""
@@ -297,6 +304,9 @@ def within(file: DataFile, low: int, high: int) -> bool:
     return (end is None or end >= low) and (start is None or start <= high)
 
 
-def timeline(batch: Batch) -> Watermarks:
-    """The watermark of each tick of a batch; of the whole log, of each batch and tick."""
+def timeline(batch: Batch, clocked: bool = False) -> Watermarks:
+    """The watermark of each tick of a batch; of the whole log, of each batch and tick. With the arrival clock, where
+    triggers go by it."""
+    if batch.logged is not None and clocked:
+        return batch.stretch.clocked
     return batch.stretch.by_batch if batch.history else batch.stretch.by_tick

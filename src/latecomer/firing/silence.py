@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.models import Output
 from latecomer.firing.columns import Lane
-from latecomer.model.triggers import Every
+from latecomer.model.triggers import Count, Every
 from latecomer.store.columns import SINCE
 from latecomer.store.files import read_table
 from latecomer.store.layout import TIMESTAMP
@@ -21,10 +21,20 @@ HasNews = Callable[[pa.Table, Stretch], bool]
 
 
 def silence_publishes(
-    output: Output, partials: Table, states: Sequence[DataFile], stretch: Stretch, has_news: HasNews
+    output: Output,
+    partials: Table,
+    states: Sequence[DataFile],
+    stretch: Stretch,
+    has_news: HasNews,
+    fires: HasNews,
 ) -> bool:
-    """Whether one of these open states publishes anything in a stretch without events."""
+    """Whether one of these open states publishes anything in a stretch without events; `fires` says whether its trigger
+    does."""
     early, late = output.trigger.early, output.trigger.late
+    if any(output.per_firing(rule) and not isinstance(rule, Every | Count) for rule in (early, late)):
+        tables = [read_table(partials.location(file)) for file in states]
+        if tables and fires(pa.concat_tables(tables), stretch):
+            return True
     still_open = [file for file in states if kind_of(file) != Lane.WAITING]
     unpublished = any(file.maximum.get(SINCE, 0) > 0 for file in still_open)
     waiting = len(still_open) < len(states)

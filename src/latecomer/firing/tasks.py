@@ -24,10 +24,10 @@ from latecomer.firing.columns import Lane
 from latecomer.firing.empty import KnownKeys, empty_panes, windows_closed
 from latecomer.firing.folding import event_columns, fold, set_aside
 from latecomer.firing.lanes import counts_of_lanes
-from latecomer.firing.merging import Firing
 from latecomer.firing.overflow import overflow_in_words
 from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions, standing_panes
 from latecomer.firing.session_lanes import session_lanes
+from latecomer.firing.within import firing_of
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -184,6 +184,8 @@ class _Folding:
             self._partials = [self._merged()]
 
     def _merged(self) -> pa.Table:
+        if self.merger.output.fires_within:
+            return pa.concat_tables(self._partials)
         return self.merger.merge([self.merger.again(rows) for rows in self._partials])
 
     def by_bucket(self) -> Iterator[tuple[int, Any]]:
@@ -268,7 +270,7 @@ class _Merging:
 
     def __init__(self, merger: Merger, asked: OutputTask, task: BucketTask, name: str) -> None:
         self.merger, self.asked, self.task, self.name = merger, asked, task, name
-        self.firing = Firing(merger)
+        self.firing = firing_of(merger)
         self.of = 1 if merger.output.emit_empty else task.of
         self.files: dict[str, list[Location]] = {}
         self.new: list[pa.Table] = []
@@ -287,7 +289,7 @@ class _Merging:
         if self._takes_back_early:
             new = fired.filter(pc.field("sequence") > 0)
             if new.num_rows:
-                self.publish(Lane.FIRED, self.firing.retracts(new, self._standing(new)))
+                self.publish(Lane.FIRED, self.firing.retracts(fired, self._standing(new)))
         if (late := lanes.get(Lane.LATE)) is not None and late.num_rows:
             earlier = pa.concat_tables([self._standing(late), *self.new])
             self.publish(Lane.LATE, self.firing.late_panes(late, earlier, clocks))

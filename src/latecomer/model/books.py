@@ -7,14 +7,14 @@ what has been published is marked on each event.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from latecomer.model.arrivals import Arrival, Judged, Key, OutputRules, Published
 from latecomer.model.clock import Predicate
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
-from latecomer.model.triggers import Count, Every
+from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, Verdict, fate_of, judge
 from latecomer.model.windows import FixedWindow, Window
 
@@ -23,7 +23,8 @@ ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 
 @dataclass(frozen=True)
 class Moment:
-    """The end of a batch: where watermark and arrival clock stand, and where they stood before it."""
+    """The end of a batch, or a moment within it: where watermark and arrival clock stand, and where they stood before
+    the batch."""
 
     batch: int
     watermark: int
@@ -32,6 +33,9 @@ class Moment:
     clock_before: int
     steps: tuple[int, ...] = ()
     """Where the watermark stood in the course of the batch, ascending."""
+    ends_batch: bool = True
+    stepped: int | None = None
+    """Within a batch: the watermark of the moment before."""
 
     def closed_at(self, end: int) -> int:
         """The watermark that closed a window in this batch."""
@@ -57,6 +61,11 @@ class Taken:
     late: bool
     nth: int
     published: Timing | None = None
+    clock: int = 0
+    """Where the arrival clock stood."""
+    watermark: int = BEGIN_OF_TIME
+    holds: frozenset[str] = frozenset()
+    """The predicates of the trigger that are true of it."""
 
     @property
     def settled(self) -> bool:
@@ -72,6 +81,8 @@ class Holding:
     key: Key
     taken: list[Taken] = field(default_factory=list)
     standing: list[Pane] = field(default_factory=list)
+    early_is_over: bool = False
+    """The trigger has fired for the last time before the window closes."""
 
     @property
     def on_time(self) -> list[Taken]:
@@ -95,15 +106,26 @@ class Holding:
 class Book(ABC):
     """One output. The two kinds differ in where an event belongs and in what is due."""
 
-    def __init__(self, rules: OutputRules, where: Predicate | None) -> None:
+    def __init__(
+        self, rules: OutputRules, where: Predicate | None, when: Mapping[str, Predicate] | None = None
+    ) -> None:
         self.rules = rules
         self.where = where
+        self.when = when or {}
+        self.clock = BEGIN_OF_TIME
         self.accepted = 0
         self.unpublished: list[Holding] = []
         self.sequences: dict[tuple[Window, Key], int] = {}
 
-    def take(self, batch: int, position: int, arrival: Arrival, watermark: int) -> list[Judged]:
+    @property
+    def fires_within(self) -> bool:
+        """Whether panes fire within a batch, not at its end alone."""
+        trigger, sessions = self.rules.trigger, self.rules.window.merges
+        return any(trigger.per_firing(rule, sessions) for rule in trigger.rules)
+
+    def take(self, batch: int, position: int, arrival: Arrival, watermark: int, clock: int) -> list[Judged]:
         """The event's fate for each of its windows, and its place in those that accept it."""
+        self.clock = clock
         if self.where is not None and self.where(arrival.payload) is not True:
             return [Judged(batch, position, arrival, Fate.FILTERED, watermark)]
         key = tuple(arrival.payload.get(column) for column in self.rules.by)
@@ -135,6 +157,8 @@ class Book(ABC):
                 yield Published(moment.batch, pane)
         for holding in self.unpublished:
             self._settle(holding, moment)
+        for holding in self.unpublished:
+            holding.early_is_over |= self._early_ends(holding, moment)
         for holding in self._to_close(moment):
             for pane in self._fire(holding, Timing.CLOSING, last=True):
                 yield Published(moment.batch, pane)
@@ -149,9 +173,11 @@ class Book(ABC):
         verdict = judge(window.end, watermark, self.rules.allowed_lateness)
         return window, verdict, fate_of(verdict, self.rules.late, self.rules.too_late)
 
-    def _new(self, arrival: Arrival, fate: Fate) -> Taken:
+    def _new(self, arrival: Arrival, fate: Fate, watermark: int) -> Taken:
         self.accepted += 1
-        return Taken(arrival, fate is Fate.LATE_ACCEPTED, self.accepted)
+        holds = frozenset(sql for sql, predicate in self.when.items() if predicate(arrival.payload) is True)
+        late = fate is Fate.LATE_ACCEPTED
+        return Taken(arrival, late, self.accepted, None, self.clock, watermark, holds)
 
     def _remember(self, holding: Holding) -> None:
         if not any(each is holding for each in self.unpublished):
@@ -175,7 +201,7 @@ class Book(ABC):
 
     def _to_close(self, moment: Moment) -> list[Holding]:
         """The windows for which nothing more can come, where no pane is the last one yet."""
-        if not self.rules.trigger.closing:
+        if not self.rules.trigger.closing or not moment.ends_batch:
             return []
         return in_order(
             each
@@ -194,8 +220,13 @@ class Book(ABC):
         early, start = self.rules.trigger.early, holding.window.start
         if early is None or holding.window.end <= moment.watermark or not holding.unpublished_events:
             return False
+        if self.rules.trigger.per_firing(early, self.rules.window.merges):
+            return self._early_fires(early, holding, moment)
+        if not moment.ends_batch:
+            return False
         if isinstance(early, Count):
             return len(holding.unpublished_events) >= early.count
+        assert isinstance(early, Every)  # noqa: S101
         if early.clock == "event":
             if self.rules.window.endless:  # it has no start to count from
                 return passed(moment.first_watermark, moment.watermark, early.every)
@@ -207,11 +238,58 @@ class Book(ABC):
         if holding.window.end > moment.watermark or not holding.waiting:
             return False
         late, waiting = self.rules.trigger.late, len(holding.waiting)
+        if self.rules.trigger.per_firing(late, self.rules.window.merges):
+            final = self._is_final(holding.window, moment.watermark)
+            return final or self._ready(late, holding.waiting, holding, moment)
+        if not moment.ends_batch:
+            return False
         if self._is_final(holding.window, moment.watermark):
             return True
         if isinstance(late, Every):
             return passed(moment.clock_before, moment.clock, late.every)
         return not isinstance(late, Count) or waiting >= late.count
+
+    # Rules that fire within a batch
+
+    def _early_fires(self, rule: Rule, holding: Holding, moment: Moment) -> bool:
+        if not isinstance(rule, Until):
+            return self._ready(rule, holding.unpublished_events, holding, moment)
+        if holding.early_is_over:
+            return False
+        return self._early_ends(holding, moment) or self._ready(
+            rule.repeat, holding.unpublished_events, holding, moment
+        )
+
+    def _early_ends(self, holding: Holding, moment: Moment) -> bool:
+        """Whether a trigger that ends has come to its end."""
+        rule = self.rules.trigger.early
+        return isinstance(rule, Until) and self._ready(rule.until, holding.taken, holding, moment)
+
+    def _ready(self, rule: Rule, events: Sequence[Taken], holding: Holding, moment: Moment) -> bool:
+        """Whether a rule fires for these events, in the order in which they came."""
+        first = events[0]
+        match rule:
+            case AnyOf():
+                return any(self._ready(part, events, holding, moment) for part in rule.any)
+            case AllOf():
+                return all(self._ready(part, events, holding, moment) for part in rule.all)
+            case Count():
+                return len(events) >= rule.count
+            case When():
+                return any(rule.when in event.holds for event in events)
+            case AfterFirst():
+                return moment.clock >= first.clock + rule.after_first
+            case Every(clock="arrival"):
+                return passed(first.clock, moment.clock, rule.every)
+            case Every() if self.rules.window.endless:  # it has no start to count from
+                known = first.watermark != BEGIN_OF_TIME
+                return passed(
+                    first.watermark if known else moment.first_watermark, moment.watermark, rule.every
+                )
+            case Every():
+                start = holding.window.start
+                return passed(max(first.watermark, start), max(moment.watermark, start), rule.every, start)
+        raise ValueError(f"the oracle does not know {type(rule).__name__}")
 
     def _nothing_more(self, window: Window, timing: Timing, moment: Moment) -> bool:
         """Whether a pane is the last of its window. The pane of a window that closed is, where the watermark that
@@ -257,8 +335,14 @@ class Book(ABC):
 class WindowBook(Book):
     """Windows that an event's own time decides: one or, where they slide, several for an event."""
 
-    def __init__(self, rules: OutputRules, window: FixedWindow, where: Predicate | None) -> None:
-        super().__init__(rules, where)
+    def __init__(
+        self,
+        rules: OutputRules,
+        window: FixedWindow,
+        where: Predicate | None,
+        when: Mapping[str, Predicate] | None = None,
+    ) -> None:
+        super().__init__(rules, where, when)
         self.window = window
         self.places: dict[tuple[Window, Key], Holding] = {}
 
@@ -267,7 +351,7 @@ class WindowBook(Book):
         for window, _, fate in judged:
             if fate in ACCEPTED:
                 holding = self._holding(window, key)
-                holding.taken.append(self._new(arrival, fate))
+                holding.taken.append(self._new(arrival, fate, watermark))
                 self._remember(holding)
         return judged
 
@@ -296,7 +380,8 @@ class WindowBook(Book):
         until = max((each.window.end for each in closed), default=0) if moment.drained else moment.watermark
         for key in dict.fromkeys(each.key for each in closed):
             first = min(each.window.end for each in closed if each.key == key)
-            for end in self.window.ends(max(first, moment.watermark_before), until):
+            before = moment.watermark_before if moment.stepped is None else moment.stepped
+            for end in self.window.ends(max(first, before), until):
                 (window,) = [each for each in self.window.assign_all(end - 1) if each.end == end]
                 holding = self._holding(window, key)
                 if not holding.on_time:

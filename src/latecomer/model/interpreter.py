@@ -114,19 +114,22 @@ def interpret(
     drain: bool = False,
     reach: int | None = None,
     marks: Marks | None = None,
+    when: Mapping[str, Predicate] | None = None,
 ) -> Interpretation:
     """Judge every arrival, batch by batch, and publish what is due after each.
 
     `where` holds an output's predicate on the payload; what is not true is filtered. `marks` says
-    which events are marks, where the watermark is punctuated by a predicate. `reach` is how far behind
-    the watermark of the batch before an event's id is still remembered; None means for ever. An output
-    that joins later is published as if it had always been there, but no heartbeat fires for its sake before.
+    which events are marks, where the watermark is punctuated by a predicate. `when` holds the predicates
+    of triggers, by their text. `reach` is how far behind the watermark of the batch before an event's id
+    is still remembered; None means for ever. An output that joins later is published as if it had always
+    been there, but no heartbeat fires for its sake before.
     """
     predicates = dict(where or {})
     if unknown := predicates.keys() - outputs.keys():
         raise ValueError(f"where names no output: {', '.join(sorted(unknown))}")
     run = _Run(
-        Clock(strategy, marks), {name: _book(rules, predicates.get(name)) for name, rules in outputs.items()}
+        Clock(strategy, marks),
+        {name: _book(rules, predicates.get(name), when or {}) for name, rules in outputs.items()},
     )
     run.absent = {batch.output for batch in batches if isinstance(batch, Joined)}
     for batch in [*batches, Drain()] if drain else batches:
@@ -153,11 +156,11 @@ def interpret(
     return run.outcome
 
 
-def _book(rules: OutputRules, where: Predicate | None) -> Book:
+def _book(rules: OutputRules, where: Predicate | None, when: Mapping[str, Predicate]) -> Book:
     window: AnyWindow = rules.window
-    return (
-        SessionBook(rules, window, where) if isinstance(window, Session) else WindowBook(rules, window, where)
-    )
+    if isinstance(window, Session):
+        return SessionBook(rules, window, where)
+    return WindowBook(rules, window, where, {sql: when[sql] for sql in rules.trigger.whens})
 
 
 class _Run:
@@ -171,6 +174,7 @@ class _Run:
         self.positions = 0
         self.before = (BEGIN_OF_TIME, BEGIN_OF_TIME)
         self.steps: list[int] = []
+        self.stepped = BEGIN_OF_TIME
         self.absent: set[str] = set()
 
     @property
@@ -183,16 +187,22 @@ class _Run:
         judged: dict[str, list[Judged]] = {name: [] for name in self.books}
         for position, arrival in _as_they_arrived(batch, self.positions):
             unseen = _fate_without_window(arrival, self.remembered)
-            watermark = self.clock.watermark if unseen else self.clock.in_force_for(arrival)
+            earlier = self.clock.watermark
+            watermark = earlier if unseen else self.clock.in_force_for(arrival)
             self.steps += [watermark, self.clock.watermark]
             if self.before[1] == BEGIN_OF_TIME:
                 # The very first tick is where the arrival clock starts from.
                 self.before = (self.before[0], self.clock.at)
+            # Time passes, then the watermark rises, then the event is taken; it may raise the watermark itself.
+            self.step(earlier)
+            self.step(watermark)
             for name, book in self.books.items():
                 if unseen:
                     judged[name].append(Judged(self.number, position, arrival, unseen))
                 else:
-                    judged[name] += book.take(self.number, position, arrival, watermark)
+                    judged[name] += book.take(self.number, position, arrival, watermark, self.clock.at)
+            self.step(watermark)
+            self.step(self.clock.watermark)
         self.clock.batch_ends()
         self.positions += len(batch)
         for name, book in self.books.items():
@@ -215,7 +225,9 @@ class _Run:
                 if unseen:
                     judged[name].append(Judged(self.number, position, arrival, unseen))
                 else:
-                    judged[name] += book.take(self.number, position, arrival, self.clock.watermark)
+                    mark = self.clock.watermark
+                    judged[name] += book.take(self.number, position, arrival, mark, self.clock.at)
+            self.step(self.clock.watermark)
         self.positions += len(moved)
         was, now = [each for each, _ in moved], [each for _, each in moved]
         for name, book in self.books.items():
@@ -236,7 +248,10 @@ class _Run:
         self.clock = deepcopy(now)
         self.clock.heartbeat(at)
         there = [book for name, book in self.books.items() if name not in self.absent]
-        if any(book.fires(self._moment(self.clock.watermark)) for book in there):
+        passing = [(book, now.watermark) for book in there if book.fires_within]
+        reached = [*passing, *((book, self.clock.watermark) for book in there)]
+        if any(book.fires(self._moment(book, mark)) for book, mark in reached):
+            self.step(now.watermark)
             self.publish(self.clock.watermark)
         else:
             self.clock = now
@@ -254,15 +269,24 @@ class _Run:
 
     def publish(self, watermark: int) -> None:
         """The batch ends: everything that is due fires."""
-        moment = self._moment(watermark)
         for name, book in self.books.items():
-            self.outcome.published[name] += book.publish(moment)
+            self.outcome.published[name] += book.publish(self._moment(book, watermark))
         self.outcome.watermarks.append(watermark)
         self.steps = []
         self.before = (watermark, self.clock.at)
+        self.stepped = watermark
 
-    def _moment(self, watermark: int) -> Moment:
-        return Moment(self.number, watermark, self.clock.at, *self.before, tuple(self.steps))
+    def step(self, watermark: int) -> None:
+        """A moment within a batch: what fires there fires, where batches are not waited for."""
+        for name, book in self.books.items():
+            if book.fires_within:
+                moment = replace(self._moment(book, watermark), ends_batch=False)
+                self.outcome.published[name] += book.publish(moment)
+        self.stepped = watermark
+
+    def _moment(self, book: Book, watermark: int) -> Moment:
+        stepped = self.stepped if book.fires_within else None
+        return Moment(self.number, watermark, self.clock.at, *self.before, tuple(self.steps), stepped=stepped)
 
 
 def _as_they_arrived(batch: Sequence[Arrival], start: int) -> list[tuple[int, Arrival]]:

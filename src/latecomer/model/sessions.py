@@ -40,7 +40,7 @@ class SessionBook(Book):
         if judged[2] in ACCEPTED:
             taken = [
                 *(event for session in touched for event in session.taken),
-                self._new(arrival, judged[2]),
+                self._new(arrival, judged[2], watermark),
             ]
             standing = [pane for session in touched for pane in session.standing]
             session = Holding(joined, key, taken, standing)

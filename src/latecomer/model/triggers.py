@@ -1,12 +1,18 @@
-"""Triggers: when panes fire besides when the watermark closes a window."""
+"""Triggers: when panes fire besides when the watermark closes a window.
+
+A rule is asked about the events of a window and key that no pane has published yet. Rules repeat: after each pane they
+begin anew. They can be put together with `any`, `all` and `until`.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import (
     BeforeValidator,
     Field,
+    SerializeAsAny,
     SerializerFunctionWrapHandler,
     WithJsonSchema,
     model_serializer,
@@ -14,9 +20,44 @@ from pydantic import (
 
 from latecomer.model.base import Model
 from latecomer.model.durations import PositiveDuration
+from latecomer.model.predicates import check_where, with_paths_quoted
+
+Per = Literal["firing", "batch"]
 
 
-class Every(Model):
+class Rule(Model):
+    """When the events that no pane has published are published."""
+
+    def __init__(self, first: object = None, /, **fields: Any) -> None:
+        if first is not None:
+            fields[next(iter(type(self).model_fields))] = first
+        super().__init__(**fields)
+
+    @property
+    def cadence(self) -> Per | None:
+        """A pane for each firing, or at most one for each batch. None: for each firing, but of a session for each
+        batch."""
+        return "firing"
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        """The rules that it is made of."""
+        return ()
+
+    @property
+    def leaves(self) -> Iterator[Rule]:
+        """The simple rules in it."""
+        for part in self.parts or (self,):
+            yield from part.leaves if self.parts else (self,)
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A choice that is not made is left out: the triggers of the first stores are the same."""
+        written: dict[str, Any] = dump(self)
+        return {name: value for name, value in written.items() if name != "per" or value is not None}
+
+
+class Every(Rule):
     """At the multiples of an interval: `Every("1m")`.
 
     By the arrival clock, or with `clock="event"` by the watermark, counted from each window's start; the
@@ -25,97 +66,199 @@ class Every(Model):
 
     every: PositiveDuration
     clock: Literal["arrival", "event"] = "arrival"
+    per: Per | None = None
 
-    def __init__(self, every: object = None, /, **fields: Any) -> None:
-        if every is not None:
-            fields["every"] = every
-        super().__init__(**fields)
+    @property
+    def cadence(self) -> Per | None:
+        return self.per
 
 
-class Count(Model):
-    """When a batch ends with so many events that no pane has told: `Count(100)`."""
+class Count(Rule):
+    """At so many events: `Count(100)`."""
 
     count: Annotated[int, Field(strict=True, ge=1)]
+    per: Per | None = None
 
-    def __init__(self, count: object = None, /, **fields: Any) -> None:
-        if count is not None:
-            fields["count"] = count
-        super().__init__(**fields)
+    @property
+    def cadence(self) -> Per | None:
+        return self.per
+
+
+class AfterFirst(Rule):
+    """So long after the first event that no pane has published, by the arrival clock: `AfterFirst("30s")`."""
+
+    after_first: PositiveDuration
+
+
+def _condition(when: str) -> str:
+    if not when.strip():
+        raise ValueError('an empty predicate; write one, such as when: "paise > 100000"')
+    check_where(when)
+    return with_paths_quoted(when)
+
+
+class When(Rule):
+    """At each event for which an SQL predicate is true: `When("paise > 100000")`."""
+
+    when: Annotated[str, BeforeValidator(_condition)]
+
+
+def _simple(written: object) -> Rule:
+    rule = read_rule(written)
+    if any(isinstance(each, Until) for each in (rule, *rule.parts)):
+        raise ValueError("until stands alone; put any or all inside repeat and until")
+    if rule.cadence == "batch":
+        raise ValueError("per: batch stands alone; leave it out within other rules")
+    return rule
+
+
+Part = Annotated[SerializeAsAny[Rule], BeforeValidator(_simple), WithJsonSchema({"type": "object"})]
+Parts = Annotated[tuple[Part, ...], Field(min_length=2)]
+
+
+class AnyOf(Rule):
+    """As soon as one of several rules fires: `AnyOf([Count(100), AfterFirst("30s")])`."""
+
+    any: Parts
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return self.any
+
+
+class AllOf(Rule):
+    """Once each of several rules has fired since the last pane: `AllOf([Count(100), Every("1m")])`."""
+
+    all: Parts
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return self.all
+
+
+class Until(Rule):
+    """A rule that ends with the first firing of another one, which counts all events of the window:
+    `Until(Every("1m"), until=Count(1000))`. The pane of that firing is the last early one."""
+
+    repeat: Part
+    until: Part
+
+    @property
+    def parts(self) -> tuple[Rule, ...]:
+        return self.repeat, self.until
+
+
+KINDS: dict[str, type[Rule]] = {
+    "every": Every,
+    "count": Count,
+    "after_first": AfterFirst,
+    "when": When,
+    "any": AnyOf,
+    "all": AllOf,
+    "until": Until,
+}
+"""By the key that is written."""
+_EXAMPLES = (
+    "{every: 1m}, {count: 100}, {after_first: 30s}, {when: paise > 100000}, {any: [...]} or {all: [...]}"
+)
+
+
+def read_rule(written: object) -> Rule:
+    """A rule as it is written; `{repeat: RULE}` alone is the rule, since all of them repeat."""
+    if isinstance(written, Rule):
+        return written
+    if not isinstance(written, dict):
+        raise ValueError(f"is no rule; write {_EXAMPLES}")
+    if set(written) == {"repeat"}:
+        return read_rule(written["repeat"])
+    found = [key for key in KINDS if key in written]
+    if len(found) != 1:
+        both = f", not {' and '.join(found)}" if found else ""
+        raise ValueError(f"needs one rule{both}; write {_EXAMPLES}, or put several into any or all")
+    return KINDS[found[0]].model_validate(written)
 
 
 def _read_early(written: object) -> object:
-    if written is None or isinstance(written, Every | Count):
-        return written
-    if isinstance(written, dict):
-        return _read_rule(written)
-    return Every(written)
+    return (
+        written
+        if written is None
+        else read_rule(written)
+        if isinstance(written, dict | Rule)
+        else Every(written)
+    )
 
 
 def _read_late(written: object) -> object:
-    if written == "batch" or isinstance(written, Count):
+    if written == "batch":
         return written
     if isinstance(written, str) and written.startswith("every "):
         return Every(written.removeprefix("every ").strip())
-    rule = _read_rule(written) if isinstance(written, dict) else written
-    if not isinstance(rule, Every | Count):
+    if not isinstance(written, dict | Rule):
         raise ValueError("is no trigger; write batch, every 30s or {count: 100}")
-    if isinstance(rule, Every) and rule.clock != "arrival":
+    rule = read_rule(written)
+    if isinstance(rule, Until):
+        raise ValueError("until is for early panes; leave it out")
+    if any(isinstance(each, Every) and each.clock != "arrival" for each in rule.leaves):
         raise ValueError("late panes follow the arrival clock; leave clock out")
     return rule
 
 
-def _read_rule(written: dict[str, Any]) -> Every | Count:
-    if ("every" in written) == ("count" in written):
-        raise ValueError("needs one of every and count; write {every: 1m} or {count: 100}")
-    return Count.model_validate(written) if "count" in written else Every.model_validate(written)
-
-
 _INTERVAL = "(?=.*[1-9])([0-9]+(us|ms|s|m|h|d))+"
+_DURATION = {"type": "string", "pattern": f"^{_INTERVAL}$", "examples": ["30s", "1m"]}
+_PER = {"per": {"enum": ["firing", "batch"]}}
 
 
-def _schema(text: dict[str, Any], every: dict[str, Any]) -> dict[str, Any]:
-    interval = {"type": "string", "pattern": f"^{_INTERVAL}$", "examples": ["30s", "1m"]}
+def _object(required: list[str], **properties: Any) -> dict[str, Any]:
     return {
-        "anyOf": [
-            text,
-            {
-                "type": "object",
-                "properties": {"every": interval, **every},
-                "required": ["every"],
-                "additionalProperties": False,
-            },
-            {
-                "type": "object",
-                "properties": {"count": {"type": "integer", "minimum": 1}},
-                "required": ["count"],
-                "additionalProperties": False,
-            },
-        ]
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
     }
+
+
+def _schema(text: dict[str, Any], clock: dict[str, Any], *more: dict[str, Any]) -> dict[str, Any]:
+    part = {"type": "object"}
+    several = {"type": "array", "items": part, "minItems": 2}
+    count = {"type": "integer", "minimum": 1}
+    kinds = [
+        _object(["every"], every=_DURATION, clock=clock, **_PER),
+        _object(["count"], count=count, **_PER),
+        _object(["after_first"], after_first=_DURATION),
+        _object(["when"], when={"type": "string"}),
+        _object(["any"], any=several),
+        _object(["all"], all=several),
+        _object(["repeat"], repeat=part),
+    ]
+    return {"anyOf": [text, *kinds, *more]}
 
 
 _EARLY = _schema(
     {"type": "string", "pattern": f"^{_INTERVAL}$", "examples": ["1m"]},
-    {"clock": {"enum": ["arrival", "event"]}},
+    {"enum": ["arrival", "event"]},
+    _object(["repeat", "until"], repeat={"type": "object"}, until={"type": "object"}),
+    {"type": "null"},
 )
-_EARLY["anyOf"].append({"type": "null"})
 _LATE = _schema(
     {"type": "string", "pattern": f"^(batch|every +{_INTERVAL})$", "examples": ["batch", "every 30s"]},
-    {"clock": {"const": "arrival"}},
+    {"const": "arrival"},
 )
 
 
 class Trigger(Model):
     """When panes fire: before a window closes, when it does, for late events, and when nothing more can come."""
 
-    early: Annotated[Every | Count | None, BeforeValidator(_read_early), WithJsonSchema(_EARLY)] = Field(
-        default=None, description="publish open windows too: 1m, {every: 1m, clock: event} or {count: 100}"
-    )
-    late: Annotated[Literal["batch"] | Every | Count, BeforeValidator(_read_late), WithJsonSchema(_LATE)] = (
+    early: Annotated[SerializeAsAny[Rule] | None, BeforeValidator(_read_early), WithJsonSchema(_EARLY)] = (
         Field(
-            default="batch",
-            description="late panes once a batch, every 30s, or {count: 100} late events a pane",
+            default=None,
+            description="publish open windows too: 1m, {every: 1m, clock: event} or {count: 100}",
         )
+    )
+    late: Annotated[
+        Literal["batch"] | SerializeAsAny[Rule], BeforeValidator(_read_late), WithJsonSchema(_LATE)
+    ] = Field(
+        default="batch",
+        description="late panes once a batch, every 30s, or {count: 100} late events a pane",
     )
     on_time: Literal["always", "if_changed"] = Field(
         default="always", description="if_changed: no ON_TIME pane where the last early one says it all"
@@ -130,3 +273,18 @@ class Trigger(Model):
         written: dict[str, Any] = dump(self)
         unused = {"on_time": "always", "closing": False}
         return {name: value for name, value in written.items() if unused.get(name, ...) != value}
+
+    def per_firing(self, rule: object, sessions: bool) -> TypeGuard[Rule]:
+        """Whether each firing of one of its rules is a pane, wherever batches are cut. Those of sessions are not."""
+        return isinstance(rule, Rule) and rule.cadence != "batch" and not sessions
+
+    @property
+    def rules(self) -> list[Rule]:
+        """The rules that are written, the early one first."""
+        return [each for each in (self.early, self.late) if isinstance(each, Rule)]
+
+    @property
+    def whens(self) -> list[str]:
+        """The predicates in it, each once."""
+        leaves = (leaf for rule in self.rules for leaf in rule.leaves)
+        return list(dict.fromkeys(leaf.when for leaf in leaves if isinstance(leaf, When)))

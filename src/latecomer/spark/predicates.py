@@ -38,13 +38,14 @@ def check_predicates(spark: SparkSession, store: Store, file: str | Path | None 
     empty = no_rows(spark, store.layout.types)
     pipeline, seen = store.pipeline, set()
     _check_derived(empty, pipeline, file)
-    written = {
-        f"outputs.{name}.where": (output.where, _of_output(spark, store, output))
+    written = [
+        (f"outputs.{name}.{field}", where, _of_output(spark, store, output))
         for name, output in pipeline.outputs.items()
-    }
+        for field, where in (("where", output.where), *(("trigger", sql) for sql in output.trigger.whens))
+    ]
     for name, view in pipeline.views.items():
-        written[place_in(name, "watermark.where")] = view.watermark.needs.where, empty
-    for field, (where, rows) in written.items():
+        written.append((place_in(name, "watermark.where"), view.watermark.needs.where, empty))
+    for field, where, rows in written:
         if where is not None and (reason := _mistake(rows, where)) is not None:
             fix = f"write an SQL condition over {', '.join(rows.columns)} alone"
             raise PipelineError([Problem(field, reason, where, fix, str(file) if file else None)])
@@ -70,8 +71,9 @@ def _common(store: Store) -> bool:
     try:
         for output in outputs:
             kinds = PaneLayout(output, store.layout).types
-            if output.where is not None:
-                predicate(output.where, kinds)
+            for sql in (output.where, *output.trigger.whens):
+                if sql is not None:
+                    predicate(sql, kinds)
             if any(
                 expression(made.sql, store.layout.types).value is None for made in output.columns.values()
             ):

@@ -7,6 +7,7 @@ the columns that its modules share; a column of a stage further down is imported
 from __future__ import annotations
 
 from collections.abc import Iterable
+from hashlib import sha256
 
 from latecomer.config.checks import PRIVATE
 
@@ -33,6 +34,25 @@ UNSETTLED = f"{PRIVATE}unsettled"
 """Of a session: on-time events that no pane has published since it closed, bigint."""
 WAITING_EVENTS = f"{PRIVATE}waiting"
 """Of a session: late events that no pane has published, bigint."""
+
+SINCE_CLOCK = f"{PRIVATE}since_clock"
+"""Where triggers fire within batches: the arrival clock at the first event since the last pane, bigint."""
+SINCE_MARK = f"{PRIVATE}since_mark"
+"""The watermark that it met, bigint."""
+FIRST_CLOCK = f"{PRIVATE}first_clock"
+"""Of a trigger that ends: the arrival clock at the first event of the window, bigint."""
+FIRST_MARK = f"{PRIVATE}first_mark"
+"""The watermark that it met, bigint."""
+
+
+def when_column(when: str) -> str:
+    """Where the events of a window are counted for which a predicate of its trigger is true, bigint."""
+    return f"{PRIVATE}when_{sha256(when.encode()).hexdigest()[:12]}"
+
+
+def since_when_column(when: str) -> str:
+    """The same of the events since the last pane, bigint."""
+    return when_column(when).replace(PRIVATE, f"{PRIVATE}since_", 1)
 
 
 def measure_column(measure: str) -> str:

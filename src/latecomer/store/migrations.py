@@ -15,7 +15,7 @@ from latecomer.model.triggers import Trigger
 from latecomer.model.verdicts import LatePolicy
 from latecomer.store.state_types import NARROW
 
-FORMAT = 2
+FORMAT = 3
 """What this version writes."""
 SUMS = "sums"
 """How whole numbers are summed up."""
@@ -56,7 +56,28 @@ def _with_policy(entry: Any) -> Any:
     return {**entry, "definition": _defined(entry["definition"])} if "definition" in entry else entry
 
 
-STEPS: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _with_first_defaults}
+def _with_cadence(pinned: Mapping[str, Any]) -> dict[str, Any]:
+    """2 → 3: triggers were looked at when a batch ended (ADR 0080)."""
+    policies = pinned.get("policies")
+    if not isinstance(policies, dict):
+        return dict(pinned)
+    found = {
+        name: list(map(_per_batch, entries)) if isinstance(entries, list) else entries
+        for name, entries in policies.items()
+    }
+    return {**pinned, "policies": found}
+
+
+def _per_batch(entry: Any) -> Any:
+    policy = entry.get("policy") if isinstance(entry, dict) else None
+    trigger = policy.get("trigger") if isinstance(policy, dict) else None
+    if not isinstance(policy, dict) or not isinstance(trigger, dict):
+        return entry
+    rules = {name: {**rule, "per": "batch"} for name, rule in trigger.items() if isinstance(rule, dict)}
+    return {**entry, "policy": {**policy, "trigger": {**trigger, **rules}}}
+
+
+STEPS: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _with_first_defaults, 2: _with_cadence}
 """From a format to the next one."""
 
 

@@ -258,6 +258,8 @@ def compare_cuts(
         checks = {f"fates of {name}": [_fate_lines(each, name, known, actual) for each in both]}
         if not output.window.merges and output.trigger.on_time == "always":
             checks[f"ON_TIME panes of {name}"] = [_on_time(each, name) for each in both]
+        if fires_by_itself(output):
+            checks[f"panes of {name}"] = [_panes(each, name) for each in both]
         if settles(output, steps):
             results = [
                 [write_result(result, output.by, each) for result in each.results(name)] for each in both
@@ -271,6 +273,20 @@ def compare_cuts(
         pair = Pair(expected.times.write(expected.watermark()), actual.times.write(actual.watermark()), False)
         found.append(Difference(place, "watermark in the end, whatever the cut", (pair,), sides))
     return found
+
+
+def fires_by_itself(output: Output) -> bool:
+    """Whether no batch cut may change which panes there are: none of its rules goes by batches."""
+    waits = output.late.accepts and not output.per_firing(output.trigger.late)
+    early = output.trigger.early
+    return not output.window.merges and not waits and (early is None or output.per_firing(early))
+
+
+def _panes(outcome: Outcome, name: str) -> list[str]:
+    """All panes, window by window, each in its order."""
+    output = outcome.pipeline.outputs[name]
+    panes = sorted(outcome.panes(name), key=lambda pane: (pane.window_start, pane.window_end, str(pane.key)))
+    return [write_pane(pane, output.by, outcome.times) for pane in panes]
 
 
 def _comparable(one: tuple[Assigned, ...] | None, other: tuple[Assigned, ...] | None) -> bool:

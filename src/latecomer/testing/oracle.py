@@ -31,21 +31,21 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
     reach = max(output.allowed_lateness + output.window.reach for output in outputs.values())
     marks = {view.watermark.needs.where for view in pipeline.views.values()} - {None}
     made = _derived(shape)
+    kinds = {**shape.columns, **{name: each.kind for name, each in made.items()}}
     items = [(_with_columns(item, made), step) for item, step in _items(shape, steps)]
     interpreted = interpret(
         [item for item, _ in items],
         watermark,
         outputs,
         where={
-            name: predicate(
-                output.where, {**shape.columns, **{name: each.kind for name, each in made.items()}}
-            )
+            name: predicate(output.where, kinds)
             for name, output in outputs.items()
             if output.where is not None
         },
         measures=pipeline.ledger,
         reach=reach if pipeline.event.id else None,
         marks={where: predicate(where, shape.columns) for where in marks if where is not None},
+        when={sql: predicate(sql, kinds) for output in outputs.values() for sql in output.trigger.whens},
     )
     numbers = {step: number for (_, step), number in zip(items, interpreted.numbers, strict=True)}
     outcomes, mark = [], BEGIN_OF_TIME

@@ -60,7 +60,8 @@ def settles(output: Output, steps: Sequence[Step]) -> bool:
     """Whether what stands in the end is the same for all cuts: with a trigger of its own, an output may
     still hold back or have published early what a drain would settle."""
     drained = any(isinstance(step, Drain) for step in steps)
-    return drained or (output.trigger.early is None and output.trigger.late == "batch")
+    plain = output.trigger.early is None and output.trigger.late == "batch"
+    return drained or plain or all(map(output.per_firing, output.trigger.rules))
 
 
 # The same input under other batch cuts

@@ -85,6 +85,15 @@ class Stretch:
         return Watermarks.of_ticks({row.tick: row.watermark for _, row in self.rows})
 
     @cached_property
+    def clocked(self) -> Watermarks:
+        """The same, with the arrival clock of each batch and tick."""
+        clocks, reached = dict[tuple[int, int], int](), self.before.at if self.before else BEGIN_OF_TIME
+        for batch, row in self.rows:
+            reached = max(reached, row.at)
+            clocks[batch, row.tick] = reached
+        return Watermarks.of_batches({(batch, row.tick): row.watermark for batch, row in self.rows}, clocks)
+
+    @cached_property
     def by_batch(self) -> Watermarks:
         """The watermark of each batch and tick, without Spark."""
         return Watermarks.of_batches({(batch, row.tick): row.watermark for batch, row in self.rows})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,11 @@ from latecomer.model.arrays import flat
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, fate_of
 from latecomer.model.windows import Micros as Micros
 from latecomer.model.windows import Session, Windows
+from latecomer.store.columns import when_column
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.seen import Flags as Flags
-from latecomer.windowing.seen import as_seen, kept
+from latecomer.windowing.seen import as_seen, holds, kept
 
 MOST_WINDOWS = 1_000_000
 """So many rows are made of events at a time, one for each window of an event."""
@@ -32,12 +33,18 @@ class Timeline(Protocol):
     def over(self, events: pa.Table) -> Micros:
         """The watermark that judged each event."""
 
+    def clock(self, events: pa.Table) -> Micros:
+        """Where the arrival clock stood at each event."""
+
 
 class NothingLate:
     """A timeline on which nothing is ever late."""
 
     def over(self, events: pa.Table) -> Micros:
         return np.full(events.num_rows, BEGIN_OF_TIME, np.int64)
+
+    def clock(self, events: pa.Table) -> Micros:
+        return micros_of(events, "arrival_time")
 
 
 @dataclass(frozen=True)
@@ -51,31 +58,50 @@ class Watermarks:
     """Of several batches: the ticks that there are, in order."""
     batches: Micros | None = None
     """The batches in order, where there are several."""
+    clocks: Micros | None = None
+    """The arrival clock of each tick, where that is asked for."""
 
     @classmethod
-    def of_ticks(cls, ticks: Mapping[int, int]) -> Watermarks:
-        """Of one batch: tick → watermark."""
+    def of_ticks(cls, ticks: Mapping[int, int], clocks: Mapping[int, int] | None = None) -> Watermarks:
+        """Of one batch: tick → watermark, and tick → arrival clock."""
         known = sorted(ticks)
-        return cls(np.array(known, np.int64), np.array([ticks[each] for each in known], np.int64))
+        marks = np.array([ticks[each] for each in known], np.int64)
+        return cls(np.array(known, np.int64), marks, clocks=_in_order(clocks, known))
 
     @classmethod
-    def of_batches(cls, ticks: Mapping[tuple[int, int], int]) -> Watermarks:
-        """Of several batches: batch and tick → watermark."""
+    def of_batches(
+        cls, ticks: Mapping[tuple[int, int], int], clocks: Mapping[tuple[int, int], int] | None = None
+    ) -> Watermarks:
+        """Of several batches: batch and tick → watermark, and → arrival clock."""
         known = sorted(ticks)
         batch, tick = (np.array([each[side] for each in known], np.int64) for side in (0, 1))
         marks = np.array([ticks[each] for each in known], np.int64)
         batches, all_ticks = np.unique(batch), np.unique(tick)
         codes = np.searchsorted(batches, batch) * len(all_ticks) + np.searchsorted(all_ticks, tick)
-        return cls(codes, marks, all_ticks, batches)
+        return cls(codes, marks, all_ticks, batches, _in_order(clocks, known))
 
     def over(self, events: pa.Table) -> Micros:
         """The watermark that judged each event."""
+        place = self._places(events)
+        return self.marks[place] if len(place) else place
+
+    def clock(self, events: pa.Table) -> Micros:
+        """Where the arrival clock stood at each event."""
+        if self.clocks is None:
+            return micros_of(events, "arrival_time")
+        place = self._places(events)
+        return self.clocks[place] if len(place) else place
+
+    def _places(self, events: pa.Table) -> Micros:
         code = micros_of(events, "tick")
         if self.batches is not None and self.ticks is not None:
             batch = micros_of(events, "batch")
             code = _places(self.batches, batch) * len(self.ticks) + _places(self.ticks, code)
-        place = _places(self.codes, code)
-        return self.marks[place] if len(place) else place
+        return _places(self.codes, code)
+
+
+def _in_order(clocks: Mapping[Any, int] | None, known: Sequence[Any]) -> Micros | None:
+    return None if clocks is None else np.array([clocks[each] for each in known], np.int64)
 
 
 def _places(known: Micros, wanted: Micros) -> Micros:
@@ -98,6 +124,8 @@ class Judged:
     """The source's columns."""
     time: Micros
     arrival: Micros
+    clock: Micros
+    """Where the arrival clock stood."""
     watermark: Micros
     start: Micros
     end: Micros
@@ -137,13 +165,15 @@ def judged(
         nth, start, end, first_end, leading = (each[rows] for each in (nth, start, end, first_end, leading))
     else:
         leading = np.ones(len(nth), bool)
+    clock = timeline.clock(events)[nth] if output.fires_within else arrival[nth]
     time, arrival, watermark, enters = time[nth], arrival[nth], watermark[nth], enters[nth]
     fate = fates(output, enters, end, watermark)
     partly = np.zeros(len(nth), bool)
     if window.overlaps:
         partly = leading & enters & (fate != fates(output, enters, first_end, watermark))
     columns = {name: seen.column(name).take(pa.array(nth)) for name in dict.fromkeys(wanted)}
-    return Judged(columns, time, arrival, watermark, start, end, fate, leading, partly, nth)
+    columns |= {when_column(sql): pa.array(holds(seen, output, sql)[nth]) for sql in output.trigger.whens}
+    return Judged(columns, time, arrival, clock, watermark, start, end, fate, leading, partly, nth)
 
 
 def in_parts(events: pa.Table, window: Windows) -> Iterator[pa.Table]:

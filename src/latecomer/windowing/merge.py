@@ -69,10 +69,11 @@ class Merger:
 
     @cached_property
     def columns(self) -> list[str]:
-        """The columns of events that are needed. Where a state goes by the order of events, ORIGIN and POSITION are
-        among them."""
+        """The columns of events that are needed. Where a state or the trigger goes by the order of events, ORIGIN
+        and POSITION are among them."""
         used = (each.column for each in self.output.aggregates.values() if each.column is not None)
-        place = (ORIGIN, POSITION) if any(state.in_order for state in self.states) else ()
+        in_order = self.output.fires_within or any(state.in_order for state in self.states)
+        place = (ORIGIN, POSITION) if in_order else ()
         return list(dict.fromkeys([*self.layout.keys, *self.measures, *used, *place]))
 
     @cached_property

@@ -58,16 +58,16 @@ def expressions_of(output: Output, seen: Mapping[str, str]) -> dict[str, Express
 
 def spark_expressions(output: Output, layout: EventLayout) -> dict[str, str]:
     """What of an output only Spark computes: the private column for it → the SQL. That of its `where` may name the
-    derived columns of the output."""
+    derived columns of the output, and so may those of its trigger."""
     made = expressions_of(output, layout.types)
     found = {
         _spark_column(output.columns[name].sql): output.columns[name].sql
         for name, each in made.items()
         if each.value is None
     }
-    if output.where is not None and _condition(output, _types(layout, made)) is None:
-        found[_kept_column(output)] = output.where
-    return found
+    types = _types(layout, made)
+    asked = [each for each in (output.where, *output.trigger.whens) if each is not None]
+    return found | {_holds_column(output, sql): sql for sql in asked if _condition(sql, types) is None}
 
 
 def spark_column(output: Output, name: str) -> str:
@@ -80,9 +80,9 @@ def _spark_column(*texts: str) -> str:
     return _BY_SPARK + sha256("\0".join(texts).encode()).hexdigest()[:24]
 
 
-def _kept_column(output: Output) -> str:
+def _holds_column(output: Output, sql: str) -> str:
     derived = (text for name, made in output.columns.items() for text in (name, made.sql))
-    return _spark_column("where", output.where or "", *derived)
+    return _spark_column("where", sql, *derived)
 
 
 def as_seen(events: pa.Table, layout: EventLayout, output: Output) -> Seen:
@@ -100,23 +100,24 @@ def as_seen(events: pa.Table, layout: EventLayout, output: Output) -> Seen:
 
 def kept(seen: Seen, output: Output) -> Flags:
     """Whether an output's `where` keeps each event: not where it is null, and not where it cannot be computed."""
-    if output.where is None:
-        return np.ones(seen.events.num_rows, bool)
-    asked = _condition(output, seen.types)
-    holds = (
-        flat(seen.events.column(_kept_column(output))) if asked is None else seen.values(asked, output.where)
-    )
-    return np.asarray(holds.fill_null(False))
+    return np.ones(seen.events.num_rows, bool) if output.where is None else holds(seen, output, output.where)
+
+
+def holds(seen: Seen, output: Output, sql: str) -> Flags:
+    """Whether a predicate of an output is true of each event."""
+    asked = _condition(sql, seen.types)
+    found = flat(seen.events.column(_holds_column(output, sql))) if asked is None else seen.values(asked, sql)
+    return np.asarray(found.fill_null(False))
 
 
 def _types(layout: EventLayout, made: Mapping[str, Expression]) -> dict[str, str]:
     return {**layout.types, **{name: each.kind for name, each in made.items()}}
 
 
-def _condition(output: Output, types: Mapping[str, str]) -> Expression | None:
-    """The `where` of an output, unless only Spark can tell."""
+def _condition(sql: str, types: Mapping[str, str]) -> Expression | None:
+    """A predicate, unless only Spark can tell."""
     try:
-        return condition_of(output.where or "", types)
+        return condition_of(sql, types)
     except ValueError:
         return None
 
@@ -124,7 +125,7 @@ def _condition(output: Output, types: Mapping[str, str]) -> Expression | None:
 def stored_columns(layout: EventLayout, outputs: Sequence[Output], wanted: Iterable[str]) -> list[str]:
     """The columns of the log that judging events for outputs takes, with those that are wanted besides."""
     texts = [made.sql for output in outputs for made in output.columns.values()]
-    texts += [output.where for output in outputs if output.where is not None]
+    texts += [sql for output in outputs for sql in (output.where, *output.trigger.whens) if sql is not None]
     view = {**layout.view, **_PLACES}
     named = [name for name in layout.view if any(name in text for text in texts)]
     needed = [view[name] for name in (*wanted, *named) if name in view]

@@ -107,6 +107,7 @@ class Arrivals:
             self.columns,
             self.time,
             self.arrival,
+            self.arrival,
             self.watermark,
             start,
             end,

@@ -36,7 +36,7 @@ class _Given:
 
     def __init__(self, columns: Mapping[str, pa.Array], time: Integers, arrival: Integers) -> None:
         self.columns, self.time, self.arrival = columns, time, arrival
-        self.watermark = self.start = self.end = np.zeros(len(time), np.int64)
+        self.clock = self.watermark = self.start = self.end = np.zeros(len(time), np.int64)
         self.fate = np.zeros(len(time), np.int8)
         self.leading = self.partly = np.zeros(len(time), bool)
 

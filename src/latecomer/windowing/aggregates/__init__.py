@@ -7,27 +7,38 @@ are merged together. So a pane is the merge of whatever was known, in any order 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 
+from latecomer.config.models import Output
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
+from latecomer.model.triggers import Every, Until
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import (
     EVENTS,
+    FIRST_CLOCK,
+    FIRST_MARK,
     HELD,
     NEW_ASSIGNMENTS,
     NEW_BEHIND,
     NEW_PARTLY,
     SINCE,
+    SINCE_CLOCK,
+    SINCE_MARK,
     UNSETTLED,
     WAITING_EVENTS,
     late_column,
     measure_column,
     new_column,
+    since_when_column,
+    when_column,
 )
 from latecomer.store.layout import PaneLayout
 from latecomer.windowing.aggregates.base import Columns, Events, Flags, Groups, State
 from latecomer.windowing.aggregates.counts import (
     Count,
+    Earliest,
+    Flagged,
     Having,
     OfThisBatch,
     WithFate,
@@ -78,6 +89,7 @@ def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[State]:
         found.append(OfThisBatch(Count(NEW_PARTLY, partly)))
     if window.merges or layout.output.trigger.early is not None:
         found += [Count(HELD, every_row), Count(SINCE, every_row)]
+    found += _of_trigger(layout.output)
     if window.merges:
         found += [Count(UNSETTLED, _ON_TIME), Count(WAITING_EVENTS, _LATE)]
         found.append(OfThisBatch(Count(late_column(EVENTS), _LATE)))
@@ -87,6 +99,25 @@ def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[State]:
     for name, aggregate in layout.output.aggregates.items():
         kind = layout.types.get(aggregate.column or "", "bigint")
         found.append(state_of(name, aggregate, kind, layout.values[name]))
+    return found
+
+
+def _of_trigger(output: Output) -> list[State]:
+    """What a trigger that fires within batches needs to know of the events since the last pane; one that ends, of all
+    events of the window too."""
+    if not output.fires_within:
+        return []
+    whens = {sql: Flagged(when_column(sql)) for sql in output.trigger.whens}
+    found: list[State] = [Earliest(SINCE_CLOCK, attrgetter("clock"))]
+    found += [Count(since_when_column(sql), flagged) for sql, flagged in whens.items()]
+    leaves = output.trigger.early.leaves if output.trigger.early else ()
+    by_mark = any(isinstance(leaf, Every) and leaf.clock == "event" for leaf in leaves)
+    ends = isinstance(output.trigger.early, Until)
+    found += [Earliest(SINCE_MARK, attrgetter("watermark"))] if by_mark else []
+    if ends:
+        found += [Count(when_column(sql), flagged) for sql, flagged in whens.items()]
+        found.append(Earliest(FIRST_CLOCK, attrgetter("clock")))
+        found += [Earliest(FIRST_MARK, attrgetter("watermark"))] if by_mark else []
     return found
 
 

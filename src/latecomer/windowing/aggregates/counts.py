@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
-from latecomer.windowing.aggregates.base import Columns, Events, Flags, State, as_count, column_of
+from latecomer.windowing.aggregates.base import Columns, Events, Flags, Integers, State, as_count, column_of
 
 
 class Count(State):
@@ -68,6 +68,33 @@ def behind(events: Events) -> Flags:
 def partly(events: Events) -> Flags:
     """Each event whose windows give it different fates."""
     return events.partly
+
+
+class Earliest(State):
+    """The smallest of a number that every event has, such as when it came."""
+
+    def __init__(self, name: str, of: Callable[[Events], Integers]) -> None:
+        self.name, self.of = name, of
+        self.columns, self.folds, self.kinds = {name: "bigint"}, {name: "min"}, {name: pa.int64()}
+
+    def init(self, events: Events) -> Columns:
+        return {self.name: pa.array(self.of(events))}
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        return {self.name: column_of(panes, self.name)}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        return {self.name: merged[self.name]}
+
+
+class Flagged:
+    """Each event for which a column is true."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    def __call__(self, events: Events) -> Flags:
+        return np.asarray(events.columns[self.column])
 
 
 class Having:
