@@ -243,8 +243,10 @@ class _Run:
             self.remembered = [event for event in self.remembered if event.event_time >= horizon]
 
     def heartbeat(self, at: int) -> None:
-        """Time has passed without data. Where nothing fires, it is as if nobody had looked."""
+        """Time has passed without data. Where nothing fires, it is as if nobody had looked; partitions that were named
+        before it have joined all the same."""
         now = self.clock
+        now.batch_ends()
         self.clock = deepcopy(now)
         self.clock.heartbeat(at)
         there = [book for name, book in self.books.items() if name not in self.absent]

@@ -113,7 +113,7 @@ def _simple(written: object) -> Rule:
 
 
 Part = Annotated[SerializeAsAny[Rule], BeforeValidator(_simple), WithJsonSchema({"type": "object"})]
-Parts = Annotated[tuple[Part, ...], Field(min_length=2)]
+Parts = Annotated[tuple[Part, ...], Field(min_length=1)]
 
 
 class AnyOf(Rule):
@@ -219,7 +219,7 @@ def _object(required: list[str], **properties: Any) -> dict[str, Any]:
 
 def _schema(text: dict[str, Any], clock: dict[str, Any], *more: dict[str, Any]) -> dict[str, Any]:
     part = {"type": "object"}
-    several = {"type": "array", "items": part, "minItems": 2}
+    several = {"type": "array", "items": part, "minItems": 1}
     count = {"type": "integer", "minimum": 1}
     kinds = [
         _object(["every"], every=_DURATION, clock=clock, **_PER),
