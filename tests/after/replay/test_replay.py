@@ -243,8 +243,8 @@ def test_a_batch_under_way_is_left_out(spark: SparkSession, tmp_path: Path) -> N
     bench = bench_of(spark, tmp_path, out=UPDATED)
     engine = bench.engine()
     engine.data(0, bench.write(0, BATCHES[0]))
-    engine.log.write(1, bench.write(1, BATCHES[1]), engine.keeper.timeline)
-    engine.keeper.extend(1, Origin(1), engine.log.heads(engine.log.batch(1)).heads)
+    logged = engine.log.write(1, bench.write(1, BATCHES[1]), engine.keeper.timeline)
+    engine.keeper.extend(1, Origin(1), logged.ticks.heads)
     found = replayed(bench)
     assert found.batches == 1
     assert_exact(found)
