@@ -56,7 +56,12 @@ def minutes(reader: Reader, name: str = "minutes", **asked: Any) -> dict[tuple[s
 
 
 def committed(pipeline: Pipeline, batch: int) -> datetime:
-    """When a batch was committed to the ledger, as Delta has written it down."""
+    """When a batch was committed to the ledger: as the store says or, where it says nothing, as Delta does."""
+    known = open_store(pipeline).publications
+    if known.exists and known.holds(batch):
+        found = known.query(f"select published_at from t where batch = {batch}")["published_at"]
+        moment: datetime = found.to_pylist()[0]
+        return moment
     commit = pipeline.store_path / "ledger" / "_delta_log" / f"{batch + 1:020d}.json"
     first, *_, last = map(json.loads, commit.read_text(encoding="utf-8").splitlines())
     assert last == {"txn": {"appId": "latecomer", "version": batch}}
@@ -98,7 +103,8 @@ def test_an_old_store_was_published_when_its_ledger_was_committed(archive: Path,
     assert minutes(reader, as_of=times[1]) == MINUTES
     first = [row for row in panes if row["batch"] == 0]
     assert len(minutes(reader, as_of=times[1] - instant)) == len(first)
-    assert not (tmp_path / "store" / "publications").exists(), "reading makes no table"
+    if "format-1" in archive.name:
+        assert not (tmp_path / "store" / "publications").exists(), "reading makes no table"
 
 
 @run_on
@@ -124,6 +130,10 @@ def test_an_old_store_is_run_on_and_upgraded(spark: SparkSession, archive: Path,
     assert check_ledger(pipeline, spark) == []
     assert [row["event_id"] for row in reader.duplicates().to_pylist()] == ["t3", "t7"], "old ids are known"
     assert replay(pipeline, spark=spark).equal
+    if "halves" in pipeline.outputs:
+        panes = [row for row in reader.panes("halves").to_pylist() if row["shop"] == "chai"]
+        early = [row["paise"] for row in panes if row["timing"] == "EARLY"]
+        assert early == [40, 150, 155], "per batch, then one for the late event that came by itself"
     if "visits" in pipeline.outputs:
         assert minutes(reader, "visits")["chai", "14:00"] == 95
         assert sum(row["sales"] for row in reader.results("hours").to_pylist()) == 12

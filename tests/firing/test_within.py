@@ -1,0 +1,97 @@
+"""Triggers that fire within a batch: the engine publishes what the oracle does, whatever the rule and the cut."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from latecomer.config.checks import check
+from latecomer.config.models import Output
+from latecomer.firing.clocks import Clocks
+from latecomer.firing.cuts import Turns, cuts
+from latecomer.ledger.check import check_ledger
+from latecomer.model.strategies import Bounded, Strategy
+from latecomer.model.triggers import AllOf, AnyOf, Count, Every, Rule, When
+from latecomer.model.verdicts import BEGIN_OF_TIME
+from scenarios import watermarks
+from spark_kit import PAYLOAD, Batch, Bench, assert_same, pipeline_over
+from window_kit import any_outputs, micros, quiet_batches, sliding
+
+
+def firing_within() -> st.SearchStrategy[Output]:
+    tumbling = st.fixed_dictionaries({"tumbling": micros(1, 15), "offset": micros(0, 9)})
+    windows = tumbling | sliding() | st.just({"global": True})
+    return any_outputs(window=windows).filter(lambda output: output.fires_within)
+
+
+@given(quiet_batches(), watermarks(), firing_within(), st.booleans(), st.booleans())
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+def test_every_rule_fires_as_the_oracle_says(
+    batches: list[Batch], strategy: Strategy, output: Output, drain: bool, restart: bool
+) -> None:
+    few = [*batches[:4], *batches[-1:]]
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(None, Path(folder), strategy, {"out": output}, PAYLOAD, spread=True)  # type: ignore[arg-type]
+        store = bench.run(few, drain=drain, restart=restart)
+        assert_same(bench, store, bench.oracle(few, drain=drain), few)
+        assert check_ledger(bench.pipeline) == []
+
+
+def panes(rule: Rule, clocks: list[int], paid: list[int], now: int = 0) -> list[str]:
+    """The events of each pane of one window; in brackets where it does not fire."""
+    count = len(clocks)
+    turns = Turns(
+        np.zeros(count, np.int64),
+        np.ones(count, np.int64),
+        np.array(clocks),
+        np.full(count, BEGIN_OF_TIME),
+        {"paise > 3": np.array(paid) > 3},
+        np.zeros(1, np.int64),
+        np.array([now]),
+        np.array([1000]),
+        Clocks(
+            0,
+            BEGIN_OF_TIME,
+            BEGIN_OF_TIME,
+            BEGIN_OF_TIME,
+            now,
+            np.zeros(0, np.int64),
+            np.zeros(0, np.int64),
+            False,
+            False,
+        ),
+        False,
+    )
+    found = cuts(rule, turns)
+    groups: dict[int, list[int]] = {}
+    for nth, pane in enumerate(found.pane.tolist()):
+        groups.setdefault(pane, []).append(nth)
+    text = ("".join(map(str, rows)) for rows in groups.values())
+    return [
+        each if found.fires[rows[0]] else f"({each})"
+        for each, rows in zip(text, groups.values(), strict=True)
+    ]
+
+
+def test_where_panes_are_cut() -> None:
+    clocks, paid = [1, 2, 11, 12, 13, 25], [1, 5, 1, 1, 9, 1]
+    assert panes(Count(4), clocks, paid) == ["0123", "(45)"]
+    assert panes(Every("10us"), clocks, paid, now=25) == ["01", "234", "(5)"]
+    assert panes(Every("10us"), clocks, paid, now=30) == ["01", "234", "5"]
+    assert panes(When("paise > 3"), clocks, paid) == ["01", "234", "(5)"]
+    assert panes(AnyOf([Count(2), Every("10us")]), clocks, paid, now=25) == ["01", "23", "4", "(5)"]
+    assert panes(AllOf([Count(3), Every("10us")]), clocks, paid, now=25) == ["012", "345"]
+
+
+@pytest.mark.parametrize("rule", [{"count": 3, "per": "firing"}, {"when": "paise > 3"}])
+def test_a_session_fires_once_a_batch(tmp_path: Path, rule: object) -> None:
+    output = Output(window={"session": "10us"}, aggregates={"rows": "count(*)"}, trigger={"early": rule})
+    problems = check(pipeline_over(tmp_path, Bounded("1us"), {"out": output}, PAYLOAD, ()))
+    assert [(each.field, each.message) for each in problems] == [
+        ("outputs.out.trigger.early", "a session fires once a batch")
+    ]
