@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +41,15 @@ DOCUMENTED = {
     "/v1/metadata/id": "get",
     "/v1/metadata/version": "get",
 }
-LEFT_OUT = {
-    "/associations": "post",
-    "/contexts/a": "delete",
-    "/dek-registry/v1/keks": "get",
-    "/exporters": "get",
-    "/subjects/a/provenance": "get",
-    "/subjects/a/versions/1/tags": "post",
-    "/v1/metadata/deployment": "get",
-}
+LEFT_OUT = (
+    ("POST", "/associations"),
+    ("DELETE", "/contexts/CONTEXT"),
+    ("GET", "/dek-registry"),
+    ("GET", "/exporters"),
+    ("GET", "/subjects/SUBJECT/provenance"),
+    ("POST", "/subjects/SUBJECT/versions/VERSION/tags"),
+    ("GET", "/v1/metadata/deployment"),
+)
 
 
 def test_every_documented_path_is_there_or_is_named_as_left_out(ask: Asking) -> None:
@@ -59,11 +58,9 @@ def test_every_documented_path_is_there_or_is_named_as_left_out(ask: Asking) -> 
         path: set(paths[path]) for path in DOCUMENTED
     }
     told = DOCUMENT.read_text()
-    for path, method in LEFT_OUT.items():
-        body = None if method in ("get", "delete") else {}
-        assert ask.refused(method.upper(), path, body).status in (404, 405), path
-        word = re.sub(r"/(a|1|v1)(?=/|$)", "", path).strip("/").rpartition("/")[2]
-        assert f"`{word}`" in told or f"/{word}`" in told, word
+    for method, path in LEFT_OUT:
+        assert ask.refused(method, path, {} if method == "POST" else None).status in (404, 405), path
+        assert f"`{path}`" in told
 
 
 @pytest.fixture
