@@ -61,7 +61,9 @@ def test_a_version_has_what_the_one_before_had_unless_it_says_otherwise(ask: Ask
     assert (second["metadata"], second["ruleSet"]) == (RIDES, RULES)
     third = post(ask, subject, "", metadata=properties(team="fares"))
     assert (third["schema"], third["metadata"], third["ruleSet"]) == (TWO, properties(team="fares"), RULES)
-    assert ask.get(f"/subjects/{subject}/versions") == [1, 2, 3]
+    fourth = post(ask, subject, record("id:long", "x:int=0"), metadata={}, ruleSet={})
+    assert set(fourth) == {"id", "version", "guid", "schema"}
+    assert ask.get(f"/subjects/{subject}/versions") == [1, 2, 3, 4]
 
 
 def test_the_version_of_a_body_compares_before_it_writes(ask: Asking, subject: str) -> None:
@@ -131,6 +133,14 @@ def test_defaults_of_the_registry_hold_for_every_subject(registry: Server) -> No
     ask("PUT", "/mode", {"mode": "IMPORT"})
     ask("PUT", "/mode/c", {"mode": "IMPORT"})
     assert "metadata" not in post(ask, "c", ONE, id=90, version=7), "what is imported stays as it is"
+
+
+def test_the_largest_version_has_no_next_one(registry: Server) -> None:
+    ask = registry.asking
+    ask("PUT", "/mode/a", {"mode": "IMPORT"})
+    assert ask.register("a", ONE, id=5, version=2**31 - 1) == 5
+    ask("PUT", "/mode/a", {"mode": "READWRITE"})
+    assert ask.refused("POST", "/subjects/a/versions", {"schema": TWO}).code == 42205
 
 
 def test_only_versions_of_one_group_are_compared(ask: Asking, subject: str) -> None:

@@ -70,8 +70,8 @@ class MetadataBody(Body):
     properties: Annotated[dict[Text, Text] | None, Field(max_length=1000)] = None
     sensitive: Annotated[list[Text] | None, Field(max_length=1000)] = None
 
-    def value(self) -> dict[str, Any] | None:
-        return merged_metadata(self.model_dump(exclude_none=True))
+    def value(self) -> dict[str, Any]:
+        return merged_metadata(self.model_dump(exclude_none=True)) or {}
 
 
 class ContractRuleBody(Body):
@@ -100,14 +100,14 @@ class RuleSetBody(Body):
         Literal["ALL", "CLIENT", "GATEWAY", "SERVER", "NONE"] | None, Field(alias="enableAt")
     ] = None
 
-    def value(self) -> dict[str, Any] | None:
+    def value(self) -> dict[str, Any]:
         for rules in (self.migration, self.domain, self.encoding):
             names = [each.name for each in rules or ()]
             if None in names or "" in names:
                 raise invalid_rules("a rule has no name; give it one")
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise invalid_rules(f"two rules are called {twice[:60]!r}; give each a name of its own")
-        return merged_rules(self.model_dump(exclude_none=True, by_alias=True))
+        return merged_rules(self.model_dump(exclude_none=True, by_alias=True)) or {}
 
 
 class SchemaBody(Body):
@@ -181,7 +181,7 @@ class ConfigBody(Body):
         }
         for name in ("default_metadata", "override_metadata", "default_rules", "override_rules"):
             value = getattr(self, name)
-            found[str(type(self).model_fields[name].alias)] = None if value is None else value.value()
+            found[str(type(self).model_fields[name].alias)] = None if value is None else value.value() or None
         known = {field.alias or name: name for name, field in type(self).model_fields.items()}
         return {key: value for key, value in found.items() if known[key] in self.model_fields_set}
 

@@ -231,10 +231,12 @@ class Registry:
         settings = self._settings(session, CONFIG, subject)
         imports = self._mode(session, subject) is Mode.IMPORT
         adds = any(policy.in_force(each, *settings) for each in policy.LAYERS)
-        if not schema.text or (adds and not imports):
+        if not schema.text:
+            return None
+        sent = self._sent(session, subject, schema)
+        if adds and not imports:
             return None
         live = tables.places(session, Deleted.LEFT_OUT, subject)
-        sent = self._sent(session, subject, schema)
         for place in self._schemas.same(session, subject, sent, live[-1:] if version == LATEST else live):
             asked = version in (None, LATEST) or (number is not None and version == place.version)
             if asked and number in (None, place.id):
@@ -274,6 +276,10 @@ class Registry:
             if self._normalizes(session, subject, normalize):
                 kept = replace(kept, text=new.parsed.normalized)
         given = following if version is None or version == LATEST else version
+        if given > LARGEST:
+            raise refusals.not_permitted(
+                f"'{subject}' has a version {LARGEST}, the largest; there is no next one."
+            )
         return self._add(
             session, actor, every, Place(subject, given, number or 0, False, self._clock()), new, kept
         )
@@ -316,8 +322,9 @@ class Registry:
             schema = replace(schema, text=before.text, type=before.type, references=before.references)
         settings = self._settings(session, CONFIG, subject)
         first, last, first_rules, last_rules = (policy.in_force(each, *settings) for each in policy.LAYERS)
-        own = schema.metadata or (before.metadata if before else None)
-        rules = schema.rules or (before.rules if before else None)
+        own, rules = schema.metadata, schema.rules
+        if before is not None:
+            own, rules = before.metadata if own is None else own, before.rules if rules is None else rules
         metadata = contracts.merged_metadata(first, own, last)
         if version is not None or contracts.property_of(metadata, contracts.VERSION) is not None:
             metadata = contracts.with_version(metadata, following)

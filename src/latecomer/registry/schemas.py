@@ -5,8 +5,9 @@ An id never means another schema, so what is kept is parsed once. Whether two sc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import NamedTuple
 
 from latecomer.errors import RegistryError
@@ -21,6 +22,7 @@ from latecomer.registry.tables import Place
 MOST_REFERENCES = 200
 DEEPEST_REFERENCES = 50
 _REMEMBERED = 500
+_SENT = 20
 
 
 class Sent(NamedTuple):
@@ -48,6 +50,8 @@ class Schemas:
 
     def __init__(self) -> None:
         self._kept: Recent[int, Kept] = Recent(_REMEMBERED)
+        self._sent: Recent[Hashable, Parsed] = Recent(_SENT)
+        """What was sent: it is parsed before a transaction that writes, which holds up others."""
 
     def sent(
         self,
@@ -75,9 +79,13 @@ class Schemas:
                     f"references.{each.name}: leads through more than {DEEPEST_REFERENCES} schemas; refer to fewer"
                 )
             known[each.name] = referred.parsed
-        full = replace(schema, references=tuple(ids))
-        result = parsed(full, known, strict=strict)
-        contract = (full.metadata, full.rules)
+        contract = (schema.metadata or None, schema.rules or None)
+        full = Definition(schema.text, schema.type, tuple(ids), *contract)
+        key = (schema.type, sha256(schema.text.encode()).digest(), tuple(ids.items()), strict)
+        result = self._sent.get(key)
+        if result is None:
+            result = parsed(full, known, strict=strict)
+            self._sent.put(key, result)
         return Sent(full, result, identity(result, ids, contract), identity(result, ids))
 
     def kept(self, session: Session, number: int, found: Found) -> Kept:
@@ -118,8 +126,12 @@ class Schemas:
         definition = tables.definition(session, place.id)
         if definition is None or not contracts.is_meant(sent.definition, definition, place.version):
             return False
+        named = [contracts.version_in(each.metadata) is None for each in (sent.definition, definition)]
+        is_written_out = bool(definition.references) and not sent.definition.references
+        if named[0] == named[1] and not is_written_out:  # then it would have the same identity
+            return False
         kept = self.kept(session, place.id, found).parsed
-        if definition.references and not sent.definition.references:
+        if is_written_out:
             return (kept.type, kept.written_out) == (sent.parsed.type, sent.parsed.written_out)
         ids = {each: _exact(session, each).id for each in definition.references}
         return identity(kept, ids) == sent.bare

@@ -60,11 +60,16 @@ _TABLE: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ),
     (
         tuple(
-            f"{each}_PROPERTY{end}_ADDED_TO_OPEN_CONTENT_MODEL"
-            for each, end in (("OPTIONAL", ""), ("REQUIRED", ""), ("REQUIRED", "_WITH_DEFAULT"))
+            f"{each}_ADDED_TO_OPEN_CONTENT_MODEL"
+            for each in ("OPTIONAL_PROPERTY", "REQUIRED_PROPERTY_WITH_DEFAULT")
         ),
         _OPEN,
         "let the writer's schema have additionalProperties: false, or the policy be LENIENT",
+    ),
+    (
+        ("REQUIRED_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL",),
+        f"{_OPEN}, or nothing",
+        "do not require it, and let the writer's schema have additionalProperties: false",
     ),
     (("ITEM_ADDED_TO_OPEN_CONTENT_MODEL",), _OPEN, "let the writer's schema allow no further items"),
     (
