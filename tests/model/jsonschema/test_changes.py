@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latecomer.model.jsonschema import changes, incompatibilities, schema_of
+from latecomer.model.jsonschema import SchemaError, changes, incompatibilities, schema_of
 
 RECENT = "https://json-schema.org/draft/2020-12/schema"
 TEXT, NUMBER, WHOLE, FLAG = ({"type": each} for each in ("string", "number", "integer", "boolean"))
@@ -328,12 +328,32 @@ def test_what_is_found_after_a_way_round_counts() -> None:
 
 
 def test_a_long_chain_of_references_is_no_matter_of_a_stack() -> None:
-    def chain(last: Any, length: int = 3000) -> Any:
+    def chain(last: Any, length: int = 1500) -> Any:
         nodes = {str(i): {"properties": {"n": {"$ref": f"#/definitions/{i + 1}"}}} for i in range(length)}
         return {"definitions": {**nodes, str(length): last}, "$ref": "#/definitions/0"}
 
     assert found(chain(TEXT), chain(TEXT)) == []
     assert found(chain(TEXT), chain(NUMBER)) == ["TYPE_CHANGED"]
+
+
+def test_many_branches_take_few_steps() -> None:
+    """Each pair of them is looked at, and the whole only once more for all that do not fit."""
+
+    def branches(count: int, last: Any = TEXT) -> Any:
+        return [opened(**{f"p{index}": WHOLE}) for index in range(count)] + [last]
+
+    assert found({"oneOf": branches(60)}, {"oneOf": branches(60)}) == []
+    assert found({"oneOf": branches(60)}, {"oneOf": branches(60, NUMBER)}) == [
+        "COMBINED_TYPE_SUBSCHEMAS_CHANGED"
+    ]
+    assert found(TEXT, {"anyOf": branches(2000)}) == []
+    assert found(TEXT, {"anyOf": branches(2000, NUMBER)}) == ["TYPE_CHANGED"]
+
+
+def test_what_would_take_too_long_is_refused() -> None:
+    many = [{"enum": [index]} for index in range(1000)]
+    with pytest.raises(SchemaError, match="too many steps to compare"):
+        found({"oneOf": many}, {"oneOf": [*many, TEXT]})
 
 
 def test_a_problem_says_where_what_and_what_would_pass() -> None:

@@ -117,13 +117,17 @@ class _Changes:
         self.shapes = Shapes()
         self.looks: dict[_Pair, _Look] = {}
         self.left: deque[_Pair] = deque()
+        self.waiting: set[_Pair] = set()
         self.current: _Pair | None = None
+        self.unlike: dict[Shape, list[Node | Shape]] = {}
 
     def between(self, reader: Node, writer: Node) -> list[Incompatibility]:
         root = self._pair(writer, reader)
         self._need(root)
         while self.left:
-            self._look_at(self.left.popleft())
+            pair = self.left.popleft()
+            self.waiting.remove(pair)
+            self._look_at(pair)
         return list(dict.fromkeys(self._reported(root)))
 
     # Pairs
@@ -136,10 +140,16 @@ class _Changes:
         if pair not in self.looks:
             self.work.spend(5)
             self.looks[pair] = _Look()
-            self.left.append(pair)
+            self._queue(pair)
         if self.current is not None:
             self.looks[pair].needed_by[self.current] = None
         return self.looks[pair]
+
+    def _queue(self, pair: _Pair) -> None:
+        """Those that a pair leads to come before it comes again, so that it does so once for all of them."""
+        if pair not in self.waiting:
+            self.waiting.add(pair)
+            self.left.append(pair)
 
     def _fits(self, writer: Node | Shape, reader: Node | Shape) -> bool:
         return not self._need(self._pair(writer, reader)).is_refuted
@@ -152,7 +162,8 @@ class _Changes:
         look.parts = [each for each in self._compared(*pair) if self._counts(each)]
         if any(isinstance(each, Incompatibility) or self.looks[each.pair].is_refuted for each in look.parts):
             look.is_refuted = True
-            self.left.extend(look.needed_by)
+            for each in look.needed_by:
+                self._queue(each)
 
     def _counts(self, part: Incompatibility | _Needed) -> bool:
         if isinstance(part, Incompatibility):
@@ -210,11 +221,13 @@ class _Changes:
         """Whether one is a combination, the other is not, and a part of the combination is enough."""
         if (writer.kind in COMBINED) == (reader.kind in COMBINED):
             return False
+        fitting: list[bool] = []
         if reader.kind in COMBINED:
-            enough = len(reader.parts) == 1 or reader.kind != "allOf"
-            return enough and any(self._fits(writer, each) for each in reader.parts)
-        enough = len(writer.parts) == 1 or writer.kind == "allOf"
-        return enough and any(self._fits(each, reader) for each in writer.parts)
+            if len(reader.parts) == 1 or reader.kind != "allOf":
+                fitting = [self._fits(writer, each) for each in reader.parts]
+        elif len(writer.parts) == 1 or writer.kind == "allOf":
+            fitting = [self._fits(each, reader) for each in writer.parts]
+        return any(fitting)
 
     def _negated(self, writer: Node, reader: Node) -> _Parts:
         if writer.negated and reader.negated and not self._fits(reader.negated, writer.negated):
@@ -354,7 +367,7 @@ class _Changes:
         if not allowed:
             yield problem((), "COMBINED_TYPE_CHANGED", written=writer.kind, read=reader.kind)
             return
-        written, read = _unlike(writer.parts), _unlike(reader.parts)
+        written, read = self._unlike(writer), self._unlike(reader)
         counts = {"written": len(written), "read": len(read)}
         if len(written) < len(read) and reader.kind == "allOf":
             yield problem((), "PRODUCT_TYPE_EXTENDED", **counts)
@@ -362,6 +375,14 @@ class _Changes:
             yield problem((), "SUM_TYPE_NARROWED", **counts)
         if self._matched(written, read) < min(counts.values()):
             yield problem((), "COMBINED_TYPE_SUBSCHEMAS_CHANGED")
+
+    def _unlike(self, shape: Shape) -> list[Node | Shape]:
+        """The parts of a combination that are not written alike."""
+        if shape not in self.unlike:
+            parts = shape.parts
+            texts = [normal_text(each.source) if isinstance(each, Node) else each.name for each in parts]
+            self.unlike[shape] = list(dict(zip(texts, parts, strict=True)).values())
+        return self.unlike[shape]
 
     def _matched(self, written: Sequence[Node | Shape], read: Sequence[Node | Shape]) -> int:
         """How many can be put in pairs at most, each with one that reads it."""
@@ -471,9 +492,3 @@ def _every_item(node: Node) -> Node | None:
     if node.rest is None or node.prefix or node.rest.step != ("items",):
         return None
     return None if node.is_recent and isinstance(node.rest.source, bool) else node.rest
-
-
-def _unlike(parts: Sequence[Node | Shape]) -> list[Node | Shape]:
-    """Parts that are not written alike."""
-    texts = [normal_text(each.source) if isinstance(each, Node) else each.name for each in parts]
-    return list(dict(zip(texts, parts, strict=True)).values())
