@@ -280,25 +280,16 @@ class Registry:
             raise refusals.not_permitted(
                 f"'{subject}' has a version {LARGEST}, the largest; there is no next one."
             )
-        return self._add(
-            session, actor, every, Place(subject, given, number or 0, False, self._clock()), new, kept
-        )
-
-    def _add(
-        self,
-        session: Session,
-        actor: Actor,
-        every: Sequence[Place],
-        place: Place,
-        new: Sent,
-        kept: Definition,
-    ) -> Version:
-        """Keep a new version. Without an id it has that of its schema, or the next."""
-        place = place._replace(id=_id_for(session, new.identity, place.id or None))
-        was = next((each for each in every if each.version == place.version), None)
+        place = Place(subject, given, _id_for(session, new.identity, number), False, self._clock())
+        was = next((each for each in every if each.version == given), None)
         if was is not None:
             _make_room(session, was, place.id)
         tables.keep_schema(session, place.id, new.identity, kept)
+        return self._added(session, actor, place, was, kept)
+
+    def _added(
+        self, session: Session, actor: Actor, place: Place, was: Place | None, kept: Definition
+    ) -> Version:
         tables.add_version(session, place)
         before = None if was is None else {"id": was.id, "deleted": was.deleted}
         after = {"version": place.version, "id": place.id, "schemaType": kept.type}
