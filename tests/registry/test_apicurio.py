@@ -22,7 +22,7 @@ from kafka_kit import Client as Kafka
 from latecomer.after.reading.reader import Reader
 from latecomer.cli import main
 from latecomer.errors import RegistryError
-from latecomer.model.avro import Level
+from latecomer.model.schemas import Level, Policy
 from latecomer.registry.client import NO_SCHEMA, Client
 from latecomer.registry.records import Definition, Reference
 from latecomer.running import run
@@ -103,7 +103,7 @@ def test_what_the_client_asks(url: str) -> None:
     assert client.look_up(fresh("none"), Definition(ONE)) is None
     assert client.problems(fresh("none"), Definition(ONE)) == []
     put_level(url, subject, "BACKWARD")
-    assert client.level(subject) is Level.BACKWARD
+    assert client.held_to(subject) == (Level.BACKWARD, Policy.STRICT)
     assert client.problems(subject, Definition(TWO)) == []
     assert client.problems(subject, Definition(OTHER)) != []
     with pytest.raises(RegistryError):

@@ -15,6 +15,17 @@ from confluent_kafka.schema_registry import (
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.schema_registry.schema_registry_client import (
+    Metadata,
+    MetadataProperties,
+    MetadataTags,
+    Rule,
+    RuleKind,
+    RuleMode,
+    RuleParams,
+    RuleSet,
+    ServerConfig,
+)
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from latecomer.registry.tokens import Scope, add_token, new_token
@@ -133,17 +144,59 @@ def test_subjects_with_odd_names(client: SchemaRegistryClient) -> None:
 def test_what_it_may_ask_for_and_we_do_not_have_is_refused(
     client: SchemaRegistryClient, subject: str
 ) -> None:
-    from confluent_kafka.schema_registry.schema_registry_client import Metadata, MetadataProperties
-
-    for schema in (
-        Schema("syntax = 'proto3';", "PROTOBUF"),
-        Schema(ONE, "AVRO", metadata=Metadata(None, MetadataProperties({"owner": "ana"}), None)),
-    ):
-        with pytest.raises(SchemaRegistryError) as caught:
-            client.register_schema(subject, schema)
-        assert caught.value.http_status_code == 422
+    with pytest.raises(SchemaRegistryError) as caught:
+        client.register_schema(subject, Schema("syntax = 'proto3';", "PROTOBUF"))
+    assert caught.value.http_status_code == 422
     with pytest.raises(SchemaRegistryError):
         client.register_schema(":.other:" + subject, Schema(ONE, "AVRO"))
+
+
+def owned(**properties: str) -> Metadata:
+    return Metadata(MetadataTags({"**.id": ["PII"]}), MetadataProperties(properties), ["owner"])
+
+
+def test_metadata_and_rules(server: Server, client: SchemaRegistryClient, subject: str) -> None:
+    rule = Rule(
+        *("no-gaps", "ids begin at 1", RuleKind.CONDITION, RuleMode.WRITE, "CEL", ["PII"]),
+        *(RuleParams({"a": "b"}), "message.id > 0", "NONE", "DLQ", False),
+    )
+    sent = Schema(ONE, "AVRO", metadata=owned(owner="ana"), rule_set=RuleSet([], [rule], []))
+    found = client.register_schema_full_response(subject, sent)
+    kept = fresh_client(server).get_version(subject, 1).schema
+    assert (kept.metadata, kept.rule_set) == (sent.metadata, sent.rule_set)
+    assert fresh_client(server).get_schema(found.schema_id).metadata == sent.metadata
+    assert fresh_client(server).lookup_schema(subject, sent).version == 1
+    again = client.register_schema_full_response(subject, Schema(TWO, "AVRO"))
+    assert (again.version, again.schema.metadata) == (2, sent.metadata)
+
+
+def test_a_config_with_a_group_and_defaults(
+    server: Server, client: SchemaRegistryClient, subject: str
+) -> None:
+    config = ServerConfig(compatibility_group="major", default_metadata=owned(owner="ana"))
+    client.set_config(subject, config)
+    found = client.get_config(subject)
+    assert (found.compatibility_group, found.default_metadata) == ("major", config.default_metadata)
+    for major, schema in (("1", ONE), ("2", record("id:string"))):
+        client.register_schema(subject, Schema(schema, "AVRO", metadata=owned(major=major)))
+    latest = client.get_latest_with_metadata(subject, {"major": "1"})
+    assert (latest.version, latest.schema.metadata) == (1, owned(owner="ana", major="1"))
+
+
+def test_a_serializer_that_uses_the_latest_version_of_a_group(
+    server: Server, client: SchemaRegistryClient
+) -> None:
+    topic = fresh("topic")
+    client.set_config(f"{topic}-value", ServerConfig(compatibility_group="major"))
+    ids = [
+        client.register_schema(f"{topic}-value", Schema(schema, "AVRO", metadata=owned(major=major)))
+        for major, schema in (("1", ONE), ("2", record("id:string")))
+    ]
+    conf = {"auto.register.schemas": False, "use.latest.with.metadata": {"major": "1"}}
+    serializer = AvroSerializer(fresh_client(server), None, conf=conf)
+    written = serializer({"id": 7}, SerializationContext(topic, MessageField.VALUE))
+    assert written is not None
+    assert int.from_bytes(written[1:5], "big") == ids[0]
 
 
 def test_tokens(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_a_later_version_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     with beside(tmp_path / "r.db"):
         pass
     with sqlite3.connect(tmp_path / "r.db") as database:
-        database.execute("UPDATE registry_format SET version = 3")
+        database.execute("UPDATE registry_format SET version = version + 1")
     database.close()
     assert "later version" in refused_start(capsys, "--port", 0, "--store", tmp_path / "r.db")[1]
 

@@ -44,7 +44,7 @@ def test_a_parameter_that_is_not_known_is_ignored(ask: Asking, subject: str, que
     assert ask.get(f"/subjects/{subject}/versions/1?{query}")["id"] == number
 
 
-@pytest.mark.parametrize("name", ["format", "referenceFormat", "ruleType", "deletedAsNegative"])
+@pytest.mark.parametrize("name", ["format", "referenceFormat", "deletedAsNegative"])
 def test_a_parameter_that_would_change_the_answer_is_refused(ask: Asking, subject: str, name: str) -> None:
     ask.register(subject, ONE)
     found = ask.refused("GET", f"/subjects/{subject}/versions/1?{name}=true")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from latecomer.errors import RegistryError, RegistryOutage
-from latecomer.model.avro import Level
+from latecomer.model.schemas import Level, Policy
 from latecomer.registry.client import Client
 from latecomer.registry.records import Definition, Deleted, Reference
 from latecomer.registry.tokens import Scope, add_token, new_token
@@ -39,7 +39,7 @@ def test_it_registers_and_reads(client: Client, subject: str) -> None:
     assert client.versions(subject) == [1, 2]
     assert client.versions("nobody") == []
     assert subject in client.subjects("orders-")
-    assert client.level(subject) is Level.BACKWARD
+    assert client.held_to(subject) == (Level.BACKWARD, Policy.STRICT)
     with pytest.raises(RegistryError, match="give it a default") as caught:
         client.register(subject, Definition(record("id:long", "y:int")))
     assert caught.value.code == 409

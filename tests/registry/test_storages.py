@@ -171,26 +171,36 @@ def test_servers_that_do_not_let_us_in(postgres: Postgres, target: str, word: st
     assert "s3/cret" not in str(caught.value)
 
 
-def as_of_format_1(where: str, postgres: Postgres | None) -> None:
-    """Tables as they were before a schema could have several ids."""
+def as_of_format(version: int, where: str, postgres: Postgres | None) -> None:
+    """Tables as they were before a schema could have metadata (2), and several ids (1)."""
     if postgres is not None:
         schema = where.rpartition("%3D")[2]
+        postgres.ask(f"ALTER TABLE {schema}.registry_schemas DROP COLUMN contract")
+        postgres.ask(f"UPDATE {schema}.registry_format SET version = {version}")
+        if version == 2:
+            return
         postgres.ask(f"DROP INDEX {schema}.registry_schemas_identity")
         postgres.ask(
             f"ALTER TABLE {schema}.registry_schemas ADD CONSTRAINT registry_schemas_identity_key UNIQUE (identity)"
         )
-        postgres.ask(f"UPDATE {schema}.registry_format SET version = 1")
         return
     with closing(sqlite3.connect(where)) as database:
         database.executescript(
+            "ALTER TABLE registry_schemas DROP COLUMN contract;"
+            f"UPDATE registry_format SET version = {version};"
+        )
+        if version == 2:
+            return
+        database.executescript(
             "CREATE TABLE old (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE, type TEXT NOT NULL, text TEXT);"
             "INSERT INTO old SELECT * FROM registry_schemas; DROP TABLE registry_schemas;"
-            "ALTER TABLE old RENAME TO registry_schemas; UPDATE registry_format SET version = 1;"
+            "ALTER TABLE old RENAME TO registry_schemas;"
         )
 
 
+@pytest.mark.parametrize("version", [1, 2])
 def test_the_tables_of_an_earlier_version_are_brought_to_this_one(
-    where: str, opened: Opened, request: pytest.FixtureRequest
+    where: str, opened: Opened, request: pytest.FixtureRequest, version: int
 ) -> None:
     before = opened()
     before.register(ANA, "coin", schema("paise:long", name="Coin"))
@@ -198,7 +208,7 @@ def test_the_tables_of_an_earlier_version_are_brought_to_this_one(
     number = before.register(ANA, "order", referring).id
     before.close()
     is_server = where.startswith("postgresql")
-    as_of_format_1(where, request.getfixturevalue("postgres") if is_server else None)
+    as_of_format(version, where, request.getfixturevalue("postgres") if is_server else None)
     after = opened()
     assert after.look_up("order", referring).id == number
     after.set_mode(ANA, "other", Mode.IMPORT)
@@ -207,4 +217,7 @@ def test_the_tables_of_an_earlier_version_are_brought_to_this_one(
     assert after.register(ANA, "another", schema("paise:long", name="Coin")).id == 1
     with pytest.raises(Refused, match="Delete those first"):
         after.delete_subject(ANA, "coin")
-    assert opened().largest_id() == 77
+    named = replace(schema("paise:long", name="Coin"), metadata={"properties": {"team": "mint"}})
+    assert after.register(ANA, "named", named).id == 78
+    assert opened().definition(78).metadata == named.metadata
+    assert opened().largest_id() == 78

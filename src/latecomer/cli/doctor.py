@@ -330,7 +330,7 @@ def _registry(view: Pipeline, registered: Registered) -> Finding:
     kept = f"{known} of its schemas {'is' if known == 1 else 'are'} in the store"
     try:
         client = client_of(registered, view.base)
-        client.level()
+        client.held_to()
         return Finding("registry", f"{client.shown} answers, {kept}")
     except LatecomerError as error:
         problem = _problem("registry", error, "start the registry, or correct its URL")

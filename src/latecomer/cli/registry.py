@@ -18,7 +18,7 @@ from latecomer.errors import RegistryError
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
-    from latecomer.model.avro import Level
+    from latecomer.model.schemas import Level, Policy
     from latecomer.registry.client import Client
 
 LOG = logging.getLogger(__name__)
@@ -201,17 +201,20 @@ def dry_run(
     store: Store = None,
     token_file: TokenFile = None,
     prefix: Annotated[str, typer.Option(help="Only subjects that begin so.", show_default=False)] = "",
+    policy: Annotated[
+        str, typer.Option(help="The policy to suppose for JSON Schemas: STRICT, LENIENT or PROVEN.")
+    ] = "STRICT",
 ) -> None:
     """Print which versions of the history a level would have refused. Exit 1 if it would have refused any."""
     from latecomer.registry import checking
     from latecomer.registry.core import Registry
     from latecomer.registry.databases import open_database
 
-    supposed = _level(level)
+    supposed, by = _supposed(level, policy)
     refused = set()
 
     def print_all(history: checking.History) -> None:
-        for each in checking.dry_run(history, supposed, prefix):
+        for each in checking.dry_run(history, supposed, prefix, by):
             refused.add((each.subject, each.version))
             print(f"{each.subject} version {each.version} (id {each.id}): {each.complaint.text}")
 
@@ -283,13 +286,13 @@ def _registry_of(pipeline: Pipeline, url: str | None, token_file: Path | None) -
     return None
 
 
-def _level(written: str) -> Level:
-    from latecomer.registry.policy import level_of
+def _supposed(level: str, policy: str) -> tuple[Level, Policy]:
+    from latecomer.registry.policy import level_of, policy_of
 
     try:
-        return level_of(written)
+        return level_of(level), policy_of(policy)
     except RegistryError as error:
-        raise WrongUsage("--level", written, "is no level", str(error)) from None
+        raise WrongUsage("--level/--policy", f"{level} {policy}", "cannot be used", str(error)) from None
 
 
 @registry.command("audit")

@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from fastapi import FastAPI
@@ -32,7 +33,7 @@ BODY_SECONDS = 30.0
 _FAILED = "The database of the registry failed; the log of the registry says why."
 _FAULT = "The registry failed, by a fault of its own; its log says more."
 _FLAGS = ("deleted", "deletedOnly", "deleted_only", "permanent", "normalize", "verbose", "force")
-_FLAGS_TOO = ("latestOnly", "fetchMaxId", "defaultToGlobal")
+_FLAGS_TOO = ("latestOnly", "fetchMaxId", "defaultToGlobal", "aliases")
 _NUMBERS = ("offset", "limit", "after")
 _ERROR = {
     "type": "object",
@@ -92,12 +93,12 @@ async def _asked(request: Request, route: Route) -> Asked:
     """The request, read. What the token does not allow is refused before a body is read."""
     scope = request.scope
     path = {name: decoded(value) for name, value in scope["path_params"].items()}
-    query = asking.read_query(scope["query_string"], route.parameters)
-    asked = Asked(scope["latecomer.actor"], scope["latecomer.scope"], path, query)
+    query, repeated = asking.read_query(scope["query_string"], route.parameters)
+    asked = Asked(scope["latecomer.actor"], scope["latecomer.scope"], path, query, repeated)
     asked.require(route.scope, route.what)
     if route.body is None:
         return asked
-    return Asked(asked.actor, asked.scope, path, query, await _body(request, route.body))
+    return replace(asked, body=await _body(request, route.body))
 
 
 async def _body(request: Request, shape: type[Body]) -> Body:

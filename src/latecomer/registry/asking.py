@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -16,8 +16,10 @@ from latecomer.registry.tokens import Scope
 
 _FLAGS = {"true": True, "false": False}
 _NOTHING = ("", "false")
-_REFUSED = ("format", "referenceFormat", "ruleType", "deletedAsNegative")
+_REFUSED = ("format", "referenceFormat", "deletedAsNegative")
 """Parameters of Confluent's that ask for another answer than there is here."""
+REPEATED = ("key", "value")
+"""Parameters that may stand there several times."""
 MOST_PARAMETERS = 50
 LARGEST_NUMBER = 2**31 - 1
 ALL_CONTEXTS = ":*:"
@@ -32,6 +34,7 @@ class Asked:
     scope: Scope
     path: dict[str, str]
     query: dict[str, str]
+    repeated: Mapping[str, list[str]] = field(default_factory=lambda: {each: [] for each in REPEATED})
     body: Any = None
 
     @property
@@ -109,8 +112,9 @@ class Route:
     """Whether the answer is a text, and not a value to be written as JSON."""
 
 
-def read_query(raw: bytes, known: Sequence[str]) -> dict[str, str]:
-    """Parameters by name. What is not known is ignored: clients send a parameter of one path with others, too."""
+def read_query(raw: bytes, known: Sequence[str]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Parameters by name, and those that may be repeated. What is not known is ignored: clients send a parameter of one
+    path with others, too."""
     try:
         pairs = parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
@@ -122,11 +126,15 @@ def read_query(raw: bytes, known: Sequence[str]) -> dict[str, str]:
             f"The parameters after ? are not UTF-8 as percent-encoded, or more than {MOST_PARAMETERS}.",
         ) from None
     found: dict[str, str] = {}
+    repeated: dict[str, list[str]] = {each: [] for each in REPEATED}
     for name, value in pairs:
         if name in _REFUSED and value.lower() not in _NOTHING:
             raise unusable(f"the parameter {name!r} is not supported by this registry; leave it out")
+        if name in REPEATED:
+            repeated[name].append(value)
+            continue
         if name in found:
             raise unusable(f"the parameter {name[:60]!r} stands there twice; write it once")
         if name in known:
             found[name] = value
-    return found
+    return found, repeated

@@ -14,11 +14,20 @@ from latecomer.model.avro import SchemaError, written_path
 from latecomer.model.migrations import Rules
 from latecomer.model.schemas.json_input import read_json
 from latecomer.model.schemas.mistakes import shown_value
+from latecomer.registry.contracts import merged_metadata, merged_rules
 from latecomer.registry.migrating import MOST_CONSUMERS, Change, phase_of
 from latecomer.registry.names import LARGEST, LATEST, Naming, NamingRule, subject_of
-from latecomer.registry.policy import level_of
+from latecomer.registry.policy import level_of, policy_of
 from latecomer.registry.records import Definition, Reference
-from latecomer.registry.refusals import Refused, invalid_level, invalid_schema, too_large, unusable
+from latecomer.registry.refusals import (
+    Refused,
+    empty_schema,
+    invalid_level,
+    invalid_rules,
+    invalid_schema,
+    too_large,
+    unusable,
+)
 
 MEDIA = (
     "application/vnd.schemaregistry.v1+json",
@@ -31,6 +40,7 @@ _UTF8 = ("utf-8", "utf8")
 _NOTHING: tuple[Any, ...] = (None, False, "", [], {})
 
 Text = Annotated[str, Field(max_length=1000)]
+LongText = Annotated[str, Field(max_length=100_000)]
 Micros = Annotated[int, Field(ge=0, le=2**53)]
 
 
@@ -53,20 +63,81 @@ class ReferenceBody(Body):
         return Reference(self.name, subject_of(self.subject), self.version)
 
 
+class MetadataBody(Body):
+    """What owners say of a schema."""
+
+    tags: Annotated[dict[Text, list[Text]] | None, Field(max_length=1000)] = None
+    properties: Annotated[dict[Text, Text] | None, Field(max_length=1000)] = None
+    sensitive: Annotated[list[Text] | None, Field(max_length=1000)] = None
+
+    def value(self) -> dict[str, Any]:
+        return merged_metadata(self.model_dump(exclude_none=True)) or {}
+
+
+class ContractRuleBody(Body):
+    """A rule of a data contract, by Confluent's words."""
+
+    name: Text | None = None
+    doc: LongText | None = None
+    kind: Literal["TRANSFORM", "CONDITION"] | None = None
+    mode: Literal["UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"] | None = None
+    type: Text | None = None
+    tags: list[Text] | None = None
+    params: dict[Text, LongText] | None = None
+    expr: LongText | None = None
+    on_success: Annotated[Text | None, Field(alias="onSuccess")] = None
+    on_failure: Annotated[Text | None, Field(alias="onFailure")] = None
+    disabled: bool | None = None
+
+
+class RuleSetBody(Body):
+    """The rules of a data contract. They are kept, and not run."""
+
+    migration: Annotated[list[ContractRuleBody] | None, Field(alias="migrationRules", max_length=1000)] = None
+    domain: Annotated[list[ContractRuleBody] | None, Field(alias="domainRules", max_length=1000)] = None
+    encoding: Annotated[list[ContractRuleBody] | None, Field(alias="encodingRules", max_length=1000)] = None
+    enable_at: Annotated[
+        Literal["ALL", "CLIENT", "GATEWAY", "SERVER", "NONE"] | None, Field(alias="enableAt")
+    ] = None
+
+    def value(self) -> dict[str, Any]:
+        for rules in (self.migration, self.domain, self.encoding):
+            names = [each.name for each in rules or ()]
+            if None in names or "" in names:
+                raise invalid_rules("a rule has no name; give it one")
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise invalid_rules(f"two rules are called {twice[:60]!r}; give each a name of its own")
+        return merged_rules(self.model_dump(exclude_none=True, by_alias=True)) or {}
+
+
 class SchemaBody(Body):
     """A schema, to be registered, looked up or tested."""
 
     text: Annotated[str | None, Field(alias="schema")] = None
     type: Annotated[str | None, Field(alias="schemaType")] = None
     references: list[ReferenceBody] | None = None
+    metadata: MetadataBody | None = None
+    rules: Annotated[RuleSetBody | None, Field(alias="ruleSet")] = None
     id: int | None = None
     version: int | None = None
 
     def definition(self) -> Definition:
         if self.text is None or not self.text.strip():
-            raise invalid_schema('there is none; write it as text: {"schema": "{\\"type\\": …}"}')
+            raise empty_schema()
+        return self.new_definition()
+
+    def new_definition(self) -> Definition:
+        """The same, or with an empty text: that is to be the text of the latest version."""
         references = tuple(each.reference() for each in self.references or ())
-        return Definition(self.text, self.type or "AVRO", references)
+        metadata = None if self.metadata is None else self.metadata.value()
+        rules = None if self.rules is None else self.rules.value()
+        return Definition(
+            self.text if self.text and self.text.strip() else "",
+            self.type or "AVRO",
+            references,
+            metadata,
+            rules,
+        )
 
     @property
     def asked_id(self) -> int | None:
@@ -74,12 +145,20 @@ class SchemaBody(Body):
 
     @property
     def asked_version(self) -> int | None:
-        return _number("version", self.version, nothing=(None, -1, 0))
+        """A number, or LATEST: the latest version is meant if it is this schema, or else a new one."""
+        return LATEST if self.version == LATEST else _number("version", self.version, nothing=(None, 0))
 
 
 class ConfigBody(Body):
     compatibility: str | None = None
     level: Annotated[str | None, Field(alias="compatibilityLevel")] = None
+    policy: Annotated[str | None, Field(alias="compatibilityPolicy")] = None
+    group: Annotated[Text | None, Field(alias="compatibilityGroup")] = None
+    alias: str | None = None
+    default_metadata: Annotated[MetadataBody | None, Field(alias="defaultMetadata")] = None
+    override_metadata: Annotated[MetadataBody | None, Field(alias="overrideMetadata")] = None
+    default_rules: Annotated[RuleSetBody | None, Field(alias="defaultRuleSet")] = None
+    override_rules: Annotated[RuleSetBody | None, Field(alias="overrideRuleSet")] = None
     normalize: bool | None = None
     validates: Annotated[bool | None, Field(alias="validateNewSchemas")] = None
 
@@ -89,7 +168,22 @@ class ConfigBody(Body):
             raise invalid_level("compatibility and compatibilityLevel say two things; write one of them")
         change: dict[str, Any] = {"compatibility": str(levels.pop())} if levels else {}
         flags = {"normalize": self.normalize, "validateNewSchemas": self.validates}
-        return change | {name: value for name, value in flags.items() if value is not None}
+        change |= {name: value for name, value in flags.items() if value is not None}
+        if self.policy is not None:
+            change["compatibilityPolicy"] = str(policy_of(self.policy))
+        return change | self._removable()
+
+    def _removable(self) -> dict[str, Any]:
+        """What goes away where it is null or empty; it is unchanged only where it is not there."""
+        found: dict[str, Any] = {
+            "compatibilityGroup": self.group or None,
+            "alias": subject_of(self.alias) if self.alias else None,
+        }
+        for name in ("default_metadata", "override_metadata", "default_rules", "override_rules"):
+            value = getattr(self, name)
+            found[str(type(self).model_fields[name].alias)] = None if value is None else value.value() or None
+        known = {field.alias or name: name for name, field in type(self).model_fields.items()}
+        return {key: value for key, value in found.items() if known[key] in self.model_fields_set}
 
 
 class ModeBody(Body):

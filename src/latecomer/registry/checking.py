@@ -9,7 +9,7 @@ from typing import Protocol
 from urllib.parse import unquote
 
 from latecomer.errors import RegistryError
-from latecomer.model.avro import Level
+from latecomer.model.schemas import Level, Policy
 from latecomer.registry import policy
 from latecomer.registry.client import Client
 from latecomer.registry.kinds import KINDS, Complaint, Parsed, complaints, parsed
@@ -41,14 +41,16 @@ class WouldRefuse:
     complaint: Complaint
 
 
-def dry_run(registry: History, level: Level, prefix: str = "") -> Iterator[WouldRefuse]:
+def dry_run(
+    registry: History, level: Level, prefix: str = "", policy: Policy = Policy.STRICT
+) -> Iterator[WouldRefuse]:
     """What a level would have refused, version by version. Deleted ones count: data may have been written with them."""
     for subject in registry.subjects(prefix, Deleted.INCLUDED):
         earlier: dict[int, Parsed] = {}
         for number in registry.versions(subject, Deleted.INCLUDED):
             version = registry.version(subject, number, Deleted.INCLUDED)
             schema = registry.parsed(version)
-            for each in complaints(schema, earlier, level):
+            for each in complaints(schema, earlier, level, policy):
                 yield WouldRefuse(subject, number, version.id, each)
             earlier[number] = schema
 
@@ -115,7 +117,7 @@ def _held_against(subject: str, schema: Parsed, naming: Naming, client: Client) 
         for old in versions.values()
     ):
         return "registered", []
-    found = complaints(schema, versions, client.level(subject))
+    found = complaints(schema, versions, *client.held_to(subject))
     if not found:
         return "new version", []
     owner = (client.about(subject) or {}).get("owner")

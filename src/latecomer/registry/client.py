@@ -21,8 +21,8 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from latecomer.errors import RegistryError, RegistryOutage, first_line
 from latecomer.errors.redacting import conceal, is_torn, redacted, without_secrets
-from latecomer.model.avro import Level
 from latecomer.model.migrations import State
+from latecomer.model.schemas import Level, Policy
 from latecomer.registry.kinds import Parsed, parsed
 from latecomer.registry.migrating import Change
 from latecomer.registry.names import LATEST
@@ -110,16 +110,16 @@ class Client:
             raise
         return [int(each) for each in self._list(found)]
 
-    def level(self, subject: str | None = None) -> Level:
-        """The level in force for a subject, or for the registry."""
+    def held_to(self, subject: str | None = None) -> tuple[Level, Policy]:
+        """The level and the policy in force for a subject, or for the registry."""
         if subject is not None:
             path = f"/config/{quote(subject, safe='')}"
             try:
-                return self._level(self._ask("GET", path, {"defaultToGlobal": "true"}))
+                return self._held_to(self._ask("GET", path, {"defaultToGlobal": "true"}))
             except RegistryError as error:
                 if error.code not in (NO_LEVEL, NO_SUBJECT):
                     raise
-        return self._level(self._ask("GET", "/config"))
+        return self._held_to(self._ask("GET", "/config"))
 
     def naming(self) -> dict[str, Any] | None:
         """The naming rules; none of a registry that has no such thing."""
@@ -239,9 +239,11 @@ class Client:
             raise self._strange()
         return Definition(text, str(found.get("schemaType") or "AVRO"), references)
 
-    def _level(self, found: Any) -> Level:
+    def _held_to(self, found: Any) -> tuple[Level, Policy]:
         try:
-            return Level(found["compatibilityLevel"])
+            return Level(found["compatibilityLevel"]), Policy(
+                found.get("compatibilityPolicy") or Policy.STRICT
+            )
         except (KeyError, TypeError, ValueError):
             raise self._strange() from None
 

@@ -11,24 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from latecomer.errors import RegistryError
-from latecomer.model.avro import Level
 from latecomer.model.durations import to_micros
 from latecomer.model.migrations import Read, State
-from latecomer.registry import migrating, policy, refusals, tables
+from latecomer.model.schemas import Level
+from latecomer.registry import contracts, migrating, policy, refusals, tables
 from latecomer.registry.databases import Database, Session
-from latecomer.registry.kinds import Complaint, Parsed, complaints, identity, parsed, require_kind
+from latecomer.registry.kinds import Complaint, Parsed, complaints
 from latecomer.registry.names import LARGEST, LATEST, Naming
 from latecomer.registry.recent import Recent
-from latecomer.registry.records import Actor, Definition, Deleted, Entry, Mode, Reference, Version
+from latecomer.registry.records import Actor, Definition, Deleted, Entry, Mode, Version
+from latecomer.registry.schemas import Found, Schemas, Sent, chosen
 from latecomer.registry.tables import EVERYWHERE, Place
 
 CONFIG, MODE, ABOUT, NAMING = "config", "mode", "about", "naming"
-MOST_REFERENCES = 200
-DEEPEST_REFERENCES = 50
 _REMEMBERED = 500
 _READ = "read"
 _SELDOM = 60_000_000
@@ -50,7 +49,7 @@ class Registry:
     def __init__(self, database: Database, clock: Callable[[], str] = utc_now) -> None:
         self._database = database
         self._clock = clock
-        self._schemas: Recent[int, _Kept] = Recent(_REMEMBERED)
+        self._schemas = Schemas()
         self._noted: Recent[tuple[str, int], int] = Recent(_REMEMBERED)
         """When each token was last noted as a reader of a schema, by its id."""
 
@@ -87,12 +86,12 @@ class Registry:
     def version(self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
         """One version of a subject."""
         with self._database.reading() as session:
-            return tables.filled(session, _chosen(session, subject, which, deleted))
+            return tables.filled(session, chosen(session, subject, which, deleted))
 
     def parsed(self, version: Version) -> Parsed:
         """The schema of a version, with all that it refers to."""
         with self._database.reading() as session:
-            return self._parsed_id(session, version.id, {}).parsed
+            return self._schemas.kept(session, version.id, {}).parsed
 
     def all_versions(
         self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT, latest_only: bool = False
@@ -103,6 +102,33 @@ class Registry:
             if latest_only:
                 found = list({place.subject: place for place in found}.values())
             return [tables.filled(session, place) for place in found]
+
+    def aliases(self) -> dict[str, list[str]]:
+        """The other names of subjects."""
+        with self._database.reading() as session:
+            found: dict[str, list[str]] = {}
+            for subject, setting in sorted(tables.settings(session, CONFIG).items()):
+                if setting.get(policy.ALIAS):
+                    found.setdefault(setting[policy.ALIAS], []).append(subject)
+            return found
+
+    def behind_alias(self, subject: str) -> str:
+        """The subject that a name means. An alias of an alias is not followed."""
+        with self._database.reading() as session:
+            setting = tables.setting(session, CONFIG, subject) or {}
+            return str(setting.get(policy.ALIAS) or subject)
+
+    def latest_with(self, subject: str, properties: Mapping[str, str], deleted: Deleted) -> Version:
+        """The latest version whose metadata has these properties."""
+        with self._database.reading() as session:
+            places = tables.places(session, deleted, subject)
+            if not places:
+                raise refusals.subject_not_found(subject)
+            for place in reversed(places):
+                found = tables.filled(session, place)
+                if contracts.has_properties(found.definition.metadata, properties):
+                    return found
+            raise refusals.schema_not_found()
 
     def definition(self, number: int) -> Definition:
         """The schema of an id; also where it was deleted, but not for good."""
@@ -141,7 +167,7 @@ class Registry:
     ) -> list[int]:
         """The ids of schemas that refer to a version."""
         with self._database.reading() as session:
-            place = _chosen(session, subject, which, Deleted.INCLUDED)
+            place = chosen(session, subject, which, Deleted.INCLUDED)
             return tables.referring_ids(session, subject, place.version, deleted)
 
     def look_up(self, subject: str, schema: Definition, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
@@ -150,18 +176,17 @@ class Registry:
             found = tables.places(session, deleted, subject)
             if not found:
                 raise refusals.subject_not_found(subject)
-            same = self._same(session, subject, self._parsed(session, schema), found)
+            same = self._schemas.same(session, subject, self._schemas.sent(session, schema), found)
             if not same:
                 raise refusals.schema_not_found()
             return tables.filled(session, same[0])
 
     def complaints(
         self, subject: str, schema: Definition, which: int | None = None, *, normalize: bool = False
-    ) -> tuple[Level, list[Complaint]]:
+    ) -> list[Complaint]:
         """Why a schema could not be registered: against one version, or those that the level wants."""
         with self._database.reading() as session:
-            level = self._level(session, subject)
-            new = self._parsed(session, schema)
+            new = self._schemas.sent(session, schema)
             self._require_valid(session, subject, new, normalize)
             places = tables.places(session, Deleted.LEFT_OUT, subject)
             if which == LATEST:
@@ -170,7 +195,7 @@ class Registry:
                 places = [place for place in places if place.version == which]
                 if not places:
                     raise refusals.version_not_found(which)
-            return level, self._complaints(session, new.parsed, places, level)
+            return self._complaints(session, subject, new, places)
 
     # Registering
 
@@ -184,108 +209,156 @@ class Registry:
         number: int | None = None,
         version: int | None = None,
     ) -> Version:
-        """The version of a subject that is this schema from now on. One that is there already is not made again."""
+        """The version of a subject that is this schema from now on. One that is there already is not made again.
+
+        A schema with an empty text is that of the latest version. `version` is the number that the new version is to
+        have: a write that compares first. LATEST means the latest version, if it is this schema.
+        """
         with self._database.reading() as session:
-            new = self._parsed(session, schema, subject=subject)
-            found = self._registered(session, subject, new, number, version)
+            found = self._registered(session, subject, schema, number, version)
             if found is not None:
                 return found
         with self._database.writing() as session:
-            if schema.references:  # what they lead to may have changed
-                new = self._parsed(session, schema, subject=subject)
-            found = self._registered(session, subject, new, number, version)
+            found = self._registered(session, subject, schema, number, version)
             if found is not None:  # another was quicker
                 return found
-            return self._register(session, actor, subject, new, normalize, number, version)
+            return self._register(session, actor, subject, schema, normalize, number, version)
 
     def _registered(
-        self, session: Session, subject: str, sent: _Sent, number: int | None, version: int | None
+        self, session: Session, subject: str, schema: Definition, number: int | None, version: int | None
     ) -> Version | None:
         """The version of a subject that is this schema already, by the id and version that were asked for."""
+        settings = self._settings(session, CONFIG, subject)
+        imports = self._mode(session, subject) is Mode.IMPORT
+        adds = any(policy.in_force(each, *settings) for each in policy.LAYERS)
+        if not schema.text:
+            return None
+        sent = self._sent(session, subject, schema)
+        if adds and not imports:
+            return None
         live = tables.places(session, Deleted.LEFT_OUT, subject)
-        for place in self._same(session, subject, sent, live):
-            if number in (None, place.id) and version in (None, place.version):
+        for place in self._schemas.same(session, subject, sent, live[-1:] if version == LATEST else live):
+            asked = version in (None, LATEST) or (number is not None and version == place.version)
+            if asked and number in (None, place.id):
                 return tables.filled(session, place)
         return None
-
-    def _same(self, session: Session, subject: str, sent: _Sent, places: Sequence[Place]) -> list[Place]:
-        """The versions of a subject that are this schema, the latest first.
-
-        Where none is, those that are it once their references are written out: a program that was built with such a
-        schema has no references to send.
-        """
-        ids = tables.ids_of_identity(session, sent.identity)
-        exact = [place for place in reversed(places) if place.id in ids]
-        if exact or sent.definition.references:
-            return exact
-        found: _Found = {}
-        wanted = (sent.parsed.type, sent.parsed.written_out)
-        same = set()
-        for number in tables.ids_with_references(session, subject):
-            kept = self._parsed_id(session, number, found).parsed
-            if (kept.type, kept.written_out) == wanted:
-                same.add(number)
-        return [place for place in reversed(places) if place.id in same]
 
     def _register(
         self,
         session: Session,
         actor: Actor,
         subject: str,
-        new: _Sent,
+        schema: Definition,
         normalize: bool,
         number: int | None,
         version: int | None,
     ) -> Version:
         mode = self._mode(session, subject)
-        policy.require_registrable(mode, subject, number, version)
+        policy.require_registrable(mode, subject, number)
         every = tables.places(session, Deleted.INCLUDED, subject)
         live = [place for place in every if not place.deleted]
         if not every and (problem := self._naming(session).problem(subject)):
             raise problem
+        following = every[-1].version + 1 if every else 1
+        if mode is not Mode.IMPORT:
+            schema = self._completed(session, subject, schema, live, following, version)
+        elif not schema.text:
+            raise refusals.empty_schema()
+        new = self._sent(session, subject, schema)
         kept = new.definition
         if mode is not Mode.IMPORT:  # what is imported stays as it is
+            if version is None and (same := self._schemas.same(session, subject, new, live)):
+                return tables.filled(session, same[0])
             self._require_valid(session, subject, new, normalize)
-            self._require_compatible(session, subject, new.parsed, live)
+            self._require_compatible(session, subject, new, live)
+            if version not in (None, LATEST, following):
+                raise refusals.not_the_next_version(version or 0, following)
             if self._normalizes(session, subject, normalize):
                 kept = replace(kept, text=new.parsed.normalized)
-        chosen = _id_for(session, new.identity, number)
-        given = _version_for(session, every, version, chosen)
-        place = Place(subject, given, chosen, False, self._clock())
-        tables.keep_schema(session, chosen, new.identity, kept)
+        given = following if version is None or version == LATEST else version
+        if given > LARGEST:
+            raise refusals.not_permitted(
+                f"'{subject}' has a version {LARGEST}, the largest; there is no next one."
+            )
+        place = Place(subject, given, _id_for(session, new.identity, number), False, self._clock())
+        was = next((each for each in every if each.version == given), None)
+        if was is not None:
+            _make_room(session, was, place.id)
+        tables.keep_schema(session, place.id, new.identity, kept)
+        return self._added(session, actor, place, was, kept)
+
+    def _added(
+        self, session: Session, actor: Actor, place: Place, was: Place | None, kept: Definition
+    ) -> Version:
         tables.add_version(session, place)
-        was = next(({"id": old.id, "deleted": True} for old in every if old.version == place.version), None)
-        after = {"version": place.version, "id": chosen, "schemaType": kept.type}
-        self._audit(session, actor, "register", subject, place.version, was, after)
+        before = None if was is None else {"id": was.id, "deleted": was.deleted}
+        after = {"version": place.version, "id": place.id, "schemaType": kept.type}
+        self._audit(session, actor, "register", place.subject, place.version, before, after)
         return tables.filled(session, place)
 
-    def _require_valid(self, session: Session, subject: str, new: _Sent, normalize: bool) -> None:
+    def _completed(
+        self,
+        session: Session,
+        subject: str,
+        schema: Definition,
+        live: Sequence[Place],
+        following: int,
+        version: int | None,
+    ) -> Definition:
+        """A schema with what it takes from the version before it, and from the settings."""
+        before = tables.definition(session, live[-1].id) if live else None
+        if not schema.text:
+            if before is None:
+                raise refusals.empty_schema()
+            schema = replace(schema, text=before.text, type=before.type, references=before.references)
+        settings = self._settings(session, CONFIG, subject)
+        first, last, first_rules, last_rules = (policy.in_force(each, *settings) for each in policy.LAYERS)
+        own, rules = schema.metadata, schema.rules
+        if before is not None:
+            own, rules = before.metadata if own is None else own, before.rules if rules is None else rules
+        metadata = contracts.merged_metadata(first, own, last)
+        if version is not None or contracts.property_of(metadata, contracts.VERSION) is not None:
+            metadata = contracts.with_version(metadata, following)
+        return replace(
+            schema, metadata=metadata, rules=contracts.merged_rules(first_rules, rules, last_rules)
+        )
+
+    def _sent(self, session: Session, subject: str, schema: Definition) -> Sent:
+        """A schema that is to be registered. What is imported may refer to versions that were deleted."""
+        imports = self._mode(session, subject) is Mode.IMPORT
+        return self._schemas.sent(session, schema, deleted=Deleted.INCLUDED if imports else Deleted.LEFT_OUT)
+
+    def _require_valid(self, session: Session, subject: str, new: Sent, normalize: bool) -> None:
         """Refuse a schema that the specification forbids, where a subject is to have none."""
         settings = self._settings(session, CONFIG, subject)
-        if self._normalizes(session, subject, normalize) or policy.flag_in_force(policy.VALIDATE, *settings):
-            self._parsed(session, new.definition, strict=True)
+        if self._normalizes(session, subject, normalize) or policy.in_force(policy.VALIDATE, *settings):
+            self._schemas.sent(session, new.definition, strict=True)
 
     def _normalizes(self, session: Session, subject: str, asked: bool) -> bool:
         settings = self._settings(session, CONFIG, subject)
-        return asked or policy.flag_in_force(policy.NORMALIZE, *settings)
+        return asked or bool(policy.in_force(policy.NORMALIZE, *settings))
 
-    def _require_compatible(self, session: Session, subject: str, new: Parsed, live: Sequence[Place]) -> None:
-        level = self._level(session, subject)
-        found = self._complaints(session, new, live, level)
+    def _require_compatible(self, session: Session, subject: str, new: Sent, live: Sequence[Place]) -> None:
+        found = self._complaints(session, subject, new, live)
         if found:
+            level = policy.held_to(*self._settings(session, CONFIG, subject)).level
             about = tables.setting(session, ABOUT, subject)
             owner = policy.owner_of(about, self._naming(session), subject)
             raise policy.refused_registration(subject, level, found, owner)
 
     def _complaints(
-        self, session: Session, new: Parsed, places: Sequence[Place], level: Level
+        self, session: Session, subject: str, new: Sent, places: Sequence[Place]
     ) -> list[Complaint]:
-        wanted = places if level.against_all else places[-1:]
-        if level is Level.NONE:
+        held = policy.held_to(*self._settings(session, CONFIG, subject))
+        if held.level is Level.NONE:
             return []
-        found: _Found = {}
-        olds = {place.version: self._parsed_id(session, place.id, found).parsed for place in wanted}
-        return complaints(new, olds, level)
+        if held.group is not None:
+            wanted = contracts.property_of(new.definition.metadata, held.group)
+            places = [each for each in places if _property(session, each, held.group) == wanted]
+        looked_at = places if held.level.against_all else places[-1:]
+        found: Found = {}
+        olds = {place.version: self._schemas.kept(session, place.id, found).parsed for place in looked_at}
+        return complaints(new.parsed, olds, held.level, held.policy)
 
     # Deleting
 
@@ -293,8 +366,8 @@ class Registry:
         """Delete a version. Its id can still be looked up, unless it is deleted for good, which comes second."""
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, subject), subject)
-            chosen = Deleted.INCLUDED if permanent or which != LATEST else Deleted.LEFT_OUT
-            place = _chosen(session, subject, which, chosen)
+            among = Deleted.INCLUDED if permanent or which != LATEST else Deleted.LEFT_OUT
+            place = chosen(session, subject, which, among)
             if permanent and not place.deleted:
                 raise refusals.version_not_deleted(subject, place.version)
             if not permanent and place.deleted:
@@ -354,20 +427,20 @@ class Registry:
             own, everywhere = self._settings(session, CONFIG, subject)
             if subject is not None and own is None and not in_force:
                 raise refusals.no_level(subject)
-            found: dict[str, Any] = {"compatibility": policy.level_in_force(own, everywhere)}
-            for name in (policy.NORMALIZE, policy.VALIDATE):
-                if any(setting and name in setting for setting in (own, everywhere)):
-                    found[name] = policy.flag_in_force(name, own, everywhere)
-            return found
+            found = {name: policy.in_force(name, own, everywhere) for name in policy.SETTINGS}
+            found = {policy.ALIAS: (own or {}).get(policy.ALIAS), **found}
+            level = policy.level_in_force(own, everywhere)
+            return {"compatibility": level} | {name: each for name, each in found.items() if each is not None}
 
     def set_config(self, actor: Actor, subject: str | None, change: Mapping[str, Any]) -> None:
-        """Change what is given, and leave the rest as it is."""
+        """Change what is given, remove what is given as none, and leave the rest as it is."""
         if not change:
             return
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, subject), subject)
             before = tables.setting(session, CONFIG, subject or EVERYWHERE) or {}
-            self._change(session, actor, CONFIG, subject, {**before, **change})
+            after = {name: value for name, value in {**before, **change}.items() if value is not None}
+            self._change(session, actor, CONFIG, subject, after or None)
 
     def unset_config(self, actor: Actor, subject: str | None) -> dict[str, Any]:
         """Back to what holds everywhere, or to the default; what was in force before."""
@@ -502,10 +575,9 @@ class Registry:
             return after
 
     def _register_again(self, session: Session, actor: Actor, subject: str, schema: Definition) -> int:
-        new = self._parsed(session, schema)
-        found = self._registered(session, subject, new, None, None)
+        found = self._registered(session, subject, schema, None, None)
         if found is None:
-            found = self._register(session, actor, subject, new, False, None, None)
+            found = self._register(session, actor, subject, schema, False, None, None)
         return found.version
 
     def _withdraw(self, session: Session, actor: Actor, subject: str, version: int | None) -> None:
@@ -524,9 +596,6 @@ class Registry:
         """What is set for the subject, and for the registry."""
         own = None if subject is None else tables.setting(session, kind, subject)
         return own, tables.setting(session, kind)
-
-    def _level(self, session: Session, subject: str) -> Level:
-        return policy.level_in_force(*self._settings(session, CONFIG, subject))
 
     def _mode(self, session: Session, subject: str | None) -> Mode:
         return policy.mode_in_force(*self._settings(session, MODE, subject))
@@ -559,51 +628,6 @@ class Registry:
         entry = Entry(0, self._clock(), actor.name, actor.address, action, subject, version, before, after)
         tables.add_entry(session, entry)
 
-    def _parsed(
-        self, session: Session, schema: Definition, *, strict: bool = False, subject: str | None = None
-    ) -> _Sent:
-        """A schema that was sent, parsed; with the versions that its references lead to. What a `subject` imports may
-        refer to versions that were deleted."""
-        imports = subject is not None and self._mode(session, subject) is Mode.IMPORT
-        deleted = Deleted.INCLUDED if imports else Deleted.LEFT_OUT
-        require_kind(schema.type)
-        if len(schema.references) > MOST_REFERENCES:
-            raise refusals.invalid_schema(f"it has more than {MOST_REFERENCES} references")
-        ids: dict[Reference, int] = {}
-        known: dict[str, Parsed] = {}
-        found: _Found = {}
-        for each in schema.references:
-            if each.name in known:
-                raise refusals.invalid_schema(f"references.{each.name}: stands there twice; write it once")
-            place = _referred(session, each, deleted)
-            ids[replace(each, version=place.version)] = place.id
-            referred = self._parsed_id(session, place.id, found)
-            if referred.height >= DEEPEST_REFERENCES:
-                raise refusals.invalid_schema(
-                    f"references.{each.name}: leads through more than {DEEPEST_REFERENCES} schemas; refer to fewer"
-                )
-            known[each.name] = referred.parsed
-        full = replace(schema, references=tuple(ids))
-        result = parsed(full, known, strict=strict)
-        return _Sent(full, result, identity(result, ids))
-
-    def _parsed_id(self, session: Session, number: int, found: _Found) -> _Kept:
-        """A schema that is kept; `found` are those of this transaction, each of which is looked at once."""
-        known = found.get(number) or self._schemas.get(number)
-        if known is None:
-            schema = tables.definition(session, number)
-            if schema is None:
-                raise RegistryError(f"the schema {number} is not there, although it is referred to")
-            below = {
-                each.name: self._parsed_id(session, _exact(session, each).id, found)
-                for each in schema.references
-            }
-            height = 1 + max((each.height for each in below.values()), default=-1)
-            known = _Kept(parsed(schema, {name: each.parsed for name, each in below.items()}), height)
-            self._schemas.put(number, known)
-        found[number] = known
-        return known
-
 
 def _latest_text(session: Session, subject: str) -> str | None:
     """The schema that a subject has now, where it has one."""
@@ -612,50 +636,10 @@ def _latest_text(session: Session, subject: str) -> str | None:
     return None if found is None else found.text
 
 
-class _Sent(NamedTuple):
-    """A schema from outside, and what it is known by."""
-
-    definition: Definition
-    parsed: Parsed
-    identity: str
-
-
-class _Kept(NamedTuple):
-    """A schema of an id, and through how many others its references lead."""
-
-    parsed: Parsed
-    height: int
-
-
-_Found = dict[int, _Kept]
-
-
-def _chosen(session: Session, subject: str, which: int, deleted: Deleted) -> Place:
-    every = tables.places(session, Deleted.INCLUDED, subject)
-    found = [place for place in every if deleted.takes(place.deleted)]
-    if not found:
-        raise refusals.subject_not_found(subject)
-    if which == LATEST:
-        return found[-1]
-    place = next((place for place in found if place.version == which), None)
-    if place is None:
-        raise refusals.version_not_found(which)
-    return place
-
-
-def _referred(session: Session, reference: Reference, deleted: Deleted) -> Place:
-    """The version that a new schema refers to."""
-    try:
-        return _chosen(session, reference.subject, reference.version, deleted)
-    except refusals.Refused:
-        version = "latest" if reference.version == LATEST else reference.version
-        raise refusals.invalid_schema(
-            f"references.{reference.name}: there is no version {version} of '{reference.subject}'; register it first"
-        ) from None
-
-
-def _exact(session: Session, reference: Reference) -> Place:
-    return _chosen(session, reference.subject, reference.version, Deleted.INCLUDED)
+def _property(session: Session, place: Place, name: str) -> str | None:
+    """A property of the metadata of a version."""
+    found = tables.definition(session, place.id)
+    return None if found is None else contracts.property_of(found.metadata, name)
 
 
 def _id_for(session: Session, key: str, asked: int | None) -> int:
@@ -671,20 +655,9 @@ def _id_for(session: Session, key: str, asked: int | None) -> int:
     return asked
 
 
-def _version_for(session: Session, every: Sequence[Place], asked: int | None, number: int) -> int:
-    """The number of a new version. One that is imported may take the place of one that was deleted, unless a reference
-    would come to mean another schema."""
-    if asked is None:
-        return every[-1].version + 1 if every else 1
-    for place in every:
-        if place.version != asked:
-            continue
-        if not place.deleted:
-            raise refusals.not_permitted(
-                f"Version {asked} of '{place.subject}' is there already; delete it first."
-            )
-        by = tables.referring_ids(session, place.subject, asked, Deleted.INCLUDED)
-        if by and place.id != number:
-            raise refusals.referenced(place.subject, asked, by)
-        tables.remove_version(session, place.subject, asked)
-    return asked
+def _make_room(session: Session, place: Place, number: int) -> None:
+    """Take a version out that an import replaces, unless a reference would come to mean another schema."""
+    by = tables.referring_ids(session, place.subject, place.version, Deleted.INCLUDED)
+    if by and place.id != number:
+        raise refusals.referenced(place.subject, place.version, by)
+    tables.remove_version(session, place.subject, place.version)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from latecomer.errors import RegistryError
 
 Row = tuple[Any, ...]
-FORMAT = 2
+FORMAT = 3
 """Of the tables. Those of an earlier one are brought to it; what a later version wrote is refused."""
 _POSTGRES = re.compile(r"postgres(ql)?://|\$\{|.*\b(host|dbname|service)\s*=", re.IGNORECASE)
 
@@ -72,6 +72,13 @@ def is_server(where: str) -> bool:
     (True, True, False)
     """
     return _POSTGRES.match(where) is not None
+
+
+TO_FORMAT_3 = (
+    "ALTER TABLE registry_schemas ADD COLUMN contract TEXT",
+    "UPDATE registry_format SET version = 3",
+)
+"""A schema may have metadata and rules."""
 
 
 def require_format(found: Sequence[Row], shown: str) -> None:

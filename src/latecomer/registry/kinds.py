@@ -13,7 +13,7 @@ from typing import Any
 
 from latecomer.errors import LatecomerError
 from latecomer.model import avro, jsonschema
-from latecomer.model.schemas import Level
+from latecomer.model.schemas import Level, Policy
 from latecomer.registry.records import Definition, Reference
 from latecomer.registry.refusals import Refused, invalid_schema
 
@@ -29,8 +29,8 @@ class Kind:
     """One text for schemas that differ in layout alone."""
     written_out: Callable[[Any], str]
     """The same, with what it refers to in the place of names."""
-    breaches: Callable[[Any, Mapping[int, Any], Level], Sequence[Any]]
-    """Why a schema may not follow the versions of a subject under a level."""
+    breaches: Callable[[Any, Mapping[int, Any], Level, Policy], Sequence[Any]]
+    """Why a schema may not follow the versions of a subject under a level and a policy."""
     suffix: str
     """How files end that hold such a schema."""
 
@@ -40,7 +40,7 @@ KINDS: dict[str, Kind] = {
         lambda text, references, strict: avro.parse_schema(text, references, strict=strict),
         avro.normalized,
         avro.self_contained,
-        avro.breaches,
+        lambda new, versions, level, _: avro.breaches(new, versions, level),
         ".avsc",
     ),
     "JSON": Kind(
@@ -106,14 +106,17 @@ def parsed(definition: Definition, references: Mapping[str, Parsed], *, strict: 
         raise invalid_schema(str(error)) from None
 
 
-def identity(schema: Parsed, references: Mapping[Reference, int]) -> str:
-    """What makes two schemas one: type, normalized form and references, with the id that each leads to."""
+def identity(schema: Parsed, references: Mapping[Reference, int], contract: Sequence[Any] = ()) -> str:
+    """What makes two schemas one: type, normalized form, references with the ids they lead to, and the contract."""
     named = sorted((each.name, each.subject, each.version, number) for each, number in references.items())
-    text = json.dumps([schema.type, schema.normalized, named], ensure_ascii=False)
+    more = [list(contract)] if any(contract) else []
+    text = json.dumps([schema.type, schema.normalized, named, *more], ensure_ascii=False, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def complaints(new: Parsed, versions: Mapping[int, Parsed], level: Level) -> list[Complaint]:
+def complaints(
+    new: Parsed, versions: Mapping[int, Parsed], level: Level, policy: Policy = Policy.STRICT
+) -> list[Complaint]:
     """Why a schema may not follow the versions of a subject under a level, the latest version first."""
     if level is Level.NONE or not versions:
         return []
@@ -130,7 +133,7 @@ def complaints(new: Parsed, versions: Mapping[int, Parsed], level: Level) -> lis
     ]
     alike = {version: old.schema for version, old in looked_at.items() if old.type == new.type}
     try:
-        breaches = KINDS[new.type].breaches(new.schema, alike, level)
+        breaches = KINDS[new.type].breaches(new.schema, alike, level, policy)
     except LatecomerError as error:  # it takes too many steps to compare
         raise invalid_schema(str(error)) from None
     return found + [Complaint(each.version, str(each.problem.rule), str(each)) for each in breaches]

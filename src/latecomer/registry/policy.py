@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from latecomer.errors import did_you_mean
-from latecomer.model.avro import Level
+from latecomer.model.schemas import Level, Policy
 from latecomer.registry.kinds import Complaint
 from latecomer.registry.names import Naming, NamingRule
 from latecomer.registry.records import Mode
@@ -28,24 +28,44 @@ def level_of(written: object) -> Level:
     raise invalid_level(f"{str(written)[:40]!r} is no compatibility level; {fix}")
 
 
+def policy_of(written: object) -> Policy:
+    """A policy as it is written in a body or an option."""
+    if isinstance(written, str) and written.upper() in Policy.__members__:
+        return Policy[written.upper()]
+    fix = did_you_mean(str(written)[:40].upper(), Policy.__members__)
+    raise Refused(422, 42203, f"Invalid compatibility policy: {str(written)[:40]!r} is none; {fix}")
+
+
+class HeldTo(NamedTuple):
+    """What new versions of a subject must keep to."""
+
+    level: Level
+    policy: Policy
+    group: str | None
+    """The property of metadata that must be the same for two versions to be compared."""
+
+
+def held_to(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> HeldTo:
+    policy = in_force(POLICY, own, everywhere) or Policy.STRICT
+    return HeldTo(level_in_force(own, everywhere), Policy(policy), in_force(GROUP, own, everywhere))
+
+
 def level_in_force(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> Level:
     """The level of a subject: its own, else that of the registry."""
-    for setting in (own, everywhere):
-        if setting and "compatibility" in setting:
-            return Level(setting["compatibility"])
-    return DEFAULT_LEVEL
+    return Level(in_force("compatibility", own, everywhere) or DEFAULT_LEVEL)
 
 
 NORMALIZE, VALIDATE = "normalize", "validateNewSchemas"
 """Flags of a subject or the registry: new schemas are normalized; they are held to the specification."""
+POLICY, GROUP, ALIAS = "compatibilityPolicy", "compatibilityGroup", "alias"
+LAYERS = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
+SETTINGS = (NORMALIZE, VALIDATE, POLICY, GROUP, *LAYERS)
+"""What a subject may have of its own, or else has from the registry, beside its level."""
 
 
-def flag_in_force(name: str, own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> bool:
-    """A flag of a subject: its own, else that of the registry."""
-    for setting in (own, everywhere):
-        if setting and name in setting:
-            return bool(setting[name])
-    return False
+def in_force(name: str, own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> Any:
+    """A setting of a subject: its own, else that of the registry; none where there is neither."""
+    return next((each[name] for each in (own, everywhere) if each and name in each), None)
 
 
 def refused_registration(
@@ -99,18 +119,18 @@ def require_writable(mode: Mode, subject: str | None) -> None:
         raise not_permitted(f"{what} is in read-only mode: nothing may be changed in the mode {mode}.")
 
 
-def require_registrable(mode: Mode, subject: str, number: int | None, version: int | None) -> None:
-    """Refuse a registration that the mode does not allow. Ids and versions are given by hand in IMPORT alone."""
+def require_registrable(mode: Mode, subject: str, number: int | None) -> None:
+    """Refuse a registration that the mode does not allow. Ids are given by hand in IMPORT alone."""
     require_writable(mode, subject)
     if mode is Mode.IMPORT and number is None:
         raise not_permitted(
             f"Subject {subject} is not in read-write mode: in the mode IMPORT a schema is registered with the id that "
             "it had elsewhere. Give an id, or set the mode READWRITE."
         )
-    if mode is not Mode.IMPORT and (number is not None or version is not None):
+    if mode is not Mode.IMPORT and number is not None:
         raise not_permitted(
-            f"Subject {subject} is not in import mode: in the mode {mode} the registry gives ids and versions. "
-            "Leave id and version out, or set the mode IMPORT."
+            f"Subject {subject} is not in import mode: in the mode {mode} the registry gives ids. Leave id out, or set "
+            "the mode IMPORT."
         )
 
 

@@ -13,7 +13,7 @@ from latecomer import postgres as server
 from latecomer.errors import RegistryError
 from latecomer.errors.redacting import redacted
 from latecomer.registry import tables
-from latecomer.registry.databases import FORMAT, Row, StorageError, require_format
+from latecomer.registry.databases import FORMAT, TO_FORMAT_3, Row, StorageError, require_format
 
 FRESH_SECONDS = 1.0
 """A connection that was idle for longer is asked whether somebody is still there."""
@@ -113,7 +113,8 @@ class PostgresDatabase:
                 session.run("INSERT INTO registry_format (version) VALUES (?)", FORMAT)
             version = session.rows("SELECT version FROM registry_format")
             require_format(version, self.shown)
-            for statement in _TO_FORMAT_2 if version == [(1,)] else ():
+            steps = {1: (*_TO_FORMAT_2, *TO_FORMAT_3), 2: TO_FORMAT_3}
+            for statement in steps.get(version[0][0], ()):
                 session.run(statement)
 
     @contextmanager

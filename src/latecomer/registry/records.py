@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -26,12 +27,22 @@ class Definition:
     text: str
     type: str = "AVRO"
     references: tuple[Reference, ...] = ()
+    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    """What its owners say of it: tags, properties, and which of these are sensitive."""
+    rules: Mapping[str, Any] | None = field(default=None, hash=False)
+    """Rules of a data contract. They are kept and handed out; nothing here runs them."""
 
     def body(self) -> dict[str, Any]:
         """As Confluent's registry writes it: AVRO goes without saying, and so does that there are no references."""
         kind = {} if self.type == "AVRO" else {"schemaType": self.type}
         references = {"references": [each.body() for each in self.references]} if self.references else {}
-        return {"schema": self.text, **kind, **references}
+        contract = {"metadata": self.metadata, "ruleSet": self.rules}
+        return {
+            "schema": self.text,
+            **kind,
+            **references,
+            **{key: each for key, each in contract.items() if each},
+        }
 
 
 @dataclass(frozen=True)

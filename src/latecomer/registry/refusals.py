@@ -99,6 +99,23 @@ def invalid_schema(message: str) -> Refused:
     return Refused(422, 42201, f"Invalid schema: {message}")
 
 
+def empty_schema() -> Refused:
+    return invalid_schema('there is none; write it as text: {"schema": "{\\"type\\": …}"}')
+
+
+def not_the_next_version(asked: int, following: int) -> Refused:
+    return Refused(
+        422,
+        42201,
+        f"Version is not one more than previous version: {asked} was asked for, and the next is {following}. Somebody "
+        "else may have been quicker; read the latest version, or leave version out.",
+    )
+
+
+def invalid_rules(message: str) -> Refused:
+    return Refused(422, 42210, f"Invalid ruleset: {message}")
+
+
 def invalid_version(written: str) -> Refused:
     return Refused(
         422,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from latecomer.registry import policy
+from latecomer.registry import contracts, policy
 from latecomer.registry.asking import Asked, Route
 from latecomer.registry.bodies import ConfigBody, ModeBody, SchemaBody
 from latecomer.registry.core import Registry
 from latecomer.registry.kinds import KINDS
 from latecomer.registry.names import DEFAULT_CONTEXT, guid_of, subject_of
 from latecomer.registry.records import NOBODY, Version
+from latecomer.registry.refusals import unusable
 from latecomer.registry.tokens import Scope
 
 _PAGE = ("offset", "limit")
@@ -33,13 +35,29 @@ def _metadata(registry: Registry, asked: Asked) -> Any:
     return {"id": "", "scope": {"path": [], "clusters": {"schema-registry-cluster": "latecomer"}}}
 
 
+def _server_version(registry: Registry, asked: Asked) -> Any:
+    try:
+        return {"version": version("latecomer"), "commitId": ""}
+    except PackageNotFoundError:  # run from its sources
+        return {"version": "", "commitId": ""}
+
+
 def _types(registry: Registry, asked: Asked) -> Any:
     return sorted(KINDS)
 
 
 def _schemas(registry: Registry, asked: Asked) -> Any:
-    found = registry.all_versions(asked.prefix, asked.deleted, asked.flag("latestOnly"))
-    return [each.body() for each in asked.page(found)]
+    found = registry.all_versions("", asked.deleted, asked.flag("latestOnly"))
+    names = registry.aliases() if asked.flag("aliases") else {}
+    kind = asked.query.get("ruleType")
+    wanted = [
+        each
+        for each in found
+        if any(name.startswith(asked.prefix) for name in (each.subject, *names.get(each.subject, ())))
+        and (not kind or kind in contracts.rule_types(each.definition.rules))
+    ]
+    more = {subject: {"aliases": others} for subject, others in names.items()}
+    return [{**each.body(), **more.get(each.subject, {})} for each in asked.page(wanted)]
 
 
 def _schema(registry: Registry, asked: Asked) -> Any:
@@ -83,6 +101,7 @@ def _versions_of_id(registry: Registry, asked: Asked) -> Any:
 
 def _places(registry: Registry, asked: Asked) -> list[tuple[str, int]]:
     only = _check_subject(asked)
+    only = None if only is None else registry.behind_alias(only)
     found = registry.places_of_id(asked.id, asked.deleted)
     return [(each.subject, each.version) for each in found if only in (None, each.subject)]
 
@@ -96,39 +115,51 @@ def _check_subject(asked: Asked) -> str | None:
 # Subjects
 
 
+def _subject(registry: Registry, asked: Asked) -> str:
+    return registry.behind_alias(asked.subject)
+
+
 def _subjects(registry: Registry, asked: Asked) -> Any:
     return asked.page(registry.subjects(asked.prefix, asked.deleted))
 
 
 def _look_up(registry: Registry, asked: Asked) -> Any:
-    found = registry.look_up(asked.subject, asked.body.definition(), asked.deleted)
+    found = registry.look_up(_subject(registry, asked), asked.body.definition(), asked.deleted)
     return found.body()
 
 
 def _delete_subject(registry: Registry, asked: Asked) -> Any:
     permanent = _is_permanent(asked)
-    return registry.delete_subject(asked.actor, asked.subject, permanent=permanent)
+    return registry.delete_subject(asked.actor, _subject(registry, asked), permanent=permanent)
 
 
 def _versions(registry: Registry, asked: Asked) -> Any:
-    return asked.page(registry.versions(asked.subject, asked.deleted))
+    return asked.page(registry.versions(_subject(registry, asked), asked.deleted))
 
 
 def _register(registry: Registry, asked: Asked) -> Any:
     body: SchemaBody = asked.body
     found = registry.register(
         asked.actor,
-        asked.subject,
-        body.definition(),
+        _subject(registry, asked),
+        body.new_definition(),
         normalize=asked.flag("normalize"),
         number=body.asked_id,
         version=body.asked_version,
     )
-    return {"id": found.id, "guid": found.guid}
+    return {"id": found.id, "version": found.version, "guid": found.guid, **found.definition.body()}
 
 
 def _version(registry: Registry, asked: Asked) -> Any:
     return _read_version(registry, asked).body()
+
+
+def _with_metadata(registry: Registry, asked: Asked) -> Any:
+    keys, values = asked.repeated["key"], asked.repeated["value"]
+    if len(keys) != len(values) or not keys:
+        raise unusable("key and value come in pairs: write ?key=team&value=rides")
+    wanted = dict(zip(keys, values, strict=True))
+    return registry.latest_with(_subject(registry, asked), wanted, asked.deleted).body()
 
 
 def _version_text(registry: Registry, asked: Asked) -> Any:
@@ -136,7 +167,7 @@ def _version_text(registry: Registry, asked: Asked) -> Any:
 
 
 def _read_version(registry: Registry, asked: Asked) -> Version:
-    found = registry.version(asked.subject, asked.version, asked.deleted)
+    found = registry.version(_subject(registry, asked), asked.version, asked.deleted)
     _note(registry, asked, found.id)
     return found
 
@@ -149,11 +180,11 @@ def _note(registry: Registry, asked: Asked, number: int) -> None:
 
 def _delete_version(registry: Registry, asked: Asked) -> Any:
     permanent = _is_permanent(asked)
-    return registry.delete_version(asked.actor, asked.subject, asked.version, permanent=permanent)
+    return registry.delete_version(asked.actor, _subject(registry, asked), asked.version, permanent=permanent)
 
 
 def _referring(registry: Registry, asked: Asked) -> Any:
-    return asked.page(registry.referring_ids(asked.subject, asked.version, asked.deleted))
+    return asked.page(registry.referring_ids(_subject(registry, asked), asked.version, asked.deleted))
 
 
 def _is_permanent(asked: Asked) -> bool:
@@ -169,7 +200,9 @@ def _is_permanent(asked: Asked) -> bool:
 def _compatible(registry: Registry, asked: Asked) -> Any:
     which = asked.version if "version" in asked.path else None
     normalize = asked.flag("normalize")
-    _, found = registry.complaints(asked.subject, asked.body.definition(), which, normalize=normalize)
+    found = registry.complaints(
+        _subject(registry, asked), asked.body.definition(), which, normalize=normalize
+    )
     messages = {"messages": [each.text for each in found]} if asked.flag("verbose") else {}
     return {"is_compatible": not found, **messages}
 
@@ -192,8 +225,10 @@ def _config_body(found: dict[str, Any]) -> dict[str, Any]:
 
 def _set_config(registry: Registry, asked: Asked) -> Any:
     change = asked.body.change()
+    if change.get(policy.ALIAS) and _whose(asked) in (None, change[policy.ALIAS]):
+        raise unusable("alias: a subject is an alias of another one; PUT it to /config/ALIAS")
     registry.set_config(asked.actor, _whose(asked), change)
-    return change
+    return {name: value for name, value in change.items() if value is not None}
 
 
 def _unset_config(registry: Registry, asked: Asked) -> Any:
@@ -223,8 +258,16 @@ R, W, A = Scope.READ, Scope.WRITE, Scope.ADMIN
 ROUTES = (
     Route("GET", "/", R, _root, "see that the registry is there"),
     Route("GET", "/v1/metadata/id", R, _metadata, "see which registry this is"),
+    Route("GET", "/v1/metadata/version", R, _server_version, "see which version this is"),
     Route("GET", "/contexts", R, _contexts, "list the contexts, of which there is one", _PAGE),
-    Route("GET", "/schemas", R, _schemas, "list schemas", ("subjectPrefix", "latestOnly", *_DELETED, *_PAGE)),
+    Route(
+        "GET",
+        "/schemas",
+        R,
+        _schemas,
+        "list schemas",
+        ("subjectPrefix", "latestOnly", "aliases", "ruleType", *_DELETED, *_PAGE),
+    ),
     Route("GET", "/schemas/types", R, _types, "list the types of schemas"),
     Route("GET", _ID, R, _schema, "read the schema of an id", ("subject", "fetchMaxId")),
     Route("GET", f"{_ID}/schema", R, _schema_text, "read the text of an id", ("subject",), as_it_is=True),
@@ -235,6 +278,14 @@ ROUTES = (
     Route("GET", "/subjects", R, _subjects, "list subjects", ("subjectPrefix", *_DELETED, *_PAGE)),
     Route("POST", _SUBJECT, R, _look_up, "look a schema up", ("normalize", "deleted"), SchemaBody),
     Route("DELETE", _SUBJECT, W, _delete_subject, "delete a subject", ("permanent",)),
+    Route(
+        "GET",
+        f"{_SUBJECT}/metadata",
+        R,
+        _with_metadata,
+        "read the latest version with a property",
+        ("key", "value", "deleted"),
+    ),
     Route("GET", f"{_SUBJECT}/versions", R, _versions, "list versions", (*_DELETED, *_PAGE)),
     Route("POST", f"{_SUBJECT}/versions", W, _register, "register a schema", ("normalize",), SchemaBody),
     Route("GET", _VERSION, R, _version, "read a version", ("deleted",)),

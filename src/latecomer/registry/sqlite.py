@@ -12,7 +12,7 @@ from typing import Any
 
 from latecomer.errors import RegistryError, first_line
 from latecomer.registry import tables
-from latecomer.registry.databases import FORMAT, Row, StorageError, require_format
+from latecomer.registry.databases import FORMAT, TO_FORMAT_3, Row, StorageError, require_format
 
 BUSY_SECONDS = 30.0
 APPLICATION = 0x4C637267
@@ -132,7 +132,8 @@ class SqliteDatabase:
                 session.run(f"PRAGMA application_id = {APPLICATION}")
             version = session.rows("SELECT version FROM registry_format")
             require_format(version, self.shown)
-            for statement in _TO_FORMAT_2 if version == [(1,)] else ():
+            steps = {1: (*_TO_FORMAT_2, *TO_FORMAT_3), 2: TO_FORMAT_3}
+            for statement in steps.get(version[0][0], ()):
                 session.run(statement)
             connection.execute("COMMIT")
         finally:
@@ -178,7 +179,7 @@ class SqliteDatabase:
 
 
 _TO_FORMAT_2 = (
-    tables.SCHEMAS.replace("registry_schemas", "registry_schemas_2"),
+    "CREATE TABLE registry_schemas_2 (id INTEGER PRIMARY KEY, identity TEXT NOT NULL, type TEXT NOT NULL, text TEXT)",
     "INSERT INTO registry_schemas_2 SELECT id, identity, type, text FROM registry_schemas",
     "DROP TABLE registry_schemas",
     "ALTER TABLE registry_schemas_2 RENAME TO registry_schemas",

@@ -1,7 +1,8 @@
 """The registry's tables and every statement on them: the same for SQLite and Postgres.
 
 Rows of `registry_schemas` stay for ever, so that an id never means another schema; `text` is null where every version
-of a schema was deleted for good. A schema has one id, unless it was imported under several.
+of a schema was deleted for good. A schema has one id, unless it was imported under several. `contract` has its metadata
+and its rules as JSON, or is null.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from latecomer.registry.records import Definition, Deleted, Entry, Reference, Ve
 
 SCHEMAS = (
     "CREATE TABLE registry_schemas "
-    "(id INTEGER PRIMARY KEY, identity TEXT NOT NULL, type TEXT NOT NULL, text TEXT)"
+    "(id INTEGER PRIMARY KEY, identity TEXT NOT NULL, type TEXT NOT NULL, text TEXT, contract TEXT)"
 )
 SCHEMAS_BY_IDENTITY = "CREATE INDEX registry_schemas_identity ON registry_schemas (identity)"
 SCHEMA = (
@@ -54,13 +55,17 @@ class Place(NamedTuple):
 
 def definition(session: Session, number: int) -> Definition | None:
     """The schema of an id; none if there is no such id, or every version of it was deleted for good."""
-    found = session.rows("SELECT text, type FROM registry_schemas WHERE id = ? AND text IS NOT NULL", number)
+    found = session.rows(
+        "SELECT text, type, contract FROM registry_schemas WHERE id = ? AND text IS NOT NULL", number
+    )
     if not found:
         return None
+    text, kind, contract = found[0]
+    metadata, rules = (None, None) if contract is None else json.loads(contract)
     references = session.rows(
         "SELECT name, subject, version FROM registry_references WHERE id = ? ORDER BY place", number
     )
-    return Definition(found[0][0], found[0][1], tuple(Reference(*row) for row in references))
+    return Definition(text, kind, tuple(Reference(*row) for row in references), metadata, rules)
 
 
 def ids_of_identity(session: Session, identity: str) -> list[int]:
@@ -94,13 +99,15 @@ def largest_id(session: Session) -> int:
 
 def keep_schema(session: Session, number: int, identity: str, schema: Definition) -> None:
     """Keep the text of a schema under its id, unless it is there."""
+    says_more = schema.metadata or schema.rules
     session.run(
-        "INSERT INTO registry_schemas (id, identity, type, text) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
-        "SET text = COALESCE(registry_schemas.text, excluded.text)",
+        "INSERT INTO registry_schemas (id, identity, type, text, contract) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET text = COALESCE(registry_schemas.text, excluded.text)",
         number,
         identity,
         schema.type,
         schema.text,
+        json.dumps([schema.metadata, schema.rules]) if says_more else None,
     )
     for place, each in enumerate(schema.references):
         session.run(
@@ -122,13 +129,15 @@ def forget_unused(session: Session, numbers: Iterable[int]) -> None:
             session.run("DELETE FROM registry_references WHERE id = ?", number)
 
 
-def ids_with_references(session: Session, subject: str) -> list[int]:
-    """The ids of a subject's versions that refer to others."""
+def ids_with_more(session: Session, subject: str) -> set[int]:
+    """The ids of a subject's versions that refer to others, or have a contract."""
     found = session.rows(
-        "SELECT DISTINCT v.id FROM registry_versions v JOIN registry_references r ON r.id = v.id WHERE v.subject = ?",
+        "SELECT DISTINCT v.id FROM registry_versions v JOIN registry_schemas s ON s.id = v.id "
+        "LEFT JOIN registry_references r ON r.id = v.id "
+        "WHERE v.subject = ? AND (s.contract IS NOT NULL OR r.id IS NOT NULL)",
         subject,
     )
-    return [number for (number,) in found]
+    return {number for (number,) in found}
 
 
 def referring_ids(session: Session, subject: str, version: int, deleted: Deleted) -> list[int]:
@@ -198,6 +207,12 @@ def setting(session: Session, kind: str, subject: str = EVERYWHERE) -> Any:
     """What was set, or none."""
     found = session.rows("SELECT value FROM registry_settings WHERE kind = ? AND subject = ?", kind, subject)
     return json.loads(found[0][0]) if found else None
+
+
+def settings(session: Session, kind: str) -> dict[str, Any]:
+    """What was set, by subject."""
+    found = session.rows("SELECT subject, value FROM registry_settings WHERE kind = ?", kind)
+    return {subject: json.loads(value) for subject, value in found}
 
 
 def put_setting(session: Session, kind: str, subject: str, value: Any) -> None:

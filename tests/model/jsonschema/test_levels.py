@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latecomer.model.jsonschema import Level, Schema, breaches, schema_of
+from latecomer.model.jsonschema import Level, Policy, Schema, breaches, schema_of
 
 BACKWARD = {Level.BACKWARD, Level.BACKWARD_TRANSITIVE}
 FORWARD = {Level.FORWARD, Level.FORWARD_TRANSITIVE}
@@ -30,18 +30,28 @@ def ride(*required: str, is_open: bool = False, **properties: Any) -> Schema:
         (ride(id="integer"), ride(id="integer"), set()),
     ],
 )
-def test_what_each_level_refuses(new: Schema, old: Schema, refused: set[Level]) -> None:
-    assert {level for level in Level if breaches(new, {1: old}, level)} == refused
+@pytest.mark.parametrize("policy", [Policy.STRICT, Policy.PROVEN])
+def test_what_each_level_refuses(new: Schema, old: Schema, refused: set[Level], policy: Policy) -> None:
+    assert {level for level in Level if breaches(new, {1: old}, level, policy)} == refused
+
+
+def test_a_policy_is_confluents_strict_one_unless_it_is_named() -> None:
+    old, new = ride("a", a="string", is_open=True), ride("b", a="string", is_open=True)
+    refused = {policy for policy in Policy if breaches(new, {1: old}, Level.BACKWARD, policy)}
+    assert (refused, breaches(new, {1: old}, Level.BACKWARD)) == ({Policy.PROVEN}, [])
+    added = ride(a="string", tip="integer", is_open=True)
+    refused = {policy for policy in Policy if breaches(added, {1: old}, Level.BACKWARD, policy)}
+    assert refused == {Policy.STRICT, Policy.PROVEN}
 
 
 def test_a_breach_says_which_version_and_which_of_the_two_reads() -> None:
     versions = {3: schema_of({"type": "integer"}), 2: schema_of({"type": "string"})}
     told = [str(each) for each in breaches(schema_of({"type": "number"}), versions, Level.FULL_TRANSITIVE)]
     assert told == [
-        "version 3 cannot read data of the new schema: type: number may be written, and integer is read "
+        "version 3 cannot read data of the new schema: the schema: number is written, and integer is read "
         "(TYPE_NARROWED); read number",
-        "the new schema cannot read data of version 2: type: string may be written, and number is read "
-        "(TYPE_CHANGED); read number or string",
-        "version 2 cannot read data of the new schema: type: number may be written, and string is read "
-        "(TYPE_CHANGED); read number or string",
+        "the new schema cannot read data of version 2: the schema: string is written, and number is read "
+        "(TYPE_CHANGED); read string",
+        "version 2 cannot read data of the new schema: the schema: number is written, and string is read "
+        "(TYPE_CHANGED); read number",
     ]

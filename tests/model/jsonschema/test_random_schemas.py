@@ -17,8 +17,10 @@ from examples_kit import drawn
 from jsonschema_kit import DRAFTS, anything, changed, judge, value_for, whole_schema
 from latecomer.model.jsonschema import (
     Level,
+    Policy,
     Validator,
     breaches,
+    changes,
     incompatibilities,
     normalized,
     parse_schema,
@@ -116,11 +118,23 @@ def test_full_is_backward_and_forward(seed: int) -> None:
     one = whole_schema(rng)
     new, versions = schema_of(one), {1: schema_of(changed(rng, one))}
     backward, forward, full = (
-        breaches(new, versions, level) for level in (Level.BACKWARD, Level.FORWARD, Level.FULL)
+        breaches(new, versions, level, Policy.PROVEN) for level in (Level.BACKWARD, Level.FORWARD, Level.FULL)
     )
     assert full == backward + forward
     assert [each.problem for each in backward] == incompatibilities(new, versions[1])
     assert [each.problem for each in forward] == incompatibilities(versions[1], new)
+
+
+@drawn(200)
+@given(seeds)
+def test_confluents_rules_end_and_lenient_takes_what_strict_takes(seed: int) -> None:
+    rng = Random(seed)
+    one = whole_schema(rng)
+    new, old = schema_of(one), schema_of(changed(rng, one))
+    assert changes(new, new) == []
+    strict, lenient = changes(new, old), changes(new, old, lenient=True)
+    assert strict or not lenient
+    assert all(each.message and each.fix and str(each.rule) in str(each) for each in strict)
 
 
 @drawn(200)

@@ -9,7 +9,7 @@ look into (`Case.tried` sees to that), and values are finite: what is never refu
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -29,7 +29,6 @@ from latecomer.model.jsonschema.parsing import Schema
 from latecomer.model.jsonschema.rules import Incompatibility
 from latecomer.model.jsonschema.validation import certainly
 from latecomer.model.jsonschema.values import NUMBERS
-from latecomer.model.schemas.levels import Breach, Level, breaches_by
 from latecomer.model.schemas.mistakes import Path, Work
 
 FALSE = Node(types=frozenset())
@@ -46,11 +45,6 @@ def incompatibilities(reader: Schema, writer: Schema) -> list[Incompatibility]:
     type: number may be written, and integer is read (TYPE_NARROWED); read number
     """
     return _Comparison(reader, writer).problems()
-
-
-def breaches(new: Schema, versions: Mapping[int, Schema], level: Level) -> list[Breach[Incompatibility]]:
-    """Why a schema may not follow the versions of a subject under a level, the latest version first."""
-    return breaches_by(incompatibilities, new, versions, level)
 
 
 _Key = tuple[Hashable, ...]

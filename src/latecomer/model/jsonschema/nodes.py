@@ -63,6 +63,8 @@ class Node:
     unique: bool = False
     prefix: tuple[Node, ...] = ()
     rest: Node | None = None
+    additional_items: Node | None = None
+    """`additionalItems` as it is written; it says nothing where `items` is no list."""
     contains: Contains | None = None
     # objects
     min_properties: int = 0
@@ -89,6 +91,8 @@ class Node:
     unevaluated_items: Node | None = None
     unevaluated_properties: Node | None = None
     contains_evaluates: bool = False
+    source: Any = field(default_factory=dict)
+    """The JSON that it was read from."""
     serial: int = field(default_factory=count().__next__)
     """Nodes in the order in which they were made: so that problems are reported in one order."""
 
@@ -137,6 +141,11 @@ class Node:
     @property
     def is_false(self) -> bool:
         return not self.types
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether it is written in 2019-09 or later."""
+        return self.dependencies == "dependentRequired"
 
     @cached_property
     def takes_everything(self) -> bool:

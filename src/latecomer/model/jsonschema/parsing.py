@@ -177,7 +177,9 @@ class Document:
         self.work.spend()
         if depth > DEEPEST_TYPE:
             raise too_deep(path)
-        node = self.places[path] = Node(step)
+        recent = self.draft >= Draft.V2019_09
+        word = "dependentRequired" if recent else "dependencies"
+        node = self.places[path] = Node(step, source=value, dependencies=word)
         if isinstance(value, bool):
             if self.draft < Draft.DRAFT_06 and not bool_allowed:
                 fix = 'write {} for true and {"not": {}} for false, or use a later draft'
@@ -269,11 +271,13 @@ class Document:
                 raise SchemaError((*path, "items"), "is a list", fix, value["items"])
             node.prefix = inside.sequence("prefixItems") if "prefixItems" in value else ()
             node.rest = inside.single("items")
-        elif isinstance(value.get("items"), list):
-            node.prefix = inside.sequence("items") if value["items"] else ()
-            node.rest = inside.single("additionalItems", bool_allowed=True)
         else:
-            node.rest = inside.single("items")
+            node.additional_items = inside.single("additionalItems", bool_allowed=True)
+            if isinstance(value.get("items"), list):
+                node.prefix = inside.sequence("items") if value["items"] else ()
+                node.rest = node.additional_items
+            else:
+                node.rest = inside.single("items")
         if self.draft >= Draft.DRAFT_06 and (found := inside.single("contains")) is not None:
             node.contains = Contains(found)
             node.contains_evaluates = self.draft == Draft.V2020_12
@@ -300,7 +304,6 @@ class Document:
                 node.dependent_required[name] = keywords.names(each, (*path, "dependentRequired", name))
             node.dependent = inside.mapping("dependentSchemas")
             return
-        node.dependencies = "dependencies"
         for name, each in keywords.mapping(value, "dependencies", path).items():
             place = ("dependencies", name)
             if isinstance(each, list):

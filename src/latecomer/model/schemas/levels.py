@@ -51,6 +51,17 @@ class Level(StrEnum):
         return self.endswith("_TRANSITIVE")
 
 
+class Policy(StrEnum):
+    """By which rules JSON Schemas are compared. Avro has rules of its own."""
+
+    STRICT = "STRICT"
+    """Confluent's: a list of changes that are compatible."""
+    LENIENT = "LENIENT"
+    """Confluent's for readers that pass over what they do not know: properties may be added and removed."""
+    PROVEN = "PROVEN"
+    """Every value that may be written can be shown to be read."""
+
+
 @dataclass(frozen=True)
 class Breach(Generic[P]):
     """Why a new schema is refused: with which version it does not go together, and which of the two reads."""
