@@ -45,15 +45,15 @@ def test_each_is_what_its_table_says(name: str) -> None:
     said = {"window.touching": window.touching, "window.final": window.final, "trigger.early": trigger.early}
     said |= {"trigger.on_time": trigger.on_time, "watermark.on_idle": found.watermark.on_idle}
     for setting, value in PROFILES[name].items():
-        assert said[setting] == (Count(1) if value == {"count": 1} else value)
+        assert said[setting] == (Count(**value) if isinstance(value, dict) else value)
     assert found.outputs["minutes"].trigger == trigger
 
 
 def test_what_is_written_goes_first() -> None:
     text = WRITTEN.replace("{session: 10m}", "{session: 10m, touching: separate, final: at_once}")
     found = pipeline(text.replace("delay: 30s", "delay: 30s, on_idle: advance"))
-    assert found.outputs["minutes"].trigger == Trigger(early={"count": 1}, on_time="always")
-    assert found.outputs["visits"].trigger == Trigger(early={"count": 1}, on_time="if_changed")
+    assert found.outputs["minutes"].trigger == Trigger(early={"count": 1, "per": "batch"}, on_time="always")
+    assert found.outputs["visits"].trigger == Trigger(early={"count": 1, "per": "batch"}, on_time="if_changed")
     assert found.outputs["visits"].window == Session("10m")
     assert found.watermark == Bounded("30s")
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     SerializeAsAny,
@@ -100,7 +101,7 @@ def _condition(when: str) -> str:
 class When(Rule):
     """At each event for which an SQL predicate is true: `When("paise > 100000")`."""
 
-    when: Annotated[str, BeforeValidator(_condition)]
+    when: Annotated[str, AfterValidator(_condition)]
 
 
 def _simple(written: object) -> Rule:
