@@ -92,7 +92,10 @@ def test_a_pipeline_is_told_in_words(undeclared: Path, cli: Cli) -> None:
             "open windows are published at every 5 events",
         ),
         ("window: {tumbling: 1m}\n    trigger: {late: every 30s}", "late events are published every 30s"),
-        ("window: {tumbling: 1m}\n    trigger: {late: {count: 5}}", "late events are published at every 5 events"),
+        (
+            "window: {tumbling: 1m}\n    trigger: {late: {count: 5}}",
+            "late events are published at every 5 events",
+        ),
         ("window: {tumbling: 1m}\n    accumulation: discarding", "panes are to be added up"),
         ("window: {tumbling: 1m}\n    emit_empty: true", "windows without events are published too"),
     ],

@@ -53,7 +53,9 @@ def test_what_is_written_goes_first() -> None:
     text = WRITTEN.replace("{session: 10m}", "{session: 10m, touching: separate, final: at_once}")
     found = pipeline(text.replace("delay: 30s", "delay: 30s, on_idle: advance"))
     assert found.outputs["minutes"].trigger == Trigger(early={"count": 1, "per": "batch"}, on_time="always")
-    assert found.outputs["visits"].trigger == Trigger(early={"count": 1, "per": "batch"}, on_time="if_changed")
+    assert found.outputs["visits"].trigger == Trigger(
+        early={"count": 1, "per": "batch"}, on_time="if_changed"
+    )
     assert found.outputs["visits"].window == Session("10m")
     assert found.watermark == Bounded("30s")
 

@@ -17,6 +17,7 @@ from latecomer.firing.columns import Lane
 from latecomer.firing.empty import empty_panes
 from latecomer.firing.folding import Folded, event_columns, fold
 from latecomer.firing.merging import Firing
+from latecomer.firing.within import firing_of
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Window
@@ -167,3 +168,26 @@ def test_what_stands_is_published_for_the_last_time_once(lanes: dict[str, pa.Tab
     assert closing_panes(firing, pa.concat_tables([fired, found]), None, later).num_rows == 0
     assert closing_panes(firing, fired, fired, later).num_rows == 0, "it will be taken back instead"
     assert closing_panes(firing, fired, None, clocks(2, 40, (45, 110))).num_rows == 0, "it was closed before"
+
+
+def test_panes_within_a_large_batch_hold_all_that_came_before_them() -> None:
+    """Groups of many rows come out of Arrow in no order of their own."""
+    layout = layout_of(output(trigger={"early": {"count": 1}}))
+    count, chance = 30_000, np.random.default_rng(1)
+    keys, paid = chance.integers(0, 900, count), chance.integers(1, 9, count)
+    rows = events(
+        layout,
+        *((1, nth, f"k{key}", int(paise)) for nth, (key, paise) in enumerate(zip(keys, paid, strict=True))),
+    )
+    found = folded(layout, rows, dict.fromkeys(range(count), 0)).states
+    lanes = firing_of(Merger(layout, {})).lanes([found], None, clocks(0, 0, (0, count)))
+    totals: dict[str, list[int]] = {}
+    for key, paise in zip(keys.tolist(), paid.tolist(), strict=True):
+        known = totals.setdefault(f"k{key}", [])
+        known.append((known[-1] if known else 0) + paise)
+    early = lanes[Lane.FIRED].sort_by([("key", "ascending"), ("sequence", "ascending")])
+    expected = [(key, nth, paise) for key in sorted(totals) for nth, paise in enumerate(totals[key])]
+    assert (
+        list(zip(*(early.column(name).to_pylist() for name in ("key", "sequence", "paise")), strict=True))
+        == expected
+    )

@@ -39,7 +39,7 @@ from spark_kit import (
     stored_entries,
     stored_panes,
 )
-from window_kit import any_outputs
+from window_kit import WHENS, any_outputs
 
 EVENTS = st.lists(
     st.tuples(
@@ -154,7 +154,9 @@ class Life(RuleBasedStateMachine):
         self.engine = self.bench.engine()
 
     def _oracle(self) -> Interpretation:
-        return interpret(self.history, self.first, self.bench.outputs, measures=self.bench.measures)
+        return interpret(
+            self.history, self.first, self.bench.outputs, measures=self.bench.measures, when=WHENS
+        )
 
     def _stands(self, panes: list[Pane]) -> dict[Place, dict[str, Any]]:
         """What an output's panes come to, however many it took to say so."""

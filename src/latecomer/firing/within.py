@@ -88,8 +88,10 @@ def folded(events: pa.Table, found: Judged, merger: Merger) -> pa.Table:
 
 
 def _merged(merger: Merger, inputs: pa.Table, groups: Micros) -> pa.Table:
-    """Inputs merged by the number of their group; these come in the order of their first rows."""
-    return merger.merge([inputs.append_column(_STEP, pa.array(groups))], within=_STEP)
+    """Inputs merged by the number of their group, in the order of these numbers."""
+    merged = merger.merge([inputs.append_column(_STEP, pa.array(groups))], within=_STEP)
+    order = np.argsort(np.asarray(flat(merged.column(_STEP))), kind="stable")
+    return merged.drop_columns([_STEP]).take(pa.array(order))
 
 
 def _numbered(columns: Sequence[Micros]) -> Micros:

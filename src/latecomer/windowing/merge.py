@@ -170,7 +170,7 @@ class Merger:
         """One row per window, key and fate: START, END, keys, FATE, the last ones, values and states.
 
         Rows are of one window where START and END are the same; where `within` names a column of the inputs, they are
-        where that is, and the window spans them all. `gather` names a column of inputs of which all values that are not
+        where that is, the window spans them all, and the rows have that column too. `gather` names a column of inputs of which all values that are not
         null are kept, as a list; inputs may be without it.
         """
         together = self._together(inputs)
@@ -187,6 +187,8 @@ class Merger:
         if gather is not None:
             assert found.groups is not None  # noqa: S101
             made[gather] = _gathered(column_of(together, gather), found.groups)
+        if within is not None:
+            made[within] = by.column(within)
         return pa.table(
             {
                 **{name: by.column(name) if within is None else merged[name] for name in (START, END)},
