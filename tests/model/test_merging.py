@@ -86,9 +86,7 @@ def of_source(read: Sequence[Arrival], source: str) -> list[Arrival]:
 SIZES = st.lists(st.integers(1, 6), max_size=6)
 
 
-@given(
-    arrivals(max_size=40).map(sources), SIZES, SIZES, SIZES, by_source(), outputs(), cuts()
-)
+@given(arrivals(max_size=40).map(sources), SIZES, SIZES, SIZES, by_source(), outputs(), cuts())
 @example(  # a source ends long before the other, and one has nothing
     read=sources([Arrival(n, n, "a" if n % 2 or n > 9 else "b") for n in range(40)]),
     app=[3, 3, 3],
@@ -151,11 +149,15 @@ def test_batches_follow_one_another_and_read_everything_once(
     arrived = [sorted(event.arrival_time for event in batch if not event.dead) for batch in batches]
     ends = [each for each in arrived if each]
     if len(each_source) > 1:
-        alone = 1 + max((nth for nth, batch in enumerate(batches) if len(origins(batch, each_source)) > 1), default=-1)
+        alone = 1 + max(
+            (nth for nth, batch in enumerate(batches) if len(origins(batch, each_source)) > 1), default=-1
+        )
         together = [each for each in arrived[:alone] if each]
         assert all(one[-1] <= other[0] for one, other in zip(together, together[1:], strict=False))
     assert len(ends) <= sum(map(len, each_source))
-    assert sorted(map(repr, sum(each_source, []))) == sorted(repr(event) for batch in batches for event in batch)
+    assert sorted(repr(event) for read in each_source for event in read) == sorted(
+        repr(event) for batch in batches for event in batch
+    )
 
 
 def out_of_step(read: list[Arrival]) -> list[Arrival]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from latecomer.model.verdicts import BEGIN_OF_TIME
 
@@ -31,9 +31,7 @@ class Waiting:
 
     def comes_within(self, after: int | None, until: int) -> bool:
         """Whether events of it may have come after a moment and until another."""
-        return any(
-            first <= until and (after is None or last > after) for first, last in self.spans.values()
-        )
+        return any(first <= until and (after is None or last > after) for first, last in self.spans.values())
 
 
 class Queue(Protocol):
@@ -52,6 +50,16 @@ class Begun:
 
     slices: int = 0
     until: int | None = None
+
+
+NOT_BEGUN = Begun()
+
+
+class ReadTo(NamedTuple):
+    """How far a source is read: its last batch that was read to the end, and what was begun after that."""
+
+    batch: int
+    begun: Begun = NOT_BEGUN
 
 
 @dataclass(frozen=True)
@@ -84,10 +92,7 @@ def next_batch(queues: Mapping[str, Queue], begun: Mapping[str, Begun]) -> Plan:
     return Plan(
         _taken(queues, begun, counts, end),
         finished,
-        {
-            name: Begun(left, end) if (left := counts[name] - finished[name]) else Begun()
-            for name in queues
-        },
+        {name: Begun(left, end) if (left := counts[name] - finished[name]) else NOT_BEGUN for name in queues},
     )
 
 
@@ -133,9 +138,7 @@ def _taken(
 ) -> dict[str, list[Taken]]:
     return {
         name: [
-            part
-            for nth in range(counts[name])
-            if (part := _part(queue, nth, begun[name], end)) is not None
+            part for nth in range(counts[name]) if (part := _part(queue, nth, begun[name], end)) is not None
         ]
         for name, queue in queues.items()
     }

@@ -152,7 +152,7 @@ class _Played:
         if not source:
             return self.named
         named, known = self.named or {}, dict.fromkeys(self.engine.keeper.timeline.known(), False)
-        return {**named_partitions(source, None, {**known, **named}, self.pipeline.sources, ()), **named}
+        return {**named_partitions({source: None}, {**known, **named}, self.pipeline.sources, ()), **named}
 
     # What a reader of the store says
 
