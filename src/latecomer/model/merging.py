@@ -98,16 +98,18 @@ def next_batch(queues: Mapping[str, Queue], begun: Mapping[str, Begun]) -> Plan:
 
 def _end(queues: Mapping[str, Queue], begun: Mapping[str, Begun], counts: dict[str, int]) -> int | None:
     """The moment at which the batch ends; None where it reads all that waits. `counts` says how many slices are taken
-    of each, and grows: a small slice is not read again and again beside a large one."""
+    of each. It grows, so that a slice is not read again and again beside small ones, as long as what is new of a source
+    is not more than the largest of the first slices."""
     largest = None
     while with_more := [name for name, queue in queues.items() if queue.has(counts[name])]:
         slowest = min(with_more, key=lambda name: _reached(queues[name], counts[name]))
         end = _reached(queues[slowest], counts[slowest])
         if largest is None:
-            largest = max(_size(queue, counts[name]) for name, queue in queues.items())
+            largest = max(queue[counts[name] - 1].size for name, queue in queues.items())
         if any(_taken(queues, begun, counts, end).values()):
             cut = any(_last(queue, counts[name]) > end for name, queue in queues.items() if name != slowest)
-            if not cut or _size(queues[slowest], counts[slowest] + 1) > largest:
+            new = range(begun[slowest].slices, counts[slowest] + 1)
+            if not cut or sum(queues[slowest][nth].size for nth in new) > largest:
                 return end
         counts[slowest] += 1
     return None
@@ -127,10 +129,6 @@ def _reached(queue: Queue, count: int) -> int:
 
 def _last(queue: Queue, count: int) -> int:
     return max(queue[nth].last for nth in range(count))
-
-
-def _size(queue: Queue, count: int) -> int:
-    return sum(queue[nth].size for nth in range(count))
 
 
 def _taken(
