@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from faults.faults_kit import Died
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
+from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError
 from latecomer.ledger.check import check_ledger
@@ -223,3 +225,107 @@ def test_a_turn_that_cannot_be_read_is_told(
     (tmp_path / "store" / "sources" / "turn.json").write_text('{"parts": [["near"]]}')
     with pytest.raises(StoreError, match=r"turn.json cannot be read .* restore it"):
         run(folders.pipeline, once=True, spark=spark)
+
+
+def test_a_batch_that_an_earlier_version_has_logged_is_of_one_source(
+    spark: SparkSession, tmp_path: Path, deadly: pytest.MonkeyPatch
+) -> None:
+    folders = Folders(tmp_path, DELAYS)
+    folders.deliver(steady("far", 0, 60, 6))
+    deadly.setenv(failpoints.VARIABLE, "events.committed@0")
+    with pytest.raises(Died):
+        run(folders.pipeline, once=True, spark=spark)
+    deadly.delenv(failpoints.VARIABLE)
+    (tmp_path / "store" / "sources" / "turn.json").write_text('{"source": "far"}')
+    folders.deliver(steady("near", 60, 600, 6) + steady("far", 60, 600, 6), each=20)
+    run(folders.pipeline, once=True, spark=spark)
+    assert (folders.too_late(), folders.standing()) == folders.as_they_came()
+    require_consistent(folders, spark)
+
+
+OWN = """
+import json
+from pathlib import Path
+
+import pyarrow as pa
+
+from latecomer import PolledSource
+
+
+class Notes(PolledSource):
+    path: str
+    stamped: bool
+
+    def columns(self):
+        return {"n": "bigint", "at": "timestamp"}
+
+    def _lines(self):
+        return Path(self.path).read_text().splitlines()
+
+    def latest(self, since):
+        return min(len(self._lines()), (since or 0) + 60)
+
+    def stamps_arrivals(self):
+        return self.stamped
+
+    def read(self, spark, since, until):
+        rows = [json.loads(line) for line in self._lines()[since or 0 : until]]
+        texts = {name: pa.array([row[name] for row in rows]) for name in ("at", "came")}
+        moments = {
+            name: column.cast(pa.timestamp("us", "UTC")) for name, column in texts.items()
+        }
+        places = pa.array(range(since or 0, until), pa.int64())
+        given = {self.ARRIVAL: moments["came"]} if self.stamped else {}
+        return pa.table(
+            {
+                "n": pa.array([row["n"] for row in rows], pa.int64()),
+                "at": moments["at"],
+                **given,
+                self.ORIGIN: pa.array(["notes"] * len(rows)),
+                self.POSITION: places,
+            }
+        )
+"""
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_a_source_of_ones_own_beside_files(stamped: bool, spark: SparkSession, tmp_path: Path) -> None:
+    """One that says when its rows came is read in their order. The rows of one that does not have come when they are
+    read, after all files. It is waited for until then: nothing is late."""
+    (tmp_path / "my_notes.py").write_text(OWN)
+    folders = Folders(tmp_path, DELAYS, 2)
+    folders.deliver(history(), each=29)
+    notes = [
+        json.loads(line)
+        for file in sorted((tmp_path / "far").iterdir())
+        for line in file.read_text().splitlines()
+    ]
+    (tmp_path / "notes.json").write_text("\n".join(map(json.dumps, notes)))
+    own = {"my_notes:Notes": {"path": str(tmp_path / "notes.json"), "stamped": stamped}}
+    text = json.dumps(
+        {
+            "name": "stations",
+            "store": "store",
+            "sources": {
+                "near": {
+                    "files": {"path": "near", "order_by": "came", "max_files_per_batch": 2},
+                    "schema": {"n": "bigint", "at": "timestamp", "came": "timestamp"},
+                    "watermark": {"delay": "5s"},
+                },
+                "far": {**own, "watermark": {"delay": "1m", "max_future": None}},
+            },
+            "event": {"time": "at"},
+            "outputs": {"minutes": {"window": {"tumbling": "1m"}, "aggregates": {"n": "count(*)"}}},
+        }
+    )
+    (tmp_path / "pipeline.yaml").write_text(text)
+    pipeline = load_pipeline(tmp_path / "pipeline.yaml")
+    try:
+        run(pipeline, once=True, spark=spark)
+    finally:
+        sys.modules.pop("my_notes", None)
+    late = {folders.delivered[row["n"]] for row in Reader(pipeline).late("minutes").to_pylist()}
+    assert late == ({LATE} if stamped else set())
+    assert len(Reader(pipeline).results("minutes")) == 18
+    assert check_ledger(pipeline, spark) == []
+    assert replay(pipeline, spark=spark).equal
