@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from latecomer.decode.retrying import waits
 from latecomer.errors import SchemaOutage, SourceOutage, StoreError
@@ -59,11 +59,11 @@ def _catch_up(followed: Sequence[Following], intake: Intake) -> None:
         each.begin(bounded=True)
     readers = _readers(followed, intake)
     for reader in readers:
-        if reader.hands_in_again(intake.interrupted) and not intake.stopping.is_set():
-            reader.hand_in_again(intake.interrupted)
-    for reader in readers:
         if isinstance(reader, Following) and reader.has_news():
             intake.lags(reader.name)
+    for reader in readers:
+        if intake.engine.half_logged and reader.has_begun(intake.interrupted):
+            reader.hand_in_again(intake.interrupted)
     for reader in readers:
         while not intake.stopping.is_set() and reader.step():
             pass
@@ -86,7 +86,7 @@ def _follow(followed: Sequence[Following], intake: Intake) -> None:
 
 def _readers(followed: Sequence[Following], intake: Intake) -> Sequence[Following | InOrder]:
     """Of several sources, those that say when their rows came are read together, and before the others."""
-    together = [each for each in followed if intake.several and each.source.stamps_arrivals]
+    together = [each for each in followed if intake.several and each.is_in_order]
     apart = [each for each in followed if each not in together]
     return [InOrder(intake, together), *apart] if together else apart
 
@@ -258,7 +258,16 @@ class Following:
             self.source.ask_for_all(self.home, self.number)
         self.bounded = bounded
 
-    def hands_in_again(self, turn: Turn) -> bool:
+    @cached_property
+    def is_in_order(self) -> bool:
+        """Whether it is read in the order of arrival: every row says when it came, or some were read like that."""
+        parts = self.intake.interrupted.parts
+        begun = self.keeper.accepted(self.name).begun.slices or any(
+            each.source == self.name for each in parts
+        )
+        return bool(begun) or self.source.stamps_arrivals
+
+    def has_begun(self, turn: Turn) -> bool:
         """Whether a batch that was interrupted is of this source."""
         return turn.source == self.name != ""
 
@@ -345,6 +354,7 @@ class Waits:
     def __getitem__(self, nth: int, /) -> Waiting:
         number = self.followed.number + nth
         if number not in self._looked:
+            LOG.info("looking when what waits in %s came", self.followed.name)
             piece = self.slice(number)
             more = [name for name, there_is in (piece.partitions or {}).items() if there_is]
             self._looked[number] = self._log.waiting(piece, more)
@@ -364,7 +374,7 @@ class InOrder:
         self.intake = intake
         self.waits = {each.name: Waits(intake, each) for each in followed}
 
-    def hands_in_again(self, turn: Turn) -> bool:
+    def has_begun(self, turn: Turn) -> bool:
         return not turn.sources.isdisjoint(self.waits)
 
     def hand_in_again(self, turn: Turn) -> None:
