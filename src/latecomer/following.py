@@ -333,7 +333,10 @@ class Waits:
         self._looked: dict[int, Waiting] = {}
 
     def has(self, nth: int) -> bool:
-        number = self.followed.number + nth
+        return self.knows(self.followed.number + nth)
+
+    def knows(self, number: int) -> bool:
+        """Whether it is known what a batch of the source is made of."""
         return number in self._slices or self.followed.source.has_answered(self.followed.home, number)
 
     def ask(self) -> bool:
@@ -412,18 +415,19 @@ class InOrder:
         return self._accept(Turn(parts=parts, read_to=read_to), together=len(there) > 1)
 
     def _accept(self, turn: Turn, together: bool) -> bool:
-        """Sources that are read together have no more of what came by then. Of one that is read alone, only itself can
-        say which of its partitions are behind."""
+        """Sources that are read together have no more of what came by then. Of one that is read alone, or has more than
+        was asked for, only itself can say which of its partitions are behind."""
         slices = [self.waits[each.source].slice(each.batch) for each in turn.parts]
         named: dict[str, dict[str, bool]] = {name: {} for name in self.waits}
-        for piece in slices:
+        for part, piece in zip(turn.parts, slices, strict=True):
+            waited_for = together and self.waits[part.source].knows(part.batch + 1)
             for partition, more in (piece.partitions or {}).items():
-                named[piece.source][partition] = more and not together
+                named[part.source][partition] = more and not waited_for
         if not self.intake.accept_together(turn, slices, named):
             return False
         for name, each in self.waits.items():
             each.forget()
-            if each.has(0):
+            if each.has(0) or any(named[name].values()):
                 self.intake.lags(name)
             else:
                 self.intake.behind.discard(name)
