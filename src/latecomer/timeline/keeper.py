@@ -261,16 +261,17 @@ class TimelineKeeper:
 
     @cached_property
     def _accepted(self) -> dict[str, Accepted]:
-        """By source."""
+        """By source. Stores of earlier versions, and those of one source, do not say it by themselves."""
         if not self.table.exists:
             return {}
+        last = self.table.query("select read_to from t where read_to is not null order by batch desc limit 1")
+        if last.num_rows:
+            return _read_back(last.column(0)[0].as_py())
         found = self.table.query(
             "select source, source_batch, count(distinct case when kind = 'tick' then batch end) as parts from t "
             "group by source, source_batch order by source_batch"
         )
-        each = {row["source"] or "": Accepted(row["source_batch"], row["parts"]) for row in found.to_pylist()}
-        last = self.table.query("select read_to from t where read_to is not null order by batch desc limit 1")
-        return each | _read_back(last.column(0)[0].as_py() if last.num_rows else "{}")
+        return {row["source"] or "": Accepted(row["source_batch"], row["parts"]) for row in found.to_pylist()}
 
     def _last_carry(self) -> str | None:
         if not self.table.exists:
