@@ -48,7 +48,7 @@ from latecomer.model.timeline import OutOfStep, Row
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.runner import Runner
 from latecomer.sink.keeper import SinkKeeper
-from latecomer.source.base import Slice
+from latecomer.source.base import Slice, Together
 from latecomer.source.fixes import Fix
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import names
@@ -238,7 +238,8 @@ class Engine:
         self.settle()
         stopwatch.end("waiting")
         out_of_step = self.keeper.timeline.out_of_step(ticks.heads)
-        origin = Origin(source_batch, piece.source, received.clocks.in_words)
+        read_to = piece.read_to if isinstance(piece, Together) else {}
+        origin = Origin(source_batch, piece.source, received.clocks.in_words, read_to)
         stretch = self.keeper.extend(number, origin, ticks.heads, piece.partitions)
         failpoint("watermarks.committed", number)
         batch = self._batch(number, stretch, logged)

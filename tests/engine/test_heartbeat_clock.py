@@ -10,10 +10,11 @@ import pytest
 
 from latecomer import following
 from latecomer.errors import SourceOutage
+from latecomer.model.merging import ReadTo
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded, Head
 from latecomer.model.timeline import Timeline
-from latecomer.source.base import Slice
+from latecomer.source.base import Slice, Together
 from scenarios import HOUR, MINUTE, SECOND
 
 STRATEGY = Bounded("1s", idle_after="2m")
@@ -28,8 +29,11 @@ class Engine:
 
     def __init__(self, carry: str | None = None, root: Path | None = None) -> None:
         self.keeper = SimpleNamespace(
-            timeline=Timeline.restore(STRATEGY, carry), accepted=lambda _: SimpleNamespace(batch=-1, parts=1)
+            timeline=Timeline.restore(STRATEGY, carry),
+            accepted=lambda name: self.read_to.get(name, ReadTo(-1)),
         )
+        self.read_to: dict[str, ReadTo] = {}
+        self.log = None
         self.last = -1
         self.store = SimpleNamespace(root=root or Path(), home=lambda _: root)
 
@@ -37,6 +41,13 @@ class Engine:
         """The rows of a slice are those of partition a, at its end."""
         timeline = self.keeper.timeline
         timeline.extend([Head(piece.newest // SECOND, piece.newest, "a", 1, piece.newest)], piece.partitions)
+
+    def take(self, _number: int, piece: Together) -> None:
+        """The rows of several are those of the sources themselves."""
+        self.read_to |= piece.read_to
+        at = piece.newest // SECOND, piece.newest
+        heads = [Head(*at, f"{each.piece.source}/0", 1, piece.newest) for each in piece.parts]
+        self.keeper.timeline.extend(heads, piece.partitions)
 
     def settle(self) -> None:
         """No batch is ever under way here."""
@@ -211,9 +222,41 @@ def test_one_of_several_sources_is_away(now: SimpleNamespace, tmp_path: Path) ->
     now.seconds += 3600
     intake.beat()
     assert engine.keeper.timeline.last_at == 10 * HOUR
-    engine.keeper.timeline.extend([Head(39_600, 11 * HOUR, "app", 1, 11 * HOUR)], intake._named("app"))
+    engine.keeper.timeline.extend(
+        [Head(39_600, 11 * HOUR, "app", 1, 11 * HOUR)], intake._named({"app": None})
+    )
     assert engine.keeper.timeline.watermark == 10 * HOUR - SECOND  # pos holds it
     intake.came_back("pos")
     now.seconds += 122
     intake.beat()
     assert engine.keeper.timeline.watermark == 11 * HOUR + 2 * MINUTE + SECOND
+
+
+def test_of_several_sources_one_that_has_more_than_was_asked_for_is_not_idle(
+    now: SimpleNamespace, tmp_path: Path
+) -> None:
+    """It is away, and has not come back before all of it is read; both are read in one batch."""
+    engine, topic, folder = Engine(root=tmp_path), Source(), Source()
+    engine.pipeline = SimpleNamespace(sources={"app": None, "pos": None})
+    engine.keeper.timeline = timeline = Timeline(BySource.of_strategies({"app": STRATEGY, "pos": STRATEGY}))
+    intake = started(engine)
+    intake.goes_away("app")
+    both = {"app": topic, "pos": folder}
+    followed = [following.Following(intake, *each) for each in both.items()]  # type: ignore[arg-type]
+    for each in followed:
+        each.bounded = False
+    in_order = following.InOrder(intake, followed)
+    topic.new = [Slice(10 * HOUR, partitions={"0": True}), Slice(11 * HOUR, partitions={"0": False})]
+    folder.new = [Slice(10 * HOUR)]
+    assert in_order.step()
+    assert timeline.named == {"app": True, "app/0": True, "pos": False}
+    assert intake.away == {"app"}
+    now.seconds += 1
+    assert in_order.step()
+    assert timeline.named == {"app/0": False, "pos/0": False}
+    assert not intake.away
+    topic.new, folder.new = [Slice(12 * HOUR, partitions={"0": True})], [Slice(12 * HOUR)]
+    now.seconds += 1
+    assert in_order.step()
+    assert timeline.named == {"app/0": True, "pos/0": False}
+    assert not in_order.step()

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from faults.faults_kit import Died
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.api import replay_dead_letters
@@ -21,7 +20,6 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError, StoreMismatch
 from latecomer.ledger.check import check_ledger
 from latecomer.running import run
-from latecomer.store import failpoints
 from latecomer.store.store import open_store
 from source.fates_kit import by_the_ledger, by_the_oracle
 
@@ -184,50 +182,6 @@ def test_whatever_comes_when(seed: int, spark: SparkSession, tmp_path: Path) -> 
         run(shop.pipeline, once=True, spark=spark)
     run(shop.pipeline, drain=True, spark=spark)
     require_consistent(shop.pipeline, spark)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "boundary",
-    [
-        "events.committed",
-        *(
-            pytest.param(each, marks=pytest.mark.long)
-            for each in (
-                "events.written",
-                "dead_letters.committed",
-                "watermarks.committed",
-                "ledger.committed",
-            )
-        ),
-    ],
-)
-def test_an_interrupted_batch_is_handed_in_again_by_its_own_source(
-    boundary: str, spark: SparkSession, tmp_path: Path, deadly: pytest.MonkeyPatch
-) -> None:
-    """The batch of the tills is logged when the process dies; then the app, which comes first, has more."""
-    smooth, rough = Shop(tmp_path / "smooth"), Shop(tmp_path / "rough")
-    for shop in (smooth, rough):
-        shop.app((1, 0, 0), (2, 3, 0))
-        shop.pos((1, 0, 0), (2, 2, 0), (2, 2, 0))
-        (shop.folder / "pos" / "9.csv").write_text(
-            "receipt no,sold_at,seen,amount,till\n9,never,2026-11-16T12:00:00Z,7,A\n"
-        )
-    deadly.setenv(failpoints.VARIABLE, f"{boundary}@1")
-    with pytest.raises(Died):
-        run(rough.pipeline, once=True, spark=spark)
-    deadly.delenv(failpoints.VARIABLE)
-    run(smooth.pipeline, once=True, spark=spark)
-    for shop in (smooth, rough):
-        shop.app((3, 30, 0), (4, 50, 0))
-        shop.pos((3, 50, 0))
-        run(shop.pipeline, drain=True, spark=spark)
-    for output in ("all", "each"):
-        assert standing(rough.pipeline, output) == standing(smooth.pipeline, output)
-    totals = [Reader(shop.pipeline).ledger_totals().to_pylist() for shop in (smooth, rough)]
-    assert totals[0] == totals[1]
-    assert check_ledger(rough.pipeline, spark) == []
-    assert replay(rough.pipeline, spark=spark).equal
 
 
 @pytest.mark.long

@@ -102,7 +102,7 @@ def test_the_oracle_itself_knows_which_sources_were_never_heard(
         more = (said[nth] if nth < len(said) else None) or {}
         known = dict.fromkeys(reader.timeline.known(), False)
         told += [Partitions(more, sources), batch]
-        reader.read(batch, {**named_partitions("app", None, {**known, **more}, sources, ()), **more})
+        reader.read(batch, {**named_partitions({"app": None}, {**known, **more}, sources, ()), **more})
         if restarts:
             reader.restart()
     outcome = interpret(told, strategy, {"out": COUNTING})  # type: ignore[arg-type]
@@ -179,14 +179,14 @@ def test_all_silent_the_clock_counts_only_where_that_is_right_for_each() -> None
 def test_the_partitions_of_all_sources_are_named_with_every_slice() -> None:
     known = {"app/0": True, "app/1": False, "pos": True}
     sources = ("app", "pos", "web")
-    assert named_partitions("app", {"0": False, "2": True}, known, sources, behind=()) == {
+    assert named_partitions({"app": {"0": False, "2": True}}, known, sources, behind=()) == {
         "app/0": False,
         "app/1": False,
         "app/2": True,
         "pos": True,
         "web": False,
     }
-    assert named_partitions("pos", None, known, sources, behind=("web", "app")) == {
+    assert named_partitions({"pos": None}, known, sources, behind=("web", "app")) == {
         "app/0": True,
         "app/1": True,
         "pos": False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ from spark_kit import running_beside
 PATIENT = {"every": "200ms", "max_future": None}
 
 
-def both(folder: Path, broker: Client, topic: str) -> Pipeline:
+def both(folder: Path, broker: Client, topic: str, most: int = 100_000, files: int = 1000) -> Pipeline:
     return Pipeline.model_validate(
         {
             "name": "shop",
@@ -32,12 +33,12 @@ def both(folder: Path, broker: Client, topic: str) -> Pipeline:
             "store": "store",
             "sources": {
                 "app": {
-                    "kafka": {"servers": broker.servers, "topics": [topic]},
+                    "kafka": {"servers": broker.servers, "topics": [topic], "max_rows_per_batch": most},
                     "schema": {"at": "string", "paise": "bigint"},
                     "watermark": {"delay": "1s", "idle_after": "4s", **PATIENT},
                 },
                 "pos": {
-                    "files": {"path": "pos"},
+                    "files": {"path": "pos", "max_files_per_batch": files},
                     "schema": {"t": "string", "amount": "bigint"},
                     "columns": {"at": "t", "paise": "amount"},
                     "watermark": {"delay": "2s", "idle_after": "4s", **PATIENT},
@@ -86,7 +87,7 @@ def test_a_topic_and_a_folder_are_followed_together(
         .watermarks.query("select carry from t where carry is not null order by batch limit 1")["carry"][0]
         .as_py()
     )["named"]
-    assert named == {f"app/{topic}/0": False, f"app/{topic}/1": False, "pos": True}
+    assert named == {f"app/{topic}/0": False, f"app/{topic}/1": False, "pos": False}
 
     with running_beside(pipeline, spark):
         for nth in range(3):
@@ -106,3 +107,30 @@ def test_a_topic_and_a_folder_are_followed_together(
     assert check_ledger(pipeline, spark) == []
     assert replay(pipeline, changes={"sources.app.watermark.delay": "1s"}, spark=spark).equal
     assert sum(by_the_oracle(pipeline, "seconds").values()) == 34
+
+
+def test_what_waits_in_both_is_read_in_the_order_of_arrival(
+    spark: SparkSession, kafka: Client, tmp_path: Path
+) -> None:
+    """The clocks are the broker's and the files'. One partition is read far ahead of the other: its rows wait."""
+    topic = kafka.create_topic(partitions=2, message_timestamp_type="LogAppendTime")
+    pipeline = both(tmp_path, kafka, topic, most=6, files=1)
+    for nth in range(6):
+        kafka.produce(topic, [{"at": now(), "paise": 1} for _ in range(6)], partition=int(nth > 3))
+        deliver(tmp_path, f"b{nth}", 10, 10)
+        time.sleep(0.3)
+    steps = []
+    run(pipeline, once=True, spark=spark, watch=lambda report: steps.append(report.out_of_step))
+    assert len(steps) > 3
+    assert set(steps) == {None}
+    spans = open_store(pipeline).events.query(
+        "select batch, min(arrival_time) as first, max(arrival_time) as last, count(*) as n from t group by batch "
+        "order by batch"
+    )
+    rows = spans.to_pylist()
+    assert sum(row["n"] for row in rows) == 48
+    assert all(one["last"] <= other["first"] for one, other in pairwise(rows))
+    run(pipeline, drain=True, spark=spark)
+    assert by_the_ledger(pipeline, "seconds") == {"on_time": 48} == by_the_oracle(pipeline, "seconds")
+    assert check_ledger(pipeline, spark) == []
+    assert replay(pipeline, changes={"sources.app.watermark.delay": "1s"}, spark=spark).equal

@@ -223,6 +223,59 @@ def test_a_transcript_says_of_which_source_a_batch_is(tmp_path: Path) -> None:
     assert [difference.what for difference in run_transcript(wrong)] == ["late of all in the end"]
 
 
+TOGETHER = """\
+rule: Rows of several sources can be read together.
+pipeline: shop.yaml
+steps:
+  - batch:
+      app:
+        - 12:00 @12:00:01 id=1 paise=1 -> all=on_time
+        - 12:40 @12:40:01 id=2 paise=1 -> all=on_time
+      pos:
+        - 12:26 @12:26:01 id=1 paise=10 till=A -> all=on_time
+        - 12:03 @12:41 id=2 paise=10 till=A -> all=too_late
+    watermark: 12:16
+"""
+
+
+@pytest.mark.parametrize("on", ["oracle", "engine"])
+def test_a_transcript_has_rows_of_several_sources_that_are_read_together(on: Any, tmp_path: Path) -> None:
+    assert run_transcript(read(TOGETHER, tmp_path), on=on) == []
+    wrong = read(TOGETHER.replace("all=too_late", "all=on_time"), tmp_path)
+    (found,) = {difference.what for difference in run_transcript(wrong, on=on)}
+    assert found == "fates of all after step 1, a batch"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("pos:", "pso:", "steps[0].source: the pipeline has no such source (value: 'pso')"),
+        (
+            "      app:\n",
+            "      app: 7\n      web:\n",
+            "check.yaml:5: steps[0].batch.app: is not a list of rows",
+        ),
+        (
+            "id=2 paise=1 ",
+            "till=A ",
+            "check.yaml:7: steps[0].batch.app[1]: till: the source has no such column",
+        ),
+        (
+            "    watermark",
+            "    source: app\n    watermark",
+            "check.yaml:4: steps[0].batch: is not a list of rows",
+        ),
+    ],
+)
+def test_a_mistake_in_rows_that_are_read_together_is_told(
+    old: str, new: str, told: str, tmp_path: Path
+) -> None:
+    assert TOGETHER.count(old) == 1
+    with pytest.raises(PipelineError) as caught:
+        read(TOGETHER.replace(old, new), tmp_path)
+    assert told in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

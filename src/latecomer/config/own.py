@@ -94,6 +94,11 @@ class PolledSource(Named):
         """How many rows there were beyond `until` when `latest` gave it, if that is known."""
         return None
 
+    def stamps_arrivals(self) -> bool:
+        """Whether every row has ARRIVAL, and rows come in its order. Beside other sources, what waits is then read in
+        the order of arrival; the same rows may be read several times until all of them are logged."""
+        return False
+
     def skips_tombstones(self) -> bool:
         """Whether a RECORD that is null is left out, and only counted. Else it is a dead letter."""
         return False

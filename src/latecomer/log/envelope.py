@@ -60,6 +60,22 @@ class Given:
     """The last tick before the batch, where each event is one."""
     newest: int = 0
     """When the newest of the batch landed, for rows that do not say when they did."""
+    after: int | None = None
+    until: int | None = None
+    """Events that came after a moment, and until another; dead letters where there is no such end."""
+
+    def kept(self, found: Enveloped) -> Enveloped:
+        """What this batch takes of the rows that were read."""
+        if self.after is None and self.until is None:
+            return found
+        came = np.asarray(found.events.column("arrival_time").cast(pa.int64()))
+        kept = np.ones(len(came), bool)
+        if self.after is not None:
+            kept &= came > self.after
+        if self.until is not None:
+            kept &= came <= self.until
+        letters = found.letters if self.until is None else found.letters.slice(0, 0)
+        return Enveloped(found.events.filter(pa.array(kept)), letters)
 
 
 @dataclass(frozen=True)

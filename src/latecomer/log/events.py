@@ -5,13 +5,13 @@ Tasks write the files (`log/writing.py`); the driver commits them, and reads the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
+from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,8 +19,8 @@ from latecomer.config.models import Pipeline
 from latecomer.config.portable import portable
 from latecomer.decode.frames import UnknownSchemas
 from latecomer.decode.retrying import patiently
+from latecomer.log.attempts import Attempt, WrittenBatch, numbered, without_repeated
 from latecomer.log.columns import Lane
-from latecomer.log.duplicates import divided
 from latecomer.log.envelope import Given
 from latecomer.log.ids import IdIndex, KnownIds
 from latecomer.log.logged import Logged, LogSplit, OtherTicks
@@ -28,14 +28,25 @@ from latecomer.log.marks import needs_spark
 from latecomer.log.marks_on_spark import marks_by_spark
 from latecomer.log.measures import amounts_of_letter
 from latecomer.log.repeated import COLUMNS, Repeated, repeated_in
-from latecomer.log.split import LogPlan, SplitSummary, summary_of
+from latecomer.log.split import LogPlan, SplitSummary, arrival_spans, joined_spans
 from latecomer.log.summaries import TickSummaries, added, joined_ticks, summarised, sums_of, tick_table
-from latecomer.log.writing import Folders, LogTask, Written, write_split
+from latecomer.log.writing import Folders, LogTask, write_split
 from latecomer.model.durations import EARLIEST
+from latecomer.model.merging import Waiting
+from latecomer.model.sources import BETWEEN, partition_of
 from latecomer.model.strategies import PLAIN, Needs
 from latecomer.model.timeline import Timeline
 from latecomer.runner import Runner, Shared, shared_out, task_count
-from latecomer.source.base import NO_CLOCK, Clock, Slice, Source, Split
+from latecomer.source.base import (
+    NO_CLOCK,
+    Clock,
+    FollowedSource,
+    Part,
+    Slice,
+    Source,
+    Split,
+    parts_of,
+)
 from latecomer.source.choose import sources_of
 from latecomer.source.found_files import FileSlice, UnreadableFiles
 from latecomer.source.staging import Staging
@@ -46,6 +57,7 @@ from latecomer.store.store import CLOCKS, TOMBSTONES, Store
 from latecomer.store.table import NOTHING_REACHED, DataFile, Table, batch_of, batches_of, is_merged
 from latecomer.store.unknown import NONE_SEEN, unknown_seen
 
+_Result = TypeVar("_Result")
 TASK_BYTES = 4 << 20
 """What is smaller is one task: another core would not be worth the files that it leaves."""
 LOGGED_BYTES = 1 << 20
@@ -103,20 +115,24 @@ class EventLog:
     # Written
 
     def write(self, batch: int, piece: Slice, timeline: Timeline) -> LoggedBatch:
-        """Log a batch: events, duplicates and dead letters of a slice of the source. What an earlier attempt has logged
-        is counted again."""
+        """Log a batch: events, duplicates and dead letters of a slice of the source, or of several. What an earlier
+        attempt has logged is counted again."""
         if self.store.events.holds(batch):
-            return self.recount(batch, piece.source, self._clocks_of_last())
+            return self.recount(batch, piece.sources, self._clocks_of_last())
         written = patiently(partial(self._written, batch, piece, timeline))
-        return self._committed(batch, piece, written, _LANES)
+        return self._committed(batch, written, _LANES)
 
-    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> Written:
+    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> WrittenBatch:
         """All lanes of a batch, in files that no commit names."""
         with ThreadPoolExecutor(1, "latecomer-ids") as pool:
             known = pool.submit(self._known_ids, timeline)
-            written = self._run(batch, piece, timeline, known)
+            attempts = [self._run(batch, part, timeline, known) for part in parts_of(piece)]
+        if known.result() is not None:
+            attempts = without_repeated(attempts, piece.landings)
+        if self.store.pipeline.watermark.every == "event":
+            attempts = numbered(attempts, timeline.last_tick or 0)
         failpoint("events.written", batch)
-        return written
+        return WrittenBatch.of(attempts)
 
     def _known_ids(self, timeline: Timeline) -> KnownIds | None:
         """The ids that a duplicate could still do harm with; None where events have none."""
@@ -128,26 +144,56 @@ class EventLog:
         self._ids.catch_up(since)
         return self._ids.known(since)
 
-    def _run(self, batch: int, piece: Slice, timeline: Timeline, known: Future[KnownIds | None]) -> Written:
-        """Have tasks write a batch. Where a file turns out to be unreadable, it becomes one dead letter, and all is
-        written again; likewise where a schema has to be learned first."""
+    def _run(self, batch: int, part: Part, timeline: Timeline, known: Future[KnownIds | None]) -> Attempt:
+        """Have tasks write a slice, or a part of it."""
+        newest, last_tick = part.piece.newest, timeline.last_tick or 0
+        given = Given(batch, timeline.watermark, last_tick, newest, part.after, part.until)
+
+        def write(splits: Sequence[Split]) -> Attempt:
+            folder = self.store.events.new_folder(batch)
+            folders, plan = self._folders(folder), self._plan(part.piece.source)
+            groups, ids = self._shared_out(splits), known.result()
+            tasks = [LogTask(nth, group, given, folders, ids) for nth, group in enumerate(groups)]
+            try:
+                found = self.runner.run(f"batch {batch} · log", partial(write_split, plan), tasks).tasks
+            except (UnreadableFiles, UnknownSchemas):
+                remove_all(folder)
+                raise
+            return Attempt(part.piece.source, plan.value, folders, found)
+
+        return self._read(part.piece, write)
+
+    def waiting(self, piece: Slice, more: Iterable[str] = ()) -> Waiting:
+        """When the events of a slice of a source came, after which there is more of some partitions. They are read for
+        that, unless the source knows it."""
+        source = self.sources[piece.source]
+        known = source.arrivals(piece) if isinstance(source, FollowedSource) else None
+
+        def look(splits: Sequence[Split]) -> Waiting:
+            size, spans = sum(split.size for split in splits), {piece.source: known} if known else None
+            if spans is None:
+                kernel = partial(arrival_spans, self._plan(piece.source))
+                found = self.runner.run("arrivals of what waits", kernel, self._shared_out(splits)).tasks
+                spans = joined_spans(found)
+            return Waiting(spans, size, frozenset(partition_of(piece.source, each) for each in more))
+
+        return patiently(partial(self._read, piece, look))
+
+    def _read(self, piece: Slice, do: Callable[[Sequence[Split]], _Result]) -> _Result:
+        """Do something with the splits of a slice. Where a file turns out to be unreadable, it becomes one dead letter,
+        and all is done again; likewise where a schema has to be learned first."""
         source = self.sources[piece.source]
         source.prepare()
-        given = Given(batch, timeline.watermark, timeline.last_tick or 0, piece.newest)
         staging = self._staging()
         try:
             while True:
-                splits = source.splits(piece, staging)
-                folder = self.store.events.new_folder(batch)
                 try:
-                    return self._tasks(batch, piece, splits, given, self._folders(folder), known.result())
+                    return do(source.splits(piece, staging))
                 except UnreadableFiles as error:
                     if not isinstance(piece, FileSlice):
                         raise
                     piece = replace(piece, unreadable={**piece.unreadable, **error.reasons})
-                    remove_all(folder)
                 except UnknownSchemas as error:
-                    remove_all(folder)
                     source.learn(error)
                     self._plans.pop(piece.source, None)
         finally:
@@ -156,44 +202,12 @@ class EventLog:
     def _staging(self) -> Staging:
         return Staging(lambda: self.runner.spark, self.runner, self.store.root / "staging" / new_token())
 
-    def _tasks(
-        self,
-        batch: int,
-        piece: Slice,
-        splits: Sequence[Split],
-        given: Given,
-        folders: Folders,
-        known: KnownIds | None,
-    ) -> Written:
-        groups = self._shared_out(splits)
-        tasks = [LogTask(nth, group, given, folders, known) for nth, group in enumerate(groups)]
-        plan = self._plan(piece.source)
-        found = self.runner.run(f"batch {batch} · log", partial(write_split, plan), tasks).tasks
-        if known is not None:
-            found = self._without_repeated(found, piece, folders, plan)
-        summary = SplitSummary.joined([each.summary for each in found], plan.value.measures)
-        files = {lane: [file for each in found for file in each.files.get(lane, ())] for lane in Lane}
-        return Written(summary, files)
-
     def _shared_out(self, splits: Sequence[Split]) -> list[list[Split]]:
         """The splits of each task. Where ticks are counted through a batch, one task reads all of it."""
         size = sum(split.size for split in splits)
         counted = self.store.pipeline.watermark.every == "event"
         parts = 1 if counted else task_count(size, TASK_BYTES, MOST_TASK_BYTES, self.runner.cores)
         return shared_out(splits, lambda split: split.size, parts)
-
-    def _without_repeated(
-        self, found: Sequence[Written], piece: Slice, folders: Folders, plan: Shared[LogPlan]
-    ) -> list[Written]:
-        """What came in two splits counts once: by their hashes hardly any have to be looked at."""
-        hashes = [each.summary.hashes for each in found if each.summary.hashes is not None]
-        every = np.sort(np.concatenate(hashes)) if len(hashes) > 1 else np.empty(0, np.uint64)
-        if not (every[1:] == every[:-1]).any():
-            return list(found)
-        lanes = (Lane.EVENTS, Lane.BEHIND)
-        files = [file for each in found for lane in lanes for file in each.files.get(lane, ())]
-        moved = divided(files, folders.duplicates, piece.landings)
-        return _moved_aside(found, moved, folders, plan.value)
 
     def _plan(self, source: str) -> Shared[LogPlan]:
         """How the rows of a source are logged, as tasks are given it."""
@@ -212,7 +226,7 @@ class EventLog:
         )
         return Folders(folder, duplicates, letters)
 
-    def _committed(self, batch: int, piece: Slice, written: Written, lanes: Sequence[Lane]) -> LoggedBatch:
+    def _committed(self, batch: int, written: WrittenBatch, lanes: Sequence[Lane]) -> LoggedBatch:
         """Make lanes visible, one after the other."""
         counts = {lane: self._commit_lane(batch, lane, written) for lane in lanes}
         summary = written.summary
@@ -223,10 +237,10 @@ class EventLog:
             counts.get(Lane.DEAD_LETTERS, 0),
             summary.clock,
         )
-        ticks = self._ticks(batch, piece.source, summary.ticks, dict(summary.sums))
+        ticks = self._ticks(batch, written.ticks, dict(summary.sums))
         return LoggedBatch(received, ticks, dict(summary.duplicate_sums), dict(summary.letter_sums))
 
-    def _commit_lane(self, batch: int, lane: Lane, written: Written) -> int:
+    def _commit_lane(self, batch: int, lane: Lane, written: WrittenBatch) -> int:
         """Make a lane visible; gives how many rows it has."""
         tables = {
             Lane.DEAD_LETTERS: self.store.dead_letters,
@@ -340,41 +354,51 @@ class EventLog:
 
     # Counted again
 
-    def recount(self, batch: int, source: str | None = None, clocks: Clock = NO_CLOCK) -> LoggedBatch:
-        """What an earlier attempt logged for this batch, from the tables. Of a batch of a source that is not on the
-        timeline yet, with what its strategy asks for."""
+    def recount(
+        self, batch: int, sources: Sequence[str] | None = None, clocks: Clock = NO_CLOCK
+    ) -> LoggedBatch:
+        """What an earlier attempt logged for this batch, from the tables. Of a batch of sources that is not on the
+        timeline yet, with what their strategies ask for."""
         tables = (self.store.events, self.store.duplicates, self.store.dead_letters)
         events, duplicates, dead = (table.rows_of(batch) for table in tables)
         received = Received(events + duplicates + dead, events, duplicates, dead, clocks)
-        ticks = self.ticks_of(self.batch(batch), batch, source)
+        ticks = self.ticks_of(self.batch(batch), batch, sources)
         return LoggedBatch(
             received, ticks, self._duplicate_sums(batch, received), self.letter_sums(batch, received)
         )
 
-    def ticks_of(self, logged: Logged, batch: int, source: str | None = None) -> TickSummaries:
+    def ticks_of(self, logged: Logged, batch: int, sources: Sequence[str] | None = None) -> TickSummaries:
         """What each tick of logged events brought from each partition."""
         measures = self.store.measures()
-        reading = None if source is None else self._plan(source).value.reading
-        needs = self._needs(source)
-        kernel = partial(_summarised, Shared((reading, needs, self.store.layout.view, measures)))
+        asked: dict[str | None, tuple[Reading | None, Needs]] = {
+            source: (None if source is None else self._plan(source).value.reading, self._needs(source))
+            for source in ([None] if sources is None else sources)
+        }
+        kernel = partial(_summarised, Shared((asked, self.store.layout.view, measures)))
         splits = [each for each in logged.splits if each.rows]
         found = self.runner.run(f"batch {batch} · ticks", kernel, splits).tasks
         sums = added((each for _, each in found), measures)
-        return self._ticks(
-            batch, source, joined_ticks(ticks for ticks, _ in found if ticks is not None), sums
-        )
+        ticks = {
+            source: joined_ticks(each[source] for each, _ in found if each[source] is not None)
+            for source in asked
+        }
+        return self._ticks(batch, ticks, sums)
 
     def _needs(self, source: str | None) -> Needs:
         return PLAIN if source is None else self.store.pipeline.watermark.of_source(source).needs
 
     def _ticks(
-        self, batch: int, source: str | None, ticks: pa.Table | None, sums: dict[str, Decimal]
+        self, batch: int, by_source: Mapping[Any, pa.Table | None], sums: dict[str, Decimal]
     ) -> TickSummaries:
-        needs, every = self._needs(source), self.store.pipeline.watermark.every
-        if source is not None and ticks is not None and needs_spark(self.store.reading(source), needs):
-            paths = self.store.events.paths(self._files_of(self.store.events, batch))
-            ticks = marks_by_spark(self.runner.spark, paths, ticks, self.store.reading(source), needs)
-        return summarised(ticks, needs, every, sums)
+        """What ticks brought, as the strategy of each source takes it."""
+        every, found = self.store.pipeline.watermark.every, list[TickSummaries]()
+        for source, ticks in by_source.items():
+            needs = self._needs(source)
+            if source is not None and ticks is not None and needs_spark(self.store.reading(source), needs):
+                paths = self.store.events.paths(self._files_of(self.store.events, batch))
+                ticks = marks_by_spark(self.runner.spark, paths, ticks, self.store.reading(source), needs)
+            found.append(summarised(ticks, needs, every, sums))
+        return found[0] if len(found) == 1 else TickSummaries.joined(found, sums)
 
     def _duplicate_sums(self, batch: int, received: Received) -> dict[str, Decimal]:
         table, measures = self.store.duplicates, self.store.measures()
@@ -405,14 +429,26 @@ class EventLog:
 
 
 def _summarised(
-    plan: Shared[tuple[Reading | None, Needs, Mapping[str, str], Mapping[str, str]]], split: LogSplit
-) -> tuple[pa.Table | None, dict[str, Decimal]]:
-    """The ticks of some events, and what these come to: a task."""
-    reading, needs, view, measures = plan.value
-    parts = [
-        (tick_table(events, reading, needs), sums_of(events, view, measures)) for events in split.tables()
-    ]
-    return joined_ticks(ticks for ticks, _ in parts), added((sums for _, sums in parts), measures)
+    plan: Shared[
+        tuple[Mapping[str | None, tuple[Reading | None, Needs]], Mapping[str, str], Mapping[str, str]]
+    ],
+    split: LogSplit,
+) -> tuple[dict[str | None, pa.Table | None], dict[str, Decimal]]:
+    """The ticks of some events by source, and what all of them come to: a task."""
+    asked, view, measures = plan.value
+    ticks, sums = {source: list[pa.Table]() for source in asked}, list[dict[str, Decimal]]()
+    for events in split.tables():
+        sums.append(sums_of(events, view, measures))
+        for source, (reading, needs) in asked.items():
+            own = events if len(asked) == 1 else _of_source(events, str(source))
+            ticks[source].append(tick_table(own, reading, needs))
+    return {source: joined_ticks(parts) for source, parts in ticks.items()}, added(sums, measures)
+
+
+def _of_source(events: pa.Table, source: str) -> pa.Table:
+    partition = events.column("source_partition")
+    own = pc.or_(pc.equal(partition, source), pc.starts_with(partition, f"{source}{BETWEEN}"))
+    return events.filter(own)
 
 
 def _letter_amounts(rows: pa.Table, pipeline: Pipeline, measures: Iterable[str]) -> dict[str, Decimal]:
@@ -421,35 +457,3 @@ def _letter_amounts(rows: pa.Table, pipeline: Pipeline, measures: Iterable[str])
         (amounts_of_letter(row["raw"], row["source_partition"], pipeline, names) for row in rows.to_pylist()),
         names,
     )
-
-
-def _moved_aside(
-    found: Sequence[Written], moved: Mapping[Location, list[Location]], folders: Folders, plan: LogPlan
-) -> list[Written]:
-    """What tasks have written, after duplicates were moved out of some files: these are summed up again."""
-    new, result = [*moved[folders.duplicates]], []
-    for each in found:
-        if not any(file in moved for files in each.files.values() for file in files):
-            result.append(each)
-            continue
-        files = {
-            lane: [kept for file in held for kept in moved.get(file, [file])]
-            for lane, held in each.files.items()
-        }
-        files[Lane.DUPLICATES] = [*files.get(Lane.DUPLICATES, ()), *new]
-        new = []
-        result.append(Written(_summed_up_again(each.summary, files, plan), files))
-    return result
-
-
-def _summed_up_again(
-    before: SplitSummary, files: Mapping[Lane, Sequence[Location]], plan: LogPlan
-) -> SplitSummary:
-    schema = plan.reading.log.schema
-    logged = LogSplit([*files.get(Lane.EVENTS, ()), *files.get(Lane.BEHIND, ())], 1, schema)
-    again = LogSplit(files.get(Lane.DUPLICATES, ()), 1, schema)
-    now = SplitSummary.joined([summary_of(events, plan) for events in logged.tables()], plan.measures)
-    sums = added(
-        (sums_of(part, plan.reading.log.view, plan.measures) for part in again.tables()), plan.measures
-    )
-    return replace(before, ticks=now.ticks, sums=now.sums, duplicate_sums=sums)

@@ -59,4 +59,4 @@ class RepairLog(EventLog):
             )
         self.store.repairs.append(batch, repair.outcome())
         failpoint("repairs.committed", batch)
-        return self._committed(batch, piece, written, (Lane.DUPLICATES, Lane.EVENTS))
+        return self._committed(batch, written, (Lane.DUPLICATES, Lane.EVENTS))

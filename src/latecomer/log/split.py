@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from latecomer.log.columns import RAW, REASON, Lane
 from latecomer.log.envelope import Enveloped, Given, enveloped
@@ -23,6 +24,7 @@ from latecomer.log.hashes import Hashes
 from latecomer.log.measures import letter_amounts
 from latecomer.log.summaries import added, joined_ticks, sums_of, tick_table
 from latecomer.model.strategies import Needs
+from latecomer.runner import Shared
 from latecomer.source.base import NO_CLOCK, Chunk, Clock, Letters, Source, Split
 from latecomer.store.layout import DEAD_LETTERS, Reading
 
@@ -114,8 +116,8 @@ def log_split(
     of them have been seen."""
     parts, held, landed = list[SplitSummary](), list[pa.Table](), dict[str, int]()
     for chunk in _chunks(splits, plan):
-        found = enveloped(chunk.rows, plan.reading, given)
-        parts.append(_received(chunk, found, plan, lanes))
+        found = given.kept(enveloped(chunk.rows, plan.reading, given))
+        parts.append(_received(chunk, found, plan, given, lanes))
         if find_duplicates is None:
             parts.append(_logged(found.events, plan, given, lanes))
         elif found.events.num_rows:
@@ -138,18 +140,46 @@ def _chunks(splits: Sequence[Split], plan: LogPlan) -> Iterator[Chunk]:
         yield Chunk.joined(every)
 
 
-def _received(chunk: Chunk, found: Enveloped, plan: LogPlan, lanes: LaneWriter) -> SplitSummary:
+def _received(chunk: Chunk, found: Enveloped, plan: LogPlan, given: Given, lanes: LaneWriter) -> SplitSummary:
     """What was read, with its dead letters."""
     dead = filed(found.letters, chunk.letters)
     if dead.num_rows:
         lanes.write(Lane.DEAD_LETTERS, dead)
     return SplitSummary(
-        chunk.rows.num_rows,
-        chunk.skipped,
+        found.events.num_rows + found.letters.num_rows,
+        chunk.skipped if given.until is None else 0,
         chunk.clock,
         {Lane.DEAD_LETTERS: dead.num_rows},
         letter_sums=letter_amounts(dead, plan.reading, plan.measures),
     )
+
+
+def arrival_spans(plan: Shared[LogPlan], splits: Sequence[Split]) -> dict[str, tuple[int, int]]:
+    """When the first and the last event of each partition came, of some splits: a task that writes nothing."""
+    found: dict[str, tuple[int, int]] = {}
+    reading = plan.value.reading
+    for chunk in plan.value.source.read(splits):
+        events = enveloped(chunk.rows, reading, Given(0, 0)).events
+        came = pa.table(
+            {
+                "partition": pc.fill_null(events.column("source_partition"), ""),
+                "came": events.column("arrival_time").cast(pa.int64()),
+            }
+        )
+        spans = came.group_by("partition", use_threads=False).aggregate([("came", "min"), ("came", "max")])
+        found = joined_spans(
+            [found, *({row["partition"]: (row["came_min"], row["came_max"])} for row in spans.to_pylist())]
+        )
+    return found
+
+
+def joined_spans(parts: Iterable[Mapping[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
+    """When the first and the last event of each partition came, of several parts."""
+    joined: dict[str, tuple[int, int]] = {}
+    for name, (first, last) in (item for part in parts for item in part.items()):
+        before = joined.get(name, (first, last))
+        joined[name] = min(first, before[0]), max(last, before[1])
+    return joined
 
 
 def _set_aside(again: pa.Table, plan: LogPlan, lanes: LaneWriter) -> SplitSummary:

@@ -37,6 +37,20 @@ class TickSummaries:
     first: Mapping[int, int] = field(default_factory=dict)
     """The earliest event time of each tick."""
 
+    @classmethod
+    def joined(cls, parts: Sequence[TickSummaries], measures: dict[str, Decimal]) -> TickSummaries:
+        """Those of several sources, which came to this together."""
+        first: dict[int, int] = {}
+        for tick, earliest in (item for each in parts for item in each.first.items()):
+            first[tick] = min(earliest, first.get(tick, earliest))
+        return cls(
+            [head for each in parts for head in each.heads],
+            min(each.earliest for each in parts),
+            max(each.latest for each in parts),
+            measures,
+            first,
+        )
+
 
 def tick_table(events: pa.Table, reading: Reading | None = None, needs: Needs = PLAIN) -> pa.Table:
     """What each tick brought from each partition: a row for each; where the strategy asks for a histogram, for each of

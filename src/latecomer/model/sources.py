@@ -73,20 +73,24 @@ class BySource(Strategy):
 
 
 def named_partitions(
-    source: str,
-    named: Mapping[str, bool] | None,
+    read: Mapping[str, Mapping[str, bool] | None],
     known: Mapping[str, bool],
     sources: Collection[str],
     behind: Collection[str],
 ) -> dict[str, bool]:
-    """The partitions of all sources, when a slice of one of them is read, and whether there is more of each.
+    """The partitions of all sources, when some of them are read, and whether there is more of each.
 
-    `named` are those that this source names, if it does, as it calls them; `known` those of all sources before it. Of
-    the sources that are `behind`, nobody knows what is still to come: all of their partitions have more.
+    `read` are the sources that are read, each with the partitions that it names, if it does, as it calls them; `known`
+    those of all sources before it. Of the sources that are `behind`, nobody knows what is still to come: all of their
+    partitions have more.
     """
-    own = {partition_of(source, partition): more for partition, more in (named or {}).items()}
+    own = {
+        partition_of(source, partition): more
+        for source, named in read.items()
+        for partition, more in (named or {}).items()
+    }
     others = {
-        partition: False if split_partition(partition)[0] == source else more
+        partition: False if split_partition(partition)[0] in read else more
         for partition, more in known.items()
     }
     every = {**others, **own}

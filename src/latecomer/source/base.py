@@ -20,9 +20,13 @@ import pyarrow as pa
 from latecomer.config.models import Pipeline
 from latecomer.config.portable import portable
 from latecomer.decode.frames import UnknownSchemas
+from latecomer.model.merging import ReadTo
 
 if TYPE_CHECKING:
     from latecomer.source.staging import Staging
+
+
+_BETWEEN = ", "
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,59 @@ class Slice:
     unread: int | None = field(default=None, kw_only=True)
     """How many rows the source had beyond this slice, where it knows that."""
     source: str = field(default="", kw_only=True)
-    """The source that it is of, where there are several."""
+    """The source that it is of, where there are several; their names, where it is of more than one."""
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """The names of its sources; one that is alone has none."""
+        return self.source.split(_BETWEEN)
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """When each of the origins landed: of rows with one arrival time, the first to land goes first."""
         return dict.fromkeys(origins, 0)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a batch reads of a slice: all of it, or the events that came after a moment and until another. Its dead
+    letters are read with the last of it."""
+
+    piece: Slice
+    after: int | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True)
+class Together(Slice):
+    """Slices of several sources, or parts of them, that are read in one batch: in the order of arrival."""
+
+    parts: Sequence[Part]
+    read_to: Mapping[str, ReadTo]
+    """How far each source is read with it."""
+
+    @classmethod
+    def of(
+        cls, parts: Sequence[Part], read_to: Mapping[str, ReadTo], partitions: Mapping[str, bool] | None
+    ) -> Together:
+        unread = [each.piece.unread for each in parts]
+        return cls(
+            max(each.piece.newest for each in parts),
+            parts,
+            read_to,
+            partitions=partitions,
+            unread=None if None in unread else sum(each or 0 for each in unread),
+            source=_BETWEEN.join(sorted({each.piece.source for each in parts})),
+        )
+
+    def landings(self, origins: Iterable[str]) -> dict[str, int]:
+        asked = list(origins)
+        found = [each.piece.landings(asked) for each in self.parts]
+        return {origin: max(each[origin] for each in found) for origin in asked}
+
+
+def parts_of(piece: Slice) -> Sequence[Part]:
+    """What a batch of a slice, or of several, reads."""
+    return piece.parts if isinstance(piece, Together) else [Part(piece)]
 
 
 class Clock(IntFlag):
@@ -171,6 +223,15 @@ class FollowedSource(Source):
 
     pause: ClassVar[float] = 0.0
     """Seconds between two questions, at least."""
+
+    @property
+    def stamps_arrivals(self) -> bool:
+        """Whether every row says when it came, so that it can be read in the order of arrival beside other sources."""
+        return False
+
+    def arrivals(self, piece: Slice) -> tuple[int, int] | None:
+        """When the first and the last of a slice came, where that is known without reading it."""
+        return None
 
     def session(self) -> Mapping[str, str]:
         """What Spark needs to be started with, so that it can read."""

@@ -102,6 +102,14 @@ class FoundFiles(FollowedSource):
         return self.answered(home, number)
 
     @property
+    def stamps_arrivals(self) -> bool:
+        return True
+
+    def arrivals(self, piece: Slice) -> tuple[int, int] | None:
+        landed = [file.landed for file in files_of(piece)]
+        return None if self.pipeline.order_by is not None else (min(landed), max(landed))
+
+    @property
     def clock(self) -> Clock:
         """What says when a row came."""
         return Clock.FILE if self.pipeline.order_by is None else Clock.COLUMN

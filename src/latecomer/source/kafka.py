@@ -82,6 +82,12 @@ class KafkaReader(PolledSource):
     def unread(self, until: Answer) -> int:
         return lag_of(until)
 
+    def stamps_arrivals(self) -> bool:
+        if self.topics.arrival == "read":
+            return False
+        with self._broker.asked() as questions:
+            return all(map(questions.stamped_by_broker, questions.described(first=False)))
+
     def skips_tombstones(self) -> bool:
         return self.topics.tombstones == "skip"
 

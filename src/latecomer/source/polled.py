@@ -77,6 +77,11 @@ class Polled(RecordSource, FollowedSource):
     def clock(self) -> Clock:
         return Clock.BROKER if self.reader.kind == "kafka" else Clock.SOURCE
 
+    @property
+    def stamps_arrivals(self) -> bool:
+        with self._asking("stamps_arrivals"):
+            return self.reader.stamps_arrivals()
+
     def portable(self) -> Self:
         reader = StandIn(like=self.reader.kind, skips=self.skips_tombstones)
         return replace(super().portable(), reader=reader)

@@ -93,6 +93,7 @@ WATERMARKS = pa.schema(
             ),
         ),
         ("carry", pa.string()),
+        ("read_to", pa.string()),
     ]
 )
 

@@ -19,12 +19,14 @@ from latecomer.log.events import EventLog
 from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
+from latecomer.model.merging import ReadTo
 from latecomer.model.panes import Op, Pane, Place, Timing
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, judge
 from latecomer.model.windows import Window
 from latecomer.pipeline import Engine
 from latecomer.runner import InProcess, Runner
+from latecomer.source.base import Part, Slice, Together
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
@@ -140,19 +142,28 @@ class _Played:
         self.numbers.append(self.engine.last if self.engine.last > before else None)
         self.watermarks.append(self.engine.keeper.timeline.watermark)
 
-    def _slice(self, number: int, batch: Batch) -> Records:
+    def _slice(self, number: int, batch: Batch) -> Slice:
         origin = f"{number:06d}"
         self.spots += [(origin, place) for place in range(len(batch.rows))]
-        shape = self.shape.sources[batch.source]
-        records = [json.dumps(shape.written(row)).encode() for row in batch.rows]
-        return Records(number, origin, records, partitions=self._named(batch.source), source=batch.source)
+        records: dict[str, dict[int, bytes]] = {} if batch.sources else {batch.source: {}}
+        for place, (source, row) in enumerate(batch.sourced):
+            written = self.shape.sources[source].written(row)
+            records.setdefault(source, {})[place] = json.dumps(written).encode()
+        named = self._named(next(iter(records)))
+        slices = [
+            Records(number, origin, list(each.values()), list(each), partitions=named, source=source)
+            for source, each in records.items()
+        ]
+        if len(slices) == 1:
+            return slices[0]
+        return Together.of([Part(each) for each in slices], {name: ReadTo(number) for name in records}, named)
 
     def _named(self, source: str) -> Mapping[str, bool] | None:
         """The partitions as a step has named them; of several sources, those of all of them."""
         if not source:
             return self.named
         named, known = self.named or {}, dict.fromkeys(self.engine.keeper.timeline.known(), False)
-        return {**named_partitions(source, None, {**known, **named}, self.pipeline.sources, ()), **named}
+        return {**named_partitions({source: None}, {**known, **named}, self.pipeline.sources, ()), **named}
 
     # What a reader of the store says
 

@@ -20,6 +20,7 @@ class Records(Slice):
 
     origin: str
     records: Sequence[bytes]
+    positions: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class RecordsSplit(Split):
     newest: int
     origin: str
     records: Sequence[bytes]
+    positions: Sequence[int]
 
     @property
     def size(self) -> int:
@@ -46,7 +48,11 @@ class MemorySource(RecordSource):
     def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
         if not isinstance(piece, Records):
             raise TypeError(f"a {type(piece).__name__} is not in memory")
-        return [RecordsSplit(piece.newest, piece.origin, piece.records)] if piece.records else []
+        return (
+            [RecordsSplit(piece.newest, piece.origin, piece.records, piece.positions)]
+            if piece.records
+            else []
+        )
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
         for split in splits:
@@ -60,6 +66,6 @@ def _found(split: RecordsSplit) -> pa.Table:
         {
             RECORD: pa.array(split.records, pa.binary()),
             ORIGIN: pa.array([split.origin] * count, pa.string()),
-            POSITION: pa.array(range(count), pa.int64()),
+            POSITION: pa.array(split.positions, pa.int64()),
         }
     )

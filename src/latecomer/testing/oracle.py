@@ -136,7 +136,7 @@ def _items(shape: Shape, steps: Sequence[Step]) -> Iterator[tuple[Item, int | No
             case Batch():
                 if sources:
                     yield Partitions(named, sources.keys()), None
-                yield [shape.arrival(step.source, row) for row in step.rows], number
+                yield [shape.arrival(source, row) for source, row in step.sourced], number
             case Partitions() if sources:
                 named = dict(step.named)
             case Heartbeat() | Drain() | Watermark() | Partitions():

@@ -18,10 +18,17 @@ from latecomer.testing.times import DAY, Times
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows that are read together, in this order. Of several sources, all are of one."""
+    """Rows that are read together, in this order. Of several sources, all are of one; or `sources` says of which each
+    row is."""
 
     rows: tuple[Row, ...]
     source: str = ""
+    sources: tuple[str, ...] = ()
+
+    @property
+    def sourced(self) -> list[tuple[str, Row]]:
+        """Each row with its source."""
+        return list(zip(self.sources or [self.source] * len(self.rows), self.rows, strict=True))
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ Step = Batch | Heartbeat | Watermark | Partitions | Restart | Drain
 
 def sourced_rows(steps: Sequence[Step]) -> list[tuple[str, Row]]:
     """Every row in reading order, with its source."""
-    return [(step.source, row) for step in steps if isinstance(step, Batch) for row in step.rows]
+    return [each for step in steps if isinstance(step, Batch) for each in step.sourced]
 
 
 def rows_of(steps: Sequence[Step]) -> list[Row]:
@@ -71,7 +78,7 @@ def one_by_one(steps: Sequence[Step]) -> list[Step]:
     """Every row a batch of its own."""
     cut: list[Step] = []
     for step in steps:
-        cut += [Batch((row,), step.source) for row in step.rows] if isinstance(step, Batch) else [step]
+        cut += [Batch((row,), name) for name, row in step.sourced] if isinstance(step, Batch) else [step]
     return cut
 
 
@@ -81,8 +88,11 @@ def all_in_one(steps: Sequence[Step]) -> list[Step]:
     joined: list[Step] = []
     for step in steps:
         last = joined[-1] if joined else None
-        if isinstance(step, Batch) and isinstance(last, Batch) and last.source == step.source:
-            joined[-1] = Batch((*last.rows, *step.rows), step.source)
+        if isinstance(step, Batch) and isinstance(last, Batch) and not (last.sources or step.sources):
+            if last.source == step.source:
+                joined[-1] = Batch((*last.rows, *step.rows), step.source)
+            else:
+                joined.append(step)
         elif not isinstance(step, Restart):
             joined.append(step)
     return joined

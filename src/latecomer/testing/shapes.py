@@ -94,7 +94,8 @@ def mistaken_sources(pipeline: Pipeline, steps: Sequence[Step]) -> Iterator[tupl
     """The steps that name a source, or a partition of one, that there is not: their number, and what is wrong."""
     for number, step in enumerate(steps):
         if isinstance(step, Batch):
-            problem = source_problem(pipeline, step.source)
+            wrong = (source_problem(pipeline, each) for each in dict.fromkeys(step.sources or [step.source]))
+            problem = next((each for each in wrong if each is not None), None)
         elif isinstance(step, Partitions) and pipeline.sources:
             problem = _of_partitions(pipeline, step)
         else:

@@ -165,7 +165,7 @@ def batches(draw: st.DrawFn, read: list[Row], source: str = "") -> list[Step]:
 @st.composite
 def _batches_of_all(draw: st.DrawFn, /, pipeline: Pipeline, **of_rows: Any) -> list[Step]:
     """The rows of all sources: each cut anywhere and one batch after the other by when it begins, or all of them in
-    the order of their arrivals."""
+    the order of their arrivals, in batches of one source or of several."""
     if not pipeline.sources:
         return draw(rows(pipeline, **of_rows).flatmap(batches))
     own = of_rows.pop("columns", None) or {}
@@ -181,6 +181,14 @@ def _batches_of_all(draw: st.DrawFn, /, pipeline: Pipeline, **of_rows: Any) -> l
     arrived = sorted(
         ((name, row) for name, each in read.items() for row in each), key=lambda each: each[1].arrival_time
     )
+    if draw(st.booleans()):
+        together: list[Step] = []
+        while arrived:
+            size = draw(st.integers(1, len(arrived)))
+            names, read_now = zip(*arrived[:size], strict=True)
+            together.append(Batch(read_now, sources=names))
+            arrived = arrived[size:]
+        return together
     runs = [(name, [row for _, row in run]) for name, run in groupby(arrived, key=lambda each: each[0])]
     return [step for name, run in runs for step in draw(batches(run, name))]
 

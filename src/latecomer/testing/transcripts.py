@@ -182,7 +182,9 @@ class _Reader:
 
     def _source_of(self, location: Location) -> str:
         """The source of the row at this place."""
-        step = self.steps[int(location[1])]
+        step, place = self.steps[int(location[1])], location[3]
+        if isinstance(place, str):
+            return place
         return step.source if isinstance(step, Batch) else ""
 
     def _event(self) -> dict[str, Any]:
@@ -246,12 +248,18 @@ class _Reader:
             yield Heartbeat(moment) if action == "heartbeat" else Watermark(moment)
         elif action == "partitions":
             yield Partitions(self._partitions(place, written))
+        elif isinstance(written, dict) and source is None:
+            read = {str(name): self._rows((*place, str(name)), rows) for name, rows in written.items()}
+            sources = (name for name, rows in read.items() for _ in rows)
+            yield Batch(tuple(row for rows in read.values() for row in rows), sources=tuple(sources))
         else:
-            rows = written if isinstance(written, list) else []
-            if not isinstance(written, list):
-                self._problem(place, "is not a list of rows", "write each row on a line of its own")
-            read = tuple(self._row((*place, index), line) for index, line in enumerate(rows))
-            yield Batch(read, self._source(location, source))
+            yield Batch(self._rows(place, written), self._source(location, source))
+
+    def _rows(self, place: Location, written: Any) -> tuple[Row, ...]:
+        rows = written if isinstance(written, list) else []
+        if not isinstance(written, list):
+            self._problem(place, "is not a list of rows", "write each row on a line of its own")
+        return tuple(self._row((*place, index), line) for index, line in enumerate(rows))
 
     def _source(self, location: Location, written: Any) -> str:
         if written is None or (isinstance(written, str) and written):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from latecomer.model.heads import HeadColumns
+from latecomer.model.merging import NOT_BEGUN, Begun, ReadTo
 from latecomer.model.strategies import Head, Strategy
 from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
@@ -115,15 +117,18 @@ class Origin:
     """The source, where there are several."""
     arrival_by: str | None = None
     """What decided when its rows came."""
+    read_to: Mapping[str, ReadTo] = field(default_factory=dict)
+    """How far sources are read with it, where several are read together."""
 
 
 @dataclass(frozen=True)
 class Accepted:
     """How far a source is on the timeline: its last batch, and how many parts of that. Only earlier versions made
-    several."""
+    several. Batches after it may be read until a moment."""
 
     batch: int
     parts: int
+    begun: Begun = NOT_BEGUN
 
 
 class TimelineKeeper:
@@ -215,6 +220,7 @@ class TimelineKeeper:
         if not rows:
             rows = [Row(self.timeline.last_tick or 0, self.timeline.last_at, self.timeline.watermark)]
         carry = self.timeline.carry()
+        read_to = _written_down({**self._accepted, **self._read_with(origin, rows[0].kind)})
         self.table.append(
             batch,
             pa.table(
@@ -239,13 +245,19 @@ class TimelineKeeper:
                         [_partitions(row) for row in rows], self.table.schema.field("partitions").type
                     ),
                     "carry": pa.array([None] * (len(rows) - 1) + [carry], pa.string()),
+                    "read_to": pa.array([None] * (len(rows) - 1) + [read_to], pa.string()),
                 }
             ),
         )
+        self._accepted |= self._read_with(origin, rows[0].kind)
+
+    def _read_with(self, origin: Origin, kind: str) -> dict[str, Accepted]:
+        """How far sources are with a batch."""
+        if origin.read_to:
+            return {name: Accepted(each.batch, 1, each.begun) for name, each in origin.read_to.items()}
         before = self.accepted(origin.source)
         parts = before.parts if before.batch == origin.source_batch else 0
-        here = Accepted(origin.source_batch, parts + (rows[0].kind == "tick"))
-        self._accepted[origin.source] = here
+        return {origin.source: Accepted(origin.source_batch, parts + (kind == "tick"))}
 
     def accepted(self, source: str = "") -> Accepted:
         """How far a source is on the timeline."""
@@ -258,9 +270,12 @@ class TimelineKeeper:
 
     @cached_property
     def _accepted(self) -> dict[str, Accepted]:
-        """By source."""
+        """By source. Stores of earlier versions, and those of one source, do not say it by themselves."""
         if not self.table.exists:
             return {}
+        last = self.table.query("select read_to from t where read_to is not null order by batch desc limit 1")
+        if last.num_rows:
+            return _read_back(last.column(0)[0].as_py())
         found = self.table.query(
             "select source, source_batch, count(distinct case when kind = 'tick' then batch end) as parts from t "
             "group by source, source_batch order by source_batch"
@@ -274,6 +289,21 @@ class TimelineKeeper:
             "select carry from t where carry is not null order by batch desc limit 1"
         ).to_pylist()
         return found[0]["carry"] if found else None
+
+
+def _written_down(accepted: Mapping[str, Accepted]) -> str | None:
+    """How far each of several sources is read; None where there is one."""
+    named = {
+        name: [each.batch, each.begun.slices, each.begun.until] for name, each in accepted.items() if name
+    }
+    return json.dumps(named, separators=(",", ":")) if named else None
+
+
+def _read_back(written: str) -> dict[str, Accepted]:
+    return {
+        name: Accepted(batch, 1, Begun(slices, until))
+        for name, (batch, slices, until) in json.loads(written).items()
+    }
 
 
 def _partitions(row: Row) -> list[dict[str, object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -32,14 +33,16 @@ class PastLog(EventLog):
     def write(self, batch: int, piece: Slice, timeline: Timeline) -> LoggedBatch:
         """It is written already: the engine is told what there is."""
         self.ticks_before[batch] = timeline.last_tick or 0
-        return self.recount(batch, piece.source, self.clocks.get(batch, NO_CLOCK))
+        return self.recount(batch, piece.sources, self.clocks.get(batch, NO_CLOCK))
 
     def reaches_beyond(self, batch: int) -> bool:
         """Every batch of it has been on the timeline already."""
         return False
 
-    def recount(self, batch: int, source: str | None = None, clocks: Clock = NO_CLOCK) -> LoggedBatch:
-        logged, gone = super().recount(batch, source, clocks), self._gone_dead_letters(batch)
+    def recount(
+        self, batch: int, sources: Sequence[str] | None = None, clocks: Clock = NO_CLOCK
+    ) -> LoggedBatch:
+        logged, gone = super().recount(batch, sources, clocks), self._gone_dead_letters(batch)
         if gone is None:
             return logged
         received, dead = logged.received, int(gone[EVENTS])

@@ -1,0 +1,138 @@
+"""What tasks have written of a batch, before any of it is committed: put together, each event once.
+
+A batch is of one source, or of several that are read together. The ticks of each are summed up as its strategy asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from latecomer.log.columns import UNIQUE, Lane
+from latecomer.log.duplicates import Landings, divided
+from latecomer.log.logged import LogSplit
+from latecomer.log.split import LogPlan, SplitSummary, summary_of
+from latecomer.log.summaries import added, joined_ticks, sums_of
+from latecomer.log.writing import Folders, Written
+from latecomer.model.arrays import flat
+from latecomer.store.files import Location, new_token, open_parquet, remove, write_table
+
+_EVENTS = (Lane.EVENTS, Lane.BEHIND)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What the tasks of one slice have written."""
+
+    source: str
+    plan: LogPlan
+    folders: Folders
+    found: Sequence[Written]
+
+    @property
+    def events(self) -> list[Location]:
+        return [file for each in self.found for lane in _EVENTS for file in each.files.get(lane, ())]
+
+    def replaced(self, moved: Mapping[Location, Sequence[Location]], new: list[Location]) -> Attempt:
+        """With other files in the place of some, which are summed up again; the first to change also has the `new`
+        duplicates, which are taken out of the list."""
+        found = []
+        for each in self.found:
+            if not any(file in moved for files in each.files.values() for file in files):
+                found.append(each)
+                continue
+            files = {
+                lane: [kept for file in held for kept in moved.get(file, [file])]
+                for lane, held in each.files.items()
+            }
+            files[Lane.DUPLICATES] = [*files.get(Lane.DUPLICATES, ()), *new]
+            new.clear()
+            found.append(Written(_summed_up_again(each.summary, files, self.plan), files))
+        return replace(self, found=found)
+
+
+@dataclass(frozen=True)
+class WrittenBatch:
+    """All of a batch."""
+
+    summary: SplitSummary
+    """Without ticks."""
+    ticks: Mapping[str, pa.Table | None]
+    """By source."""
+    files: Mapping[Lane, Sequence[Location]]
+
+    @classmethod
+    def of(cls, attempts: Sequence[Attempt]) -> WrittenBatch:
+        found = [each for attempt in attempts for each in attempt.found]
+        ticks = {
+            source: joined_ticks(
+                each.summary.ticks
+                for attempt in attempts
+                if attempt.source == source
+                for each in attempt.found
+                if each.summary.ticks is not None
+            )
+            for source in dict.fromkeys(attempt.source for attempt in attempts)
+        }
+        return cls(
+            SplitSummary.joined(
+                [replace(each.summary, ticks=None) for each in found], attempts[0].plan.measures
+            ),
+            ticks,
+            {lane: [file for each in found for file in each.files.get(lane, ())] for lane in Lane},
+        )
+
+
+def without_repeated(attempts: Sequence[Attempt], landings: Landings) -> list[Attempt]:
+    """What came in two splits counts once: by their hashes hardly any have to be looked at."""
+    summaries = (each.summary for attempt in attempts for each in attempt.found)
+    hashes = [each.hashes for each in summaries if each.hashes is not None]
+    every = np.sort(np.concatenate(hashes)) if len(hashes) > 1 else np.empty(0, np.uint64)
+    if not (every[1:] == every[:-1]).any():
+        return list(attempts)
+    aside = attempts[0].folders.duplicates
+    moved = divided([file for each in attempts for file in each.events], aside, landings)
+    new = list(moved.pop(aside))
+    return [each.replaced(moved, new) for each in attempts]
+
+
+def numbered(attempts: Sequence[Attempt], before: int) -> list[Attempt]:
+    """Where each event is a tick: those of several slices, numbered through all of them in the order of arrival."""
+    files = [(nth, file) for nth, each in enumerate(attempts) for file in each.events]
+    if len({nth for nth, _ in files}) < 2:
+        return list(attempts)
+    tables = []
+    for _, file in files:
+        with open_parquet(file) as opened:
+            tables.append(opened.read())
+    of_slice = np.repeat([nth for nth, _ in files], [each.num_rows for each in tables])
+    came, tick = (
+        np.concatenate([np.asarray(flat(each.column(name)).cast(pa.int64())) for each in tables])
+        for name in ("arrival_time", "tick")
+    )
+    ticks = np.empty(len(came), np.int64)
+    ticks[np.lexsort((tick, of_slice, came))] = np.arange(1, len(came) + 1) + before
+    moved, begin = dict[Location, list[Location]](), 0
+    for (_, file), rows in zip(files, tables, strict=True):
+        place, end = rows.schema.get_field_index("tick"), begin + rows.num_rows
+        counted = rows.set_column(place, rows.schema.field("tick"), pa.array(ticks[begin:end]))
+        moved[file] = [write_table(counted, file.with_name(f"numbered-{new_token()}.parquet"), unique=UNIQUE)]
+        remove(file)
+        begin = end
+    return [each.replaced(moved, []) for each in attempts]
+
+
+def _summed_up_again(
+    before: SplitSummary, files: Mapping[Lane, Sequence[Location]], plan: LogPlan
+) -> SplitSummary:
+    schema = plan.reading.log.schema
+    logged = LogSplit([file for lane in _EVENTS for file in files.get(lane, ())], 1, schema)
+    again = LogSplit(files.get(Lane.DUPLICATES, ()), 1, schema)
+    now = SplitSummary.joined([summary_of(events, plan) for events in logged.tables()], plan.measures)
+    sums = added(
+        (sums_of(part, plan.reading.log.view, plan.measures) for part in again.tables()), plan.measures
+    )
+    return replace(before, ticks=now.ticks, sums=now.sums, duplicate_sums=sums)
