@@ -24,7 +24,7 @@ from latecomer.markup import escape, fragment, heading
 from latecomer.model.durations import to_micros
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.verdicts import Fate
-from latecomer.model.windows import FixedWindow, Session, TimedWindow, Window, zone_of
+from latecomer.model.windows import FixedWindow, Session, Sliding, TimedWindow, Window, zone_of
 from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store
@@ -101,7 +101,7 @@ def stretch(store: Store, rules: Output) -> int:
     waits = delay + rules.allowed_lateness
     window = rules.window
     if isinstance(window, TimedWindow):
-        length = max(window.step, window.reach)
+        length = window.size if isinstance(window, Sliding) else window.step
         return min(max(WINDOWS * length, 2 * waits), MOST_WINDOWS * length)
     return max(8 * waits, 10 * (window.gap if isinstance(window, Session) else 60_000_000))
 
