@@ -20,10 +20,10 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import Window
 
 FATES = {
-    Fate.ON_TIME: ("on time", "#0072b2"),
-    Fate.LATE_ACCEPTED: ("late, accepted", "#e69f00"),
-    Fate.SIDE_OUTPUT: ("side output", "#a3005c"),
-    Fate.DROPPED: ("dropped", "#111827"),
+    Fate.ON_TIME: ("on time", "#1f5fd0"),
+    Fate.LATE_ACCEPTED: ("late, accepted", "#e8a90c"),
+    Fate.SIDE_OUTPUT: ("side output", "#a8146a"),
+    Fate.DROPPED: ("dropped", "#101418"),
 }
 """The fates that are drawn. Their colours can be told apart by everybody, also by how light they are."""
 WIDTH, HEIGHT = 920, 430
