@@ -99,6 +99,7 @@ def test_windows_are_in_the_zone_of_their_output(tmp_path: Path, zone: str | Non
         assert found["start"] == start
         (same,) = api(served, "windows", output="minute_totals", window=start[:19])["windows"]
         assert same == found, "a moment without an offset is one of that zone"
+        assert api(served, "windows")["windows"] == [found], "the first output, where none is named"
         if zone is None:
             (other,) = api(served, "windows", output="everything")["windows"]
             assert other["start"] == TWELVE

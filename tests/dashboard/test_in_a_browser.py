@@ -18,7 +18,7 @@ import pytest
 
 from after.explain.test_diagram import least_difference
 from after.nowcast.nowcast_kit import Story, tell
-from cli.cli_kit import MINUTE, NOON, Lake
+from cli.cli_kit import MINUTE, NOON, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, close, new_lake, told_store
 from latecomer.config.load import load_pipeline
 from latecomer.dashboard.page import STYLE
@@ -150,6 +150,19 @@ def test_fates_can_be_told_apart_by_colour_blind_eyes(scheme: str) -> None:
     of_scheme = light if scheme == "light" else dark
     colours = [re.findall(f"--{name}:(#[0-9a-f]{{6}})", of_scheme)[0] for name in names]
     assert least_difference(colours) > 20
+
+
+def test_a_pane_that_is_being_published_is_the_last_of_its_life(tmp_path: Path, page: Page) -> None:
+    """Its batch is not complete, so nobody knows yet when it was published."""
+    lake = told_store(tmp_path / "told")
+    lake.panes("minute_totals", 3, [pane(0, 2, timing="LATE", paise=99, merchant="amul", payments=4)])
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        seen(page, served, "#windows?output=minute_totals&window=2026-04-25T12:00:00Z", "over time")
+        places = page.locator("svg.life circle").evaluate_all(
+            "dots => dots.map(each => +each.getAttribute('cx'))"
+        )
+    assert places == sorted(places)
+    assert len(places) == 3
 
 
 def test_it_follows_while_batches_are_published(tmp_path: Path, page: Page) -> None:

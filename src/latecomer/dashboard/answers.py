@@ -177,7 +177,7 @@ class Answers:
 
     def _make(self, number: int, name: str, query: Query) -> Any:
         route, pipeline = ROUTES[name], self.pipelines[number]
-        with in_zone(self.zone or _zone(pipeline, query)), self.progress.made((number, name)):
+        with in_zone(self.zone or _zone(pipeline, route, query)), self.progress.made((number, name)):
             if not route.kept:
                 return route.make(Reader(pipeline), query)
             with self._reading:
@@ -203,10 +203,11 @@ class Answers:
                 self._kept.popitem(last=False)
 
 
-def _zone(pipeline: Pipeline, query: Query) -> str:
-    """The zone of the output that is asked for; of no output, the one that all have, or UTC."""
-    asked = query.given.get("output")
-    outputs = [pipeline.outputs[asked]] if asked in pipeline.outputs else list(pipeline.outputs.values())
+def _zone(pipeline: Pipeline, route: Route, query: Query) -> str:
+    """The zone of the output that is asked for; where none can be, the one that all have, or UTC."""
+    outputs = list(pipeline.outputs.values())
+    if "output" in route.parameters:
+        outputs = [pipeline.outputs[query.output(pipeline.outputs)]]
     zones = {zone_of(output.window) for output in outputs}
     return zones.pop() if len(zones) == 1 else "UTC"
 

@@ -271,7 +271,7 @@
     const panes = window.panes.filter(each => each.op === "insert" && each.numbers[name] !== null && each.numbers[name] !== undefined);
     if (!panes.length) return "";
     const values = panes.map(each => each.numbers[name]), low = Math.min(...values), high = Math.max(...values);
-    const times = panes.map(each => each.at ?? 0), first = Math.min(...times), length = Math.max(...times) - first;
+    const times = panes.map(each => each.at ?? clock()), first = Math.min(...times), length = Math.max(...times) - first;
     const x = nth => 6 + 132 * (length ? (times[nth] - first) / length : panes.length > 1 ? nth / (panes.length - 1) : 0);
     const y = value => high > low ? 26 - 20 * (value - low) / (high - low) : 16;
     const label = `${name} over processing time: ` + panes.map(each => `${each.values[name]} (${each.timing.toLowerCase().replace("_", " ")}, ${moment(each.published_at)})`).slice(0, 12).join(", then ");

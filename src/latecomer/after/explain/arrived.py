@@ -197,9 +197,7 @@ class _Read:
 
     def _some_on_time(self, which: Whole) -> list[tuple[int, int]]:
         if len(which) > MOST_DOTS:
-            self.notes.append(
-                f"{MOST_DOTS:,} of {len(which):,} events that came before the watermark are drawn"
-            )
+            self.notes.append(f"{MOST_DOTS:,} of {len(which):,} events ahead of the watermark are drawn")
             which = which[np.linspace(0, len(which) - 1, MOST_DOTS).astype(np.int64)]
         return list(zip(self.came[which].tolist(), self.times[which].tolist(), strict=True))
 
