@@ -165,6 +165,16 @@ def test_a_pane_that_is_being_published_is_the_last_of_its_life(tmp_path: Path, 
     assert len(places) == 3
 
 
+def test_totals_lead_to_the_events_below_them(tmp_path: Path, page: Page) -> None:
+    with Dashboard([told_store(tmp_path / "told").pipeline], "127.0.0.1", 0) as served:
+        seen(page, served, "#ledger?output=minute_totals", "balances")
+        page.get_by_role("region", name="Totals").get_by_role("link").nth(1).click()
+        page.get_by_role("heading", name="late, accepted: minute_totals, the newest").wait_for()
+        page.get_by_text("2026-04-25 12:00:25Z").first.wait_for()
+        heads = [each.strip() for each in page.locator("main h2").all_inner_texts()]
+    assert heads[:2] == ["Totals", "late, accepted: minute_totals, the newest"]
+
+
 def test_it_follows_while_batches_are_published(tmp_path: Path, page: Page) -> None:
     lake = told_store(tmp_path / "told")
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.cli_kit import MINUTE, NOON, Lake
+from cli.cli_kit import MINUTE, NOON, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, SECOND, told_store
 from latecomer import PipelineError
 from latecomer.after.explain.arrived import MOST_MARKS, arrived, timeline
@@ -120,6 +120,21 @@ def test_nothing_has_come_yet(tmp_path: Path) -> None:
     found = arrived(Reader(new.pipeline), "minute_totals")
     assert found.notes == ["nothing has arrived yet"]
     assert found.svg().startswith("<svg")
+
+
+def test_a_window_of_many_events_is_a_small_picture(tmp_path: Path) -> None:
+    from dashboard.dashboard_kit import event, new_lake, rows_of
+    from latecomer.after.explain.explain import explain
+    from latecomer.model.durations import to_moment
+
+    many = new_lake(tmp_path / "many")
+    many.store.pin()
+    rows = [{**event(5, 6, "amul", 1, 0, 0), "position": nth, "event_id": str(nth)} for nth in range(20_000)]
+    many.store.events.append(0, rows_of(many.store.events.schema, rows))
+    many.watermarks(0, [{"tick": 0, "at": NOON + MINUTE, "watermark": NOON}])
+    many.partials("minute_totals", 0, [pane(0, 0, merchant="amul", paise=1, payments=1)])
+    found = explain(Reader(many.pipeline), "minute_totals", to_moment(NOON), {"merchant": "amul"})
+    assert len(picture(found)) < 60_000
 
 
 def test_a_long_timeline_is_thinned_out(tmp_path: Path) -> None:

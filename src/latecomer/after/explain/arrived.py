@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.explain.derived import DerivedValues
-from latecomer.after.explain.diagram import FATES, Diagram, Point, drawn
+from latecomer.after.explain.diagram import FATES, MOST_DOTS, MOST_MARKS, Diagram, Point, drawn, some
 from latecomer.after.explain.evidence import Evidence
 from latecomer.after.explain.fates import Event, judged_for
 from latecomer.after.explain.filters import Filters
@@ -37,9 +37,6 @@ MOST_ROWS = 2_000_000
 """So many events are read."""
 MOST_JUDGED = 4_000
 """So many of those behind the watermark are judged."""
-MOST_DOTS = 1_500
-MOST_MARKS = 400
-"""So many events are drawn, on time and late."""
 _ORDER = tuple(FATES)
 
 
@@ -117,8 +114,7 @@ def timeline(store: Store, since: int, until: int) -> list[tuple[int, int]]:
     marks = list(zip(micros(rows["at"]).tolist(), micros(rows["watermark"]).tolist(), strict=True))
     # Of many ticks with one watermark the last is enough, and of many watermarks some.
     marks = [one for one, other in pairwise(marks) if one[1] != other[1]] + marks[-1:]
-    step = -(-len(marks) // MOST_MARKS)
-    return marks[:-1][::step] + marks[-1:] if step > 1 else marks
+    return some(marks, MOST_MARKS)
 
 
 def _ends(store: Store) -> tuple[int | None, int | None]:
@@ -198,8 +194,7 @@ class _Read:
     def _some_on_time(self, which: Whole) -> list[tuple[int, int]]:
         if len(which) > MOST_DOTS:
             self.notes.append(f"{MOST_DOTS:,} of {len(which):,} events ahead of the watermark are drawn")
-            which = which[np.linspace(0, len(which) - 1, MOST_DOTS).astype(np.int64)]
-        return list(zip(self.came[which].tolist(), self.times[which].tolist(), strict=True))
+        return some(list(zip(self.came[which].tolist(), self.times[which].tolist(), strict=True)), MOST_DOTS)
 
     def _judged(self, rows: pa.Table, behind: Whole) -> list[Point]:
         """What became of the events behind the watermark. Those whose window is still open are on time."""
@@ -212,14 +207,13 @@ class _Read:
             return []
         if len(behind) > MOST_JUDGED:
             self.notes.append(f"{MOST_JUDGED:,} of {len(behind):,} events behind the watermark were judged")
-            behind = behind[np.linspace(0, len(behind) - 1, MOST_JUDGED).astype(np.int64)]
+            behind = np.array(some(behind.tolist(), MOST_JUDGED), np.int64)
         found = list(self._with_fates(rows.take(pa.array(behind)).to_pylist(), self.met[behind].tolist()))
         self.on_time += [(each.arrival, each.event_time) for each in found if each.fate is Fate.ON_TIME]
         late = [each for each in found if each.fate is not Fate.ON_TIME]
         if len(late) > MOST_MARKS:
             self.notes.append(f"{MOST_MARKS:,} of {len(late):,} late events are drawn")
-            late = [late[nth] for nth in np.linspace(0, len(late) - 1, MOST_MARKS).astype(int)]
-        return late
+        return some(late, MOST_MARKS)
 
     def _with_fates(self, rows: Sequence[Mapping[str, Any]], met: Sequence[int]) -> Iterator[Point]:
         """Each event with the worst that became of it in any of its windows; what `where` leaves out is left out."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TypeVar
 
 from latecomer.after.explain.picture_axis import TimeAxis
 from latecomer.config.zoned import current_zone, on_the_wall
@@ -26,6 +27,8 @@ FATES = {
     Fate.DROPPED: ("dropped", "#101418"),
 }
 """The fates that are drawn. Their colours can be told apart by everybody, also by how light they are."""
+MOST_DOTS, MOST_MARKS = 1_500, 400
+"""So many events are drawn, on time and late."""
 WIDTH, HEIGHT = 920, 430
 _LEFT, _RIGHT, _TOP, _BOTTOM = 150, 40, 40, 62
 _INK, _PALE, _RULE, _BAND = "#111827", "#6b7280", "#d1d5db", "#eef2f7"
@@ -36,6 +39,8 @@ _SHAPES = {
     Fate.SIDE_OUTPUT: "M{x},{y}m-4,-4h8v8h-8z",
     Fate.DROPPED: "M{x},{y}m-4,-4l8,8m0,-8l-8,8",
 }
+
+Each = TypeVar("Each")
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,17 @@ class Diagram:
         low, high = min(usual), max(usual)
         room = max(high - low, 1)
         return min([low, *(at for at in late if at >= low - room)]), max(high, low + 1)
+
+
+def some(events: Sequence[Each], most: int) -> list[Each]:
+    """So many of them at most, evenly chosen, with the first and the last.
+
+    >>> some(range(10), 4)
+    [0, 3, 6, 9]
+    """
+    if len(events) <= most:
+        return list(events)
+    return [events[nth * (len(events) - 1) // (most - 1)] for nth in range(most)]
 
 
 def drawn(diagram: Diagram) -> str:

@@ -15,7 +15,7 @@ from html import escape
 from typing import Any
 
 from latecomer.after.explain import diagram
-from latecomer.after.explain.diagram import FATES, Diagram, Point
+from latecomer.after.explain.diagram import FATES, Diagram, Point, some
 from latecomer.after.explain.explain import Explanation
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published, is_number
@@ -271,8 +271,8 @@ class _Drawing:
             [found.window] if end - start < _AGES else [],
             found.watermarks,
             found.rules.allowed_lateness if found.rules.late.accepts else 0,
-            [(each.event.arrival_time, each.event.event_time) for each in on_time],
-            late,
+            [(each.event.arrival_time, each.event.event_time) for each in some(on_time, diagram.MOST_DOTS)],
+            some(late, diagram.MOST_MARKS),
         )
 
     def _clock(self) -> Iterator[str]:
