@@ -11,7 +11,7 @@ from latecomer.model.durations import UNITS, shown_duration
 from latecomer.values import in_percent
 
 WIDTH, HEIGHT = 640, 310
-_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 20, 70, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 20, 70, 40
 _ROW = 15
 """So far apart the names of upright lines stand, one above the other: none covers another."""
 _LETTER = 6.5
