@@ -80,6 +80,14 @@ def test_each_event_has_the_fate_that_the_log_gives_it(lake: Lake) -> None:
     ]
 
 
+def test_the_line_reaches_the_end_of_the_stretch(lake: Lake) -> None:
+    """What came last is judged by a watermark whose tick ends after it."""
+    assert timeline(lake.store, NOON, NOON + 130 * SECOND) == [
+        (NOON + 66 * SECOND, NOON - MINUTE),
+        (NOON + 130 * SECOND, NOON + MINUTE + 35 * SECOND),
+    ]
+
+
 def test_a_stretch_that_ended_before_has_what_had_come_by_then(lake: Lake) -> None:
     found = arrived(Reader(lake.pipeline), "minute_totals", NOON + 100 * SECOND)
     assert len(found.diagram.on_time) == 3

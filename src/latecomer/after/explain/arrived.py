@@ -104,14 +104,18 @@ def stretch(store: Store, rules: Output) -> int:
 
 
 def timeline(store: Store, since: int, until: int) -> list[tuple[int, int]]:
-    """Where the watermark stood: the end of each tick on the arrival clock, and the watermark that judged it."""
+    """Where the watermark stood: the end of each tick on the arrival clock, and the watermark that judged it. The last
+    tick is the one that the stretch ends in."""
     if not store.watermarks.exists:
         return []
+    end = moment_literal(until)
     rows = store.watermarks.query(
-        f"select at, watermark from t where at >= {moment_literal(since)} and at <= {moment_literal(until)} "
+        f"select at, watermark from t where at >= {moment_literal(since)} and "
+        f"at <= coalesce((select min(at) from t where at >= {end}), {end}) "
         "and watermark is not null and kind <> 'drain' order by at, batch, tick"
     )
-    marks = list(zip(micros(rows["at"]).tolist(), micros(rows["watermark"]).tolist(), strict=True))
+    ends = np.minimum(micros(rows["at"]), until).tolist()
+    marks = list(zip(ends, micros(rows["watermark"]).tolist(), strict=True))
     # Of many ticks with one watermark the last is enough, and of many watermarks some.
     marks = [one for one, other in pairwise(marks) if one[1] != other[1]] + marks[-1:]
     return some(marks, MOST_MARKS)
