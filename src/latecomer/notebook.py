@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from latecomer import api
+from latecomer.after.explain.arrived import Arrived, arrived
 from latecomer.after.reading.reader import Reader
 from latecomer.after.reading.rows import Rows
 from latecomer.api import explain
 from latecomer.config.arguments import require_key
+from latecomer.model.durations import to_micros
 from latecomer.model.windows import zone_of
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.values import short_text
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
 
 __all__ = [
+    "arrivals",
     "dead_letters",
     "explain",
     "late",
@@ -72,6 +75,12 @@ def panes(pipeline: Pipeline, output: str, window: Moment | None, key: Key | Non
     return Rows(
         found, _titled(output, "panes", key), _zone(pipeline, output), "no number has been published here"
     )
+
+
+def arrivals(pipeline: Pipeline, output: str, until: Moment | None) -> Arrived:
+    """Event time against arrival time."""
+    moment = _moments("arrivals", pipeline, output, {"until": until})["until"]
+    return arrived(Reader(pipeline), output, None if moment is None else to_micros(moment))
 
 
 def late(pipeline: Pipeline, output: str) -> Rows:

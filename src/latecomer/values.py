@@ -215,6 +215,15 @@ def _csv_cell(text: str | None) -> str:
 # For people
 
 
+def in_percent(share: float, digits: int) -> str:
+    """A share as people read it.
+
+    >>> in_percent(0.6905, 1)
+    '69.0 %'
+    """
+    return f"{share * 100:.{digits}f} %"
+
+
 def short_text(value: Any, zone: str = UTC) -> str:
     """A value in a sentence, a picture or a table: exact, without zeros at the end of a decimal.
 

@@ -24,7 +24,7 @@ def test_rows_and_what_is_to_be_said_of_them(busy: Lake, cli: Cli) -> None:
     heads = said.out.splitlines()[0].split()
     assert heads[2:9] == ["merchant", "paise", "payments", "sequence", "timing", "age", "complete"]
     assert heads[9:12] == ["paise_estimate", "paise_low", "paise_high"]
-    assert "note: nowcast with intervals of 90%, from " in said.err
+    assert "note: nowcast with intervals of 90 %, from " in said.err
     assert "note: calibration of payments: " in said.err
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from after.nowcast.nowcast_kit import Story, tell
-from cli.cli_kit import NOON, Lake, pane
+from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, close, get, new_lake, told_store
 from latecomer.dashboard.answers import Answers, fingerprint
 from latecomer.dashboard.serving import Dashboard
 
+DAY = 24 * 60 * MINUTE
 TWELVE = "2026-04-25T12:00:00Z"
 
 
@@ -29,7 +31,8 @@ def test_what_it_does_now(served: Dashboard) -> None:
     assert found["published_at"] == (NOON + 4 * 60_000_000) // 1000
     assert found["watermark"]["state"] == "moving"
     assert [each["name"] for each in found["partitions"]["slowest"]] == ["p0"]
-    assert found["throughput"]["minutes"][-3:] == [3, 4, 0], "the minutes in which the batches were published"
+    assert found["received"]["bars"][-3:] == [3, 4, 0], "the minutes in which the batches were published"
+    assert (found["history"], found["received"]["width"]) == (None, 60_000)
     events = next(
         row for row in found["fates"] if row["unit"] == "events" and row["output"] == "minute_totals"
     )
@@ -47,11 +50,93 @@ def test_the_days_of_the_signals(lake: Lake, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("latecomer.dashboard.answers.wall_clock", lambda: NOON + 10 * 60_000_000)
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
         days = api(served, "now")["days"]
-    assert days["outputs"]["minute_totals"]["received"][-1] == 7
     assert days["outputs"]["minute_totals"]["side_output"][-1] == pytest.approx(1 / 7)
-    assert days["outputs"]["minute_totals"]["corrected"][-1] == 2, "one late pane, and one of a rebuild"
+    assert days["outputs"]["minute_totals"]["corrections"][-1] == pytest.approx(2 / 7), (
+        "a late pane, and a rebuilt one"
+    )
     assert days["outputs"]["minute_totals"]["side_output"][:-1] == [None] * 29
     assert days["lag"][-1] == pytest.approx((180 + 85 + 120) / 3)
+
+
+def test_history_goes_by_the_arrival_clock(lake: Lake) -> None:
+    """What arrived in April was read in June: the watermark is a minute behind what came, and not weeks."""
+    close(lake, 3, NOON + 60 * DAY, on_time=1)
+    row = {"tick": 9, "at": NOON + 9 * MINUTE, "watermark": NOON + 8 * MINUTE}
+    events = [{"partition": "p0", "events": 5, "max_event_time": NOON + 9 * MINUTE}]
+    lake.watermarks(3, [{**row, "partitions": events}])
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        found = api(served, "now")
+    assert found["history"] == (NOON + 9 * MINUTE) // 1000
+    assert (found["days"]["first"], found["days"]["last"]) == ("2026-03-27", "2026-04-25")
+    assert found["days"]["lag"][-1] == pytest.approx((126 + 36 + 76 + 60) / 4)
+    assert found["days"]["outputs"]["minute_totals"]["side_output"][-1] == pytest.approx(1 / 10)
+    bars = found["received"]
+    assert (sum(bars["bars"]), bars["width"]) == (10, 60_000)
+    assert bars["since"] <= (NOON + 66 * 1_000_000) // 1000 < bars["until"]
+
+
+def test_outputs_are_in_the_order_of_the_file(served: Dashboard, lake: Lake) -> None:
+    names = list(lake.pipeline.outputs)
+    assert names != sorted(names), "else nothing would be shown"
+    for found in (api(served, "now")["fates"], api(served, "ledger")["totals"]):
+        assert list(dict.fromkeys(row["output"] for row in found)) == names
+    assert list(api(served, "now")["days"]["outputs"]) == names
+
+
+NEW_YORK = PIPELINE.replace("window: {tumbling: 1m}", "window: {tumbling: 1m, zone: America/New_York}", 1)
+
+
+@pytest.mark.parametrize(
+    ("zone", "start"), [(None, "2026-04-25T08:00:00-04:00"), ("Asia/Kolkata", "2026-04-25T17:30:00+05:30")]
+)
+def test_windows_are_in_the_zone_of_their_output(tmp_path: Path, zone: str | None, start: str) -> None:
+    lake = new_lake(tmp_path / "new_york", NEW_YORK)
+    lake.store.pin()
+    lake.panes("minute_totals", 0, [pane(0, 0, merchant="a", paise=1, payments=1)])
+    lake.panes("everything", 0, [pane(0, 0)])
+    with Dashboard([lake.pipeline], "127.0.0.1", 0, zone) as served:
+        (found,) = api(served, "windows", output="minute_totals")["windows"]
+        assert found["start"] == start
+        (same,) = api(served, "windows", output="minute_totals", window=start[:19])["windows"]
+        assert same == found, "a moment without an offset is one of that zone"
+        assert api(served, "windows")["windows"] == [found], "the first output, where none is named"
+        if zone is None:
+            (other,) = api(served, "windows", output="everything")["windows"]
+            assert other["start"] == TWELVE
+        zones = [each["zone"] for each in get(f"{served.url}api/pipelines").json[0]["outputs"].values()]
+        assert zones[:2] == ([zone, zone] if zone else ["America/New_York", "UTC"])
+
+
+def test_event_time_against_arrival_time(served: Dashboard) -> None:
+    found = api(served, "arrivals", output="minute_totals")
+    assert (found["since"], found["until"], found["late"]) == (
+        "2026-04-25T12:00:06Z",
+        "2026-04-25T12:03:16Z",
+        1,
+    )
+    assert (found["older"], found["newer"]) == (None, None)
+    assert 'class="mark-late_accepted"' in found["svg"]
+    before = api(served, "arrivals", output="minute_totals", until="2026-04-25T12:01:30Z")
+    assert (before["late"], before["newer"]) == (0, "2026-04-25T12:03:16Z")
+
+
+def test_how_far_the_lateness_is_measured(lake: Lake) -> None:
+    """Asked at each step that is logged, as somebody would who waits."""
+    steps: list[str | None] = []
+
+    class Waiting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            steps.append(json.loads(answers.under_way(0).body)["step"])
+
+    answers, waiting = Answers([lake.pipeline]), Waiting()
+    with answers.progress.heard():
+        logging.getLogger("latecomer").addHandler(waiting)
+        try:
+            answers.answer(0, "lateness", "")
+        finally:
+            logging.getLogger("latecomer").removeHandler(waiting)
+    assert "counting what settings would do" in steps
+    assert json.loads(answers.under_way(0).body) == {"step": None, "seconds": None}
 
 
 def test_the_sinks(served: Dashboard) -> None:

@@ -9,16 +9,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import pytest
 
+from after.explain.test_diagram import least_difference
 from after.nowcast.nowcast_kit import Story, tell
-from cli.cli_kit import MINUTE, NOON, Lake
+from cli.cli_kit import MINUTE, NOON, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, close, new_lake, told_store
 from latecomer.config.load import load_pipeline
+from latecomer.dashboard.page import STYLE
 from latecomer.dashboard.serving import TOKEN, Dashboard
 from programs_kit import chromium
 from spark_kit import quick_start
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 SECRET = "a-token-that-is-long-enough"
 PICTURES = Path(__file__).parents[2] / "build" / "screenshots"
+DAY = 24 * 60 * MINUTE
 PATIENCE = 60_000
 """Milliseconds."""
 
@@ -84,7 +88,7 @@ def test_the_page_shows_the_numbers_and_runs_nothing_of_the_data(tmp_path: Path,
 
         windows = seen(page, served, "#windows?output=minute_totals", "and 30 are needed")
         assert ">27<" in windows
-        assert f">{2**60}<" in windows, "exact, though it is no number of a browser's"
+        assert f">{2**60:,}<" in windows, "exact, though it is no number of a browser's"
         for stage in ("open", "corrected", "rebuilt"):
             assert f">{stage}</span>" in windows
         assert "&lt;script&gt;document.title='owned'&lt;/script&gt;" in windows
@@ -105,6 +109,70 @@ def test_the_page_shows_the_numbers_and_runs_nothing_of_the_data(tmp_path: Path,
         for each in (now, windows, ledger, explained):
             assert "<img src" not in each
             assert each.count("<script") == 1, "the page's own"
+
+
+def test_history_is_said_to_be_history(tmp_path: Path, page: Page) -> None:
+    """Its watermark is minutes behind the newest arrival, and the page is not live."""
+    lake = told_store(tmp_path / "told")
+    close(lake, 3, NOON + 400 * DAY, on_time=1)
+    lake.watermarks(3, [{"tick": 9, "at": NOON + 9 * MINUTE, "watermark": NOON + 8 * MINUTE}])
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        now = seen(page, served, "", "This is history")
+        picture(page, "now-history")
+    assert "2026-04-25" in page.locator(".chart .level").first.inner_text(), "axes end at the newest arrival"
+    assert page.locator("#live").inner_text().startswith("Up to date")
+    assert "d 1" not in page.locator("#lag").inner_text()
+    assert now.count(">Watermark ") == 1, "one card of lag, and not one an output"
+
+
+def test_no_words_of_a_plot_cover_others(busy: Lake, page: Page) -> None:
+    with Dashboard([busy.pipeline], "127.0.0.1", 0) as served:
+        for place, words in (
+            ("#lateness", "This alone sets the delay"),
+            ("#arrivals?output=minute_totals", "Event time against"),
+        ):
+            seen(page, served, place, words)
+            boxes = page.evaluate(
+                "[...document.querySelectorAll('main svg')].map(svg => [...svg.querySelectorAll('text')].map("
+                "each => { const b = each.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; }))"
+            )
+            assert any(boxes)
+            for plot in boxes:
+                for one, other in combinations(plot, 2):
+                    beside = one[2] <= other[0] + 1 or other[2] <= one[0] + 1
+                    assert beside or one[3] <= other[1] + 4 or other[3] <= one[1] + 4, (place, one, other)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_fates_can_be_told_apart_by_colour_blind_eyes(scheme: str) -> None:
+    light, dark = STYLE.split("@media", 2)[:2]
+    names = ("on-time", "late", "aside", "dropped", "again", "filtered", "dead")
+    of_scheme = light if scheme == "light" else dark
+    colours = [re.findall(f"--{name}:(#[0-9a-f]{{6}})", of_scheme)[0] for name in names]
+    assert least_difference(colours) > 20
+
+
+def test_a_pane_that_is_being_published_is_the_last_of_its_life(tmp_path: Path, page: Page) -> None:
+    """Its batch is not complete, so nobody knows yet when it was published."""
+    lake = told_store(tmp_path / "told")
+    lake.panes("minute_totals", 3, [pane(0, 2, timing="LATE", paise=99, merchant="amul", payments=4)])
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        seen(page, served, "#windows?output=minute_totals&window=2026-04-25T12:00:00Z", "over time")
+        places = page.locator("svg.life circle").evaluate_all(
+            "dots => dots.map(each => +each.getAttribute('cx'))"
+        )
+    assert places == sorted(places)
+    assert len(places) == 3
+
+
+def test_totals_lead_to_the_events_below_them(tmp_path: Path, page: Page) -> None:
+    with Dashboard([told_store(tmp_path / "told").pipeline], "127.0.0.1", 0) as served:
+        seen(page, served, "#ledger?output=minute_totals", "balances")
+        page.get_by_role("region", name="Totals").get_by_role("link").nth(1).click()
+        page.get_by_role("heading", name="late, accepted: minute_totals, the newest").wait_for()
+        page.get_by_text("2026-04-25 12:00:25Z").first.wait_for()
+        heads = [each.strip() for each in page.locator("main h2").all_inner_texts()]
+    assert heads[:2] == ["Totals", "late, accepted: minute_totals, the newest"]
 
 
 def test_it_follows_while_batches_are_published(tmp_path: Path, page: Page) -> None:
@@ -176,10 +244,10 @@ def test_it_can_be_used_by_keyboard(tmp_path: Path, page: Page) -> None:
     with Dashboard([told_store(tmp_path / "told").pipeline], "127.0.0.1", 0) as served:
         seen(page, served, "", "3 batches complete")
         reached = []
-        for _ in range(4):
+        for _ in range(5):
             page.keyboard.press("Tab")
             reached.append(str(page.evaluate("document.activeElement.textContent")))
-        assert reached == ["Skip to the content", "Now", "Windows", "Lateness"]
+        assert reached == ["Skip to the content", "Now", "Arrivals", "Windows", "Lateness"]
         page.keyboard.press("Enter")
         page.get_by_text("This alone sets the delay").wait_for()
 
@@ -212,6 +280,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 def test_every_view_fits_the_screen(busy: Lake, browser: Browser, scheme: str, width: int) -> None:
     views = {
         "now": "batches complete",
+        "arrivals?output=minute_totals": "Event time against arrival time",
         "windows?output=minute_totals": "probably",
         "lateness": "This alone sets the delay",
         "ledger": "balances",

@@ -51,6 +51,23 @@ def test_every_metric_has_a_panel_and_no_panel_another() -> None:
     assert len(set(places)) == len(places), "no panel lies on another"
 
 
+def test_panels_are_titled_in_words_and_stand_in_rows() -> None:
+    """The three signals come first, side by side; then the same over 30 days; then stage by stage."""
+    panels = json.loads(dashboard())["panels"]
+    titles = [panel["title"] for panel in panels]
+    assert [title for title in titles if "_" in title or not title[0].isupper()] == []
+    rows = [nth for nth, panel in enumerate(panels) if panel["type"] == "row"]
+    assert rows[0] == 0
+    now, month = (panels[first + 1 : last] for first, last in ((rows[0], rows[1]), (rows[1], rows[2])))
+    signals = ["Watermark lag", "Share of side output", "Corrections for each event"]
+    for shown in (now, month):
+        assert [panel["title"] for panel in shown] == signals
+        assert len({panel["gridPos"]["y"] for panel in shown}) == 1, "beside one another"
+    assert {panel["timeFrom"] for panel in month} == {"30d"}
+    of_stages = titles[rows[2] :]
+    assert len(set(of_stages)) == len(of_stages)
+
+
 def test_names_follow_the_habits_of_prometheus() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS)
     for metric in METRICS:

@@ -40,7 +40,7 @@ def dashboard(
         fix = "write a port such as 9465, or a host and a port such as 0.0.0.0:9465"
         raise WrongUsage("--listen", listen, str(error), fix) from None
     choose_zone(zone, files[0])
-    with Dashboard([load(file) for file in files], host, port) as served:
+    with Dashboard([load(file) for file in files], host, port, zone) as served:
         current().rest()
         typer.echo(f"dashboard: {served.url}")
         previous = signal.signal(signal.SIGTERM, _end)

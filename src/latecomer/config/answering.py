@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    from latecomer.after.explain.arrived import Arrived
     from latecomer.after.explain.explain import Explanation
     from latecomer.after.reading.rows import Rows
 
@@ -72,6 +73,12 @@ class Answering:
         """How far each sink is behind, since when and why."""
         rows: Rows = _notebook().sink_status(self)
         return rows
+
+    def arrivals(self, output: str, *, until: Moment | None = None) -> Arrived:
+        """Event time against arrival time, up to a moment of the arrival clock: the watermark as a line, windows as
+        bands, late events by fate. A notebook draws it; `svg()` has it as text."""
+        found: Arrived = _notebook().arrivals(self, output, until)
+        return found
 
     def explain(
         self, output: str, window: Moment, key: Key | None = None, *, clock: str = "published"

@@ -18,13 +18,16 @@ from typing import Any
 
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
+from latecomer.config.zoned import in_zone
 from latecomer.dashboard.asking import Query
 from latecomer.dashboard.lateness import lateness
 from latecomer.dashboard.ledger import ledger, of_fate
 from latecomer.dashboard.now import now, sinks
 from latecomer.dashboard.nowcast import estimates
-from latecomer.dashboard.windows import explained, windows
+from latecomer.dashboard.progress import Progress
+from latecomer.dashboard.windows import arrivals, explained, windows
 from latecomer.errors import NoStore
+from latecomer.model.windows import zone_of
 from latecomer.store.commits import last_version
 from latecomer.store.files import Location, read_text
 from latecomer.store.kept import Shelf
@@ -89,6 +92,7 @@ ROUTES: Mapping[str, Route] = {
     "ledger": Route(ledger, frozenset({"output", "skip"}), kept=True),
     "fate": Route(of_fate, frozenset({"output", "fate", "batch", "day", "most"})),
     "explain": Route(explained, frozenset({"output", "window", "key"})),
+    "arrivals": Route(arrivals, frozenset({"output", "until"}), every=2),
     "lateness": Route(lambda reader, _: lateness(reader.pipeline, open_store(reader.pipeline)), every=30),
 }
 
@@ -116,6 +120,9 @@ class Answers:
 
     pipelines: Sequence[Pipeline]
     clock: Callable[[], float] = time.monotonic
+    zone: str | None = None
+    """For all moments; without one, those of an output are in the zone of its windows."""
+    progress: Progress = field(default_factory=lambda: Progress())
     _kept: OrderedDict[tuple[int, str, str], _Kept] = field(default_factory=OrderedDict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _making: dict[str, threading.Lock] = field(
@@ -135,6 +142,7 @@ class Answers:
                     "outputs": {
                         name: {
                             "window": str(output.window),
+                            "zone": self.zone or zone_of(output.window),
                             "by": list(output.by),
                             "aggregates": {each: str(value) for each, value in output.aggregates.items()},
                         }
@@ -157,17 +165,23 @@ class Answers:
             pipeline = self.pipelines[number]
             seen, began = fingerprint(pipeline), self.clock()
             try:
-                made = _answer(self._make(asked, pipeline, query))
+                made = _answer(self._make(number, route, query))
             except NoStore as error:
                 made = _answer({"empty": str(error)})
             self._keep(place, _Kept(made, seen, self.clock(), self.clock() - began))
             return made
 
-    def _make(self, route: Route, pipeline: Pipeline, query: Query) -> Any:
-        if not route.kept:
-            return route.make(Reader(pipeline), query)
-        with self._reading:
-            return route.make(KeptReader(pipeline, self._shelf), query)
+    def under_way(self, number: int) -> Answer:
+        """How far the lateness of a pipeline is measured, and for how long already."""
+        return _answer(self.progress.of((number, "lateness")))
+
+    def _make(self, number: int, name: str, query: Query) -> Any:
+        route, pipeline = ROUTES[name], self.pipelines[number]
+        with in_zone(self.zone or _zone(pipeline, route, query)), self.progress.made((number, name)):
+            if not route.kept:
+                return route.make(Reader(pipeline), query)
+            with self._reading:
+                return route.make(KeptReader(pipeline, self._shelf), query)
 
     def _fresh(self, place: tuple[int, str, str], route: Route, number: int) -> Answer | None:
         with self._guard:
@@ -187,6 +201,15 @@ class Answers:
             self._kept.move_to_end(place)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
+
+
+def _zone(pipeline: Pipeline, route: Route, query: Query) -> str:
+    """The zone of the output that is asked for; where none can be, the one that all have, or UTC."""
+    outputs = list(pipeline.outputs.values())
+    if "output" in route.parameters:
+        outputs = [pipeline.outputs[query.output(pipeline.outputs)]]
+    zones = {zone_of(output.window) for output in outputs}
+    return zones.pop() if len(zones) == 1 else "UTC"
 
 
 def fingerprint(pipeline: Pipeline) -> str:

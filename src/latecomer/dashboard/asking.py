@@ -67,14 +67,17 @@ class Query:
         return name
 
     def window(self) -> datetime | None:
-        text = self.given.get("window")
+        return self.moment("window")
+
+    def moment(self, name: str) -> datetime | None:
+        text = self.given.get(name)
         if text is None:
             return None
         try:
             return to_moment(read(text))
         except (ValueError, OverflowError):
             fix = "write ISO-8601 such as 2026-04-25T14:00:00Z"
-            raise WrongRequest("window", text, "is not a moment", fix) from None
+            raise WrongRequest(name, text, "is not a moment", fix) from None
 
     def key(self) -> dict[str, str | None]:
         text = self.given.get("key")

@@ -12,6 +12,7 @@ from latecomer.config.zoned import written
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.store.store import Store
+from latecomer.values import in_percent
 
 MANY = 1_000_000
 """Of more events than these a sample is taken: a page does not wait for minutes."""
@@ -69,12 +70,12 @@ def _delay(title: str, below: str, found: Distribution, delay: Advised | None) -
     percentiles = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
     elbow = "No elbow: waiting longer pays evenly, or there is too little to tell."
     if found.elbow is not None:
-        enough = f"enough for {found.elbow.completeness:.2%} of the events"
+        enough = f"enough for {in_percent(found.elbow.completeness, 2)} of the events"
         elbow = f"Elbow at {shown_duration(found.elbow.delay)}, {enough}."
     return {
         "title": title,
         "below": below,
-        "svg": histogram(title, found.bars, marks, "share of the events by delay, on a scale of logarithms"),
+        "svg": histogram(title, found.bars, marks, "delay, on a scale of logarithms"),
         "percentiles": {**percentiles, "most": shown_duration(found.most)},
         "elbow": elbow,
         "ahead": found.negative,

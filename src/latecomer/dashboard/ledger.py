@@ -17,6 +17,7 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.config.zoned import current_zone, written
 from latecomer.dashboard.asking import FURTHEST, MOST_ROWS, Query
+from latecomer.dashboard.now import in_order
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import Fate
@@ -46,7 +47,7 @@ def ledger(reader: Reader, query: Query) -> dict[str, Any]:
     skip = query.number("skip", 0, FURTHEST)
     return {
         "output": output,
-        "totals": list(json_rows(reader.ledger_totals(), current_zone())),
+        "totals": in_order(json_rows(reader.ledger_totals(), current_zone()), list(reader.pipeline.outputs)),
         "differences": [
             {"output": name, "unit": unit, "difference": short_text(amount)}
             for (name, unit), amount in differences(store).items()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from latecomer.after.reading.reader import Reader
 from latecomer.config.zoned import current_zone, written
+from latecomer.dashboard import by_arrival
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import EVENTS
 from latecomer.model.timeline import Timeline
@@ -32,8 +34,10 @@ def now(reader: Reader, clock: int) -> dict[str, Any]:
     timeline, recorded = reader.timeline(), recorded_by(store, clock, (DAYS + 1) * DAY)
     verdicts = judge(recorded, clock)
     running = held(store.root)
-    last = _last_publication(store)
+    last, history = _last_publication(store), by_arrival.history_until(store)
+    order = list(reader.pipeline.outputs)
     return {
+        "history": None if history is None else history // 1000,
         "running": running is not None,
         "since": None if running is None else written(round(running[1] * SECOND)),
         "batches": store.ledger.last_batch() + 1,
@@ -41,14 +45,21 @@ def now(reader: Reader, clock: int) -> dict[str, Any]:
         "watermark": _watermark(timeline),
         "partitions": _partitions(timeline),
         "throughput": _throughput(store, last),
-        "fates": list(json_rows(reader.ledger_totals(), current_zone())),
+        "received": _received(store, last) if history is None else by_arrival.received(store),
+        "fates": in_order(json_rows(reader.ledger_totals(), current_zone()), order),
         "differences": [
             {"output": output, "unit": unit, "difference": short_text(amount)}
             for (output, unit), amount in recorded.differences.items()
         ],
         "signals": [_signal(each) for each in verdicts],
-        "days": _days(store, recorded, clock),
+        "days": _days(store, recorded, clock) if history is None else _arrival_days(store, order, history),
     }
+
+
+def in_order(rows: Iterable[dict[str, Any]], outputs: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows in the order in which the pipeline file has their outputs; those that it no longer has come last."""
+    place = {name: nth for nth, name in enumerate(outputs)}
+    return sorted(rows, key=lambda row: place.get(row["output"], len(place)))
 
 
 def sinks(store: Store) -> list[dict[str, Any]]:
@@ -72,7 +83,7 @@ def _watermark(timeline: Timeline | None) -> dict[str, Any]:
     return {
         "state": "ended" if ended else "moving",
         "at": None if ended else timeline.watermark // 1000,
-        "newest_arrival": _millis(timeline.last_at),
+        "newest_arrival": _millis(timeline.newest_arrival),
     }
 
 
@@ -97,27 +108,38 @@ def _millis(micros: int) -> int | None:
     return None if micros in (BEGIN_OF_TIME, END_OF_TIME) else micros // 1000
 
 
-def _throughput(store: Store, last: int | None) -> dict[str, Any]:
+def _throughput(store: Store, last: int | None) -> float | None:
+    """Rows received each second, in the minutes up to the last batch."""
+    if last is None or not store.ledger.exists:
+        return None
+    counted = _by_minute(store, last - 5 * MINUTE)
+    seconds = max((last - min(counted, default=last)) / SECOND, 60.0)
+    return sum(counted.values()) / seconds
+
+
+def _received(store: Store, last: int | None) -> dict[str, Any] | None:
     """Rows received in each minute of the last hour in which something was published."""
     if last is None or not store.ledger.exists:
-        return {"minutes": [], "per_second": None}
+        return None
     end = last // MINUTE
+    counted = _by_minute(store, (end - 59) * MINUTE - 1)
+    return {
+        "bars": [counted.get(minute * MINUTE, 0) for minute in range(end - 59, end + 1)],
+        "since": (end - 59) * MINUTE // 1000,
+        "until": (end + 1) * MINUTE // 1000,
+        "width": MINUTE // 1000,
+    }
+
+
+def _by_minute(store: Store, since: int) -> dict[int, int]:
     rows = store.ledger.query(
         "select date_bin(interval '1 minute', published_at) as at, sum(received) as received from "
         "(select t.batch, p.published_at, max(t.received) as received from t join p on t.batch = p.batch "
         f"where t.unit = {text_literal(EVENTS)} and p.output is null "
-        f"and p.published_at > {moment_literal((end - 59) * MINUTE - 1)} group by 1, 2) group by 1",
+        f"and p.published_at > {moment_literal(since)} group by 1, 2) group by 1",
         p=store.publications,
     ).to_pylist()
-    counted = {to_micros(row["at"]) // MINUTE: int(row["received"]) for row in rows}
-    minutes = [counted.get(minute, 0) for minute in range(end - 59, end + 1)]
-    first = min(counted, default=end)
-    recent = [counted.get(minute, 0) for minute in range(max(first, end - 4), end + 1)]
-    return {
-        "minutes": minutes,
-        "until": (end + 1) * MINUTE // 1000,
-        "per_second": sum(recent) / (60 * len(recent)),
-    }
+    return {to_micros(row["at"]): int(row["received"]) for row in rows}
 
 
 def _signal(each: Verdict) -> dict[str, Any]:
@@ -141,13 +163,22 @@ def _days(store: Store, recorded: Recorded, clock: int) -> dict[str, Any]:
     for output in recorded.outputs:
         sums = [recorded.history.total(output, day * DAY - 1, (day + 1) * DAY - 1) for day in days]
         of_outputs[output] = {
-            "received": [each.received for each in sums],
             "side_output": [each.side_share for each in sums],
             "corrections": [each.correction_share for each in sums],
-            "corrected": [each.corrections for each in sums],
         }
-    return {
-        "first": written(days[0] * DAY, "UTC"),
-        "lag": [lags.get(day) for day in days],
-        "outputs": of_outputs,
-    }
+    return _thirty(days, [lags.get(day) for day in days], of_outputs)
+
+
+def _arrival_days(store: Store, outputs: Sequence[str], history: int) -> dict[str, Any]:
+    """The same by the arrival clock, the last day being that of the newest arrival."""
+    today = history // DAY
+    days = range(today - DAYS + 1, today + 1)
+    lags = by_arrival.lags(store, days)
+    return _thirty(days, lags, {output: by_arrival.shares(store, output, days) for output in outputs})
+
+
+def _thirty(
+    days: range, lags: Sequence[float | None], outputs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    first, last = ((written(day * DAY, "UTC") or "")[:10] for day in (days[0], days[-1]))
+    return {"first": first, "last": last, "lag": list(lags), "outputs": dict(outputs)}

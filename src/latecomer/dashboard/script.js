@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   // Whatever comes from the store is put into the page as text, never as markup.
-  const EVERY = 5000, VIEWS = ["now", "windows", "lateness", "ledger", "explain"];
+  const EVERY = 5000, VIEWS = ["now", "arrivals", "windows", "lateness", "ledger", "explain"];
   const FATES = { on_time: "on time", late_accepted: "late, accepted", side_output: "side output", dropped: "dropped",
     duplicate: "duplicate", filtered: "filtered", dead_letter: "dead letter" };
   const main = document.getElementById("main"), live = document.getElementById("live");
@@ -49,18 +49,21 @@
   // On a narrow screen a plot is moved sideways: its words are not made smaller than they can be read.
   const plot = (svg, label) => el("div", { cls: "scroll", tabindex: "0", role: "region", "aria-label": label }, drawing(svg));
 
-  // Words
+  // Words: the same form for a number, a share, a duration and a moment, wherever it stands
+  const grouped = text => text.replace(/^(-?)(\d+)(?=$|\.)/, (all, sign, whole) => sign + whole.replace(/\B(?=(\d{3})+$)/g, ","));
+  const figure = value => value === null || value === undefined ? "–" : grouped(String(value));
   const count = n => n === null || n === undefined ? "–" : Number(n).toLocaleString("en");
-  const share = x => x === null || x === undefined ? "–" : (100 * x).toFixed(x && x < 0.1 ? 2 : 1) + " %";
+  const share = x => x === null || x === undefined ? "–" : (100 * x).toFixed(x === 0 || x === 1 ? 0 : x < 0.1 || x > 0.99 ? 2 : 1) + " %";
   function span(seconds) {
     const s = Math.max(0, Math.round(seconds));
-    if (s < 60) return s + " s";
-    if (s < 3600) return Math.floor(s / 60) + " m " + (s % 60) + " s";
-    if (s < 172800) return Math.floor(s / 3600) + " h " + Math.floor(s % 3600 / 60) + " m";
-    return Math.floor(s / 86400) + " d " + Math.floor(s % 86400 / 3600) + " h";
+    for (const [name, size, less, small] of [["d", 86400, "h", 3600], ["h", 3600, "m", 60], ["m", 60, "s", 1]]) {
+      const rest = Math.floor(s % size / small);
+      if (s >= size) return Math.floor(s / size) + name + (rest ? " " + rest + less : "");
+    }
+    return s + "s";
   }
   const clock = () => Date.now() + offset;
-  const moment = text => text ? text.replace("T", " ").replace(/(\.\d{3})\d+/, "$1") : "–";
+  const moment = text => text ? text.replace("T", " ").replace(/(\.\d{3})\d+/, "$1").replace(/( \d\d:\d\d):00(?=Z|[+-])/, "$1") : "–";
   const at = millis => moment(new Date(millis).toISOString().replace(/\.\d+Z$/, "Z"));
   const ago = millis => el("span", { "data-since": millis }, span((clock() - millis) / 1000));
   const tag = (text, kind) => el("span", { cls: "tag " + kind }, text);
@@ -77,32 +80,33 @@
           return el("td", { cls: kind, title: long && kind !== "text" ? cell : null }, cell ?? "–");
         }))))));
   }
-  function spark(values, label, steps = false) {
+  // A chart with its axes: the largest value and nothing at the left, the first and the last moment below.
+  function chart(values, { first, last, show, label, bars = false }) {
     const known = values.filter(each => each !== null && each !== undefined);
-    const svg = draw("svg", { class: "spark", viewBox: "0 0 300 54", preserveAspectRatio: "none", role: "img", "aria-label": label });
     if (!known.length) return el("p", { cls: "pale small" }, "nothing recorded yet");
-    const most = Math.max(...known, 1e-12), width = 300 / values.length;
-    const y = value => 52 - 48 * value / most;
-    if (steps) {
-      values.forEach((value, nth) => {
-        if (!value) return;
-        svg.append(draw("rect", { class: "column", x: nth * width + .3, width: Math.max(width - .6, .5), y: y(value), height: 52 - y(value) }));
-      });
-      return svg;
+    const most = Math.max(...known), top = most || 1, width = 300 / values.length, y = value => 54 - 50 * value / top;
+    const svg = draw("svg", { class: "spark", viewBox: "0 0 300 54", preserveAspectRatio: "none", role: "img", "aria-label": `${label}, ${first} to ${last}, at most ${show(most)}` });
+    for (const at of [4, 29, 53.5]) svg.append(draw("line", { class: "grid", x1: 0, x2: 300, y1: at, y2: at }));
+    values.forEach((value, nth) => {
+      if (bars && value) svg.append(draw("rect", { class: "column", x: nth * width + width * .1, width: width * .8, y: y(value), height: 54 - y(value) },
+        draw("title", {}, show(value))));
+    });
+    for (const run of bars ? [] : runs(values)) {
+      const places = run.length > 1 ? run.map(nth => [(nth + .5) * width, y(values[nth])]) : [[run[0] * width, y(values[run[0]])], [(run[0] + 1) * width, y(values[run[0]])]];
+      const line = places.map(each => each.join(",")).join(" ");
+      svg.append(draw("polygon", { class: "area", points: `${places[0][0]},54 ${line} ${places.at(-1)[0]},54` }), draw("polyline", { class: "stroke", points: line }));
     }
-    let run = [];
-    const close = () => {
-      if (run.length) {
-        const ends = run.length > 1 ? run : [[run[0][0] - width / 2, run[0][1]], [run[0][0] + width / 2, run[0][1]]];
-        const line = ends.map(each => each.join(",")).join(" ");
-        svg.append(draw("polygon", { class: "area", points: `${ends[0][0]},52 ${line} ${ends.at(-1)[0]},52` }),
-          draw("polyline", { class: "stroke", points: line }));
-      }
-      run = [];
-    };
-    values.forEach((value, nth) => value === null || value === undefined ? close() : run.push([(nth + .5) * width, y(value)]));
-    close();
-    return svg;
+    return el("figure", { cls: "chart" }, el("div", { cls: "upright", "aria-hidden": "true" }, el("span", {}, show(most)), el("span", {}, "0")), svg,
+      el("div", { cls: "level", "aria-hidden": "true" }, el("span", {}, first), el("span", {}, last)));
+  }
+  // The places of values that follow one another without a gap.
+  function runs(values) {
+    const found = [];
+    values.forEach((value, nth) => {
+      if (value === null || value === undefined) return;
+      if (found.length && found.at(-1).at(-1) === nth - 1) found.at(-1).push(nth); else found.push([nth]);
+    });
+    return found;
   }
 
   // Asking
@@ -136,6 +140,7 @@
     const text = asked.toString();
     return "#" + view + (text ? "?" + text : "");
   }
+  const zone = output => pipelines[here().p].outputs[output].zone;
   const outputs = () => Object.keys((pipelines[here().p] || { outputs: {} }).outputs);
   function query(asked, names) {
     const made = new URLSearchParams();
@@ -145,62 +150,83 @@
   }
   const SHOW = {
     now: { ask: async (p) => ({ ...await ask(`/api/${p}/now`), sinks: await ask(`/api/${p}/sinks`).catch(error => ({ error: error.message, sinks: [] })) }), show: showNow },
+    arrivals: { ask: (p, asked) => ask(`/api/${p}/arrivals` + query(asked, ["output", "until"])), show: showArrivals },
     windows: { ask: askWindows, show: showWindows },
     lateness: { ask: p => ask(`/api/${p}/lateness`), show: showLateness, slow: true },
     ledger: { ask: askLedger, show: showLedger },
-    explain: { ask: (p, asked) => asked.get("window") ? ask(`/api/${p}/explain` + query(asked, ["output", "window", "key"])) : null, show: showExplain },
+    explain: { ask: async (p, asked) => asked.get("window") ? ask(`/api/${p}/explain` + query(asked, ["output", "window", "key"])) : null, show: showExplain },
   };
 
   // Views
+  const lastOf = values => { const known = values.filter(each => each !== null); return known.length ? known.at(-1) : null; };
+  const states = list => list.map(each => [tag((list.length > 1 ? each.alert.replace("side_output_", "") + " " : "") + each.state, KINDS[each.state]), " "]);
   function showNow(found) {
-    const w = found.watermark, made = [];
-    const lag = found.signals.find(each => each.alert === "lag");
+    const made = [];
     if (found.differences.length) made.push(el("p", { cls: "error", role: "alert" }, "The ledger does not balance: ",
-      found.differences.map(each => `${each.output} ${each.unit} ${each.difference}`).join(", ")));
+      found.differences.map(each => `${each.output} ${each.unit} ${figure(each.difference)}`).join(", ")));
     for (const each of found.signals.filter(each => each.state === "firing"))
       made.push(el("p", { cls: "error", role: "alert" }, tag(each.severity, "bad"), " ", each.output ? each.output + ": " : "", each.reason));
-    made.push(el("div", { cls: "cards" },
-      el("section", { cls: "card" }, el("h2", { cls: "small" }, "Watermark"),
-        el("p", { cls: "big", id: "lag" }, w.state === "moving" ? [ago(w.at), " behind"] : w.state === "ended" ? "ended" : "none yet"),
-        el("p", { cls: "pale" }, w.state === "moving" ? "stands at " + at(w.at) : w.state === "ended" ? "the input was drained: every window is closed" : "no event has set one")),
+    if (found.history) made.push(el("p", { cls: "note" }, `This is history: what arrived up to ${at(found.history)} was read long after. Lag, days and events go by the arrival clock, not by the wall clock.`));
+    made.push(el("div", { cls: "cards" }, lagCard(found),
       el("section", { cls: "card" }, el("h2", { cls: "small" }, "Throughput"),
-        el("p", { cls: "big" }, found.throughput.per_second === null ? "–" : count(+found.throughput.per_second.toPrecision(3)) + " events/s"),
-        el("p", { cls: "pale" }, found.published_at ? ["in the minutes up to the last batch, published ", ago(found.published_at), " ago"] : "no batch published yet")),
+        el("p", { cls: "big" }, found.throughput === null ? "–" : count(+found.throughput.toPrecision(3)) + " events/s"),
+        el("p", { cls: "pale" }, found.published_at ? ["read in the minutes up to the last batch, published ", ago(found.published_at), " ago"] : "no batch published yet")),
       el("section", { cls: "card" }, el("h2", { cls: "small" }, "Run"),
         el("p", { cls: "big" }, found.running ? "running" : "stopped"),
         el("p", { cls: "pale" }, count(found.batches) + " batches complete", found.running && found.since ? ", since " + moment(found.since) : "",
           found.running ? "" : "; what stands here is what the last run left, or a run on another machine writes"))));
-    if (found.throughput.minutes.length) made.push(el("section", {}, el("h2", {}, "Events received, minute by minute"),
-      spark(found.throughput.minutes, `events received in each of the 60 minutes up to ${at(found.throughput.until)}, at most ${count(Math.max(...found.throughput.minutes))}`, true),
-      el("p", { cls: "pale small" }, `the hour up to ${at(found.throughput.until)}; at most ${count(Math.max(...found.throughput.minutes))} a minute`)));
-    made.push(el("h2", {}, "Signals"));
-    const last = values => { const known = values.filter(each => each !== null); return known.length ? known.at(-1) : null; };
-    for (const [output, days] of Object.entries(found.days.outputs)) {
-      const of = name => found.signals.filter(each => each.output === output && each.alert.startsWith(name));
-      const states = list => list.map(each => [tag((list.length > 1 ? each.alert.replace("side_output_", "") + " " : "") + each.state, KINDS[each.state]), " "]);
-      made.push(el("section", {}, el("h3", {}, output), el("div", { cls: "cards" },
-        el("div", { cls: "card" }, el("h4", { cls: "small" }, "Lag ", states(lag ? [lag] : [])), el("p", { cls: "big" }, lag && lag.shown ? lag.shown : last(found.days.lag) === null ? "–" : span(last(found.days.lag))),
-          spark(found.days.lag, `lag of 30 days; the last ${last(found.days.lag) === null ? "is not known" : span(last(found.days.lag))}`), el("p", { cls: "pale small" }, lag ? lag.reason : "")),
-        el("div", { cls: "card" }, el("h4", { cls: "small" }, "Side output ", states(of("side_output"))), el("p", { cls: "big" }, share(last(days.side_output))),
-          spark(days.side_output, `share of side output of 30 days; the last ${share(last(days.side_output))}`), of("side_output").map(each => el("p", { cls: "pale small" }, each.alert.replace("side_output_", "") + ": " + each.reason))),
-        el("div", { cls: "card" }, el("h4", { cls: "small" }, "Corrections ", states(of("corrections"))), el("p", { cls: "big" }, share(last(days.corrections))),
-          spark(days.corrections, `corrections for each event of 30 days; the last ${share(last(days.corrections))}`), of("corrections").map(each => el("p", { cls: "pale small" }, each.reason))))));
-    }
-    made.push(el("p", { cls: "pale small" }, `30 days (UTC) since ${found.days.first.slice(0, 10)}; the figure is that of the last day with data.`));
+    if (found.received) made.push(receivedChart(found));
+    made.push(el("h2", {}, "Signals"), Object.entries(found.days.outputs).map(([output, days]) => signalCards(found, output, days)));
+    made.push(el("p", { cls: "pale small" }, `30 days (UTC)${found.history ? ", by arrival" : ""}; the figure is that of the last day with data.`));
     made.push(el("h2", {}, "Fates"), found.fates.some(each => each.unit === "events") ? el("div", { cls: "cards" },
       found.fates.filter(each => each.unit === "events").map(each => el("section", { cls: "card" }, el("h3", {}, each.output), fateBar(each), fateNumbers(each)))) :
       el("p", { cls: "state" }, "Nothing has been received yet."));
-    made.push(el("h2", {}, "Partitions"), found.partitions.count ? [
-      table(["partition", { name: "is at" }, { name: "behind the clock", n: true }, "silent since"],
-        found.partitions.slowest.map(each => [each.name || "(none)", each.at === null ? "nothing yet" : at(each.at), each.at === null ? "–" : ago(each.at), each.silent_since === null ? "" : at(each.silent_since)]), "Partitions, the slowest first"),
-      found.partitions.count > found.partitions.slowest.length && el("p", { cls: "pale small" }, `${count(found.partitions.count - found.partitions.slowest.length)} more are further.`)] :
-      el("p", { cls: "pale" }, "None has brought an event."));
-    made.push(el("h2", {}, "Sinks"));
-    if (found.sinks.error) made.push(el("p", { cls: "warning" }, found.sinks.error));
-    made.push(found.sinks.sinks && found.sinks.sinks.length ? table(["output", "sink", "target", "state", { name: "last batch", n: true }, { name: "behind", n: true }, { name: "why", text: true }],
-      found.sinks.sinks.map(each => [each.output ?? each.stream, each.sink, each.target, tag(each.state, KINDS[each.state] || "calm"), count(each.last_batch), count(each.behind), each.reason || ""]), "Sinks") :
-      el("p", { cls: "pale" }, "The pipeline has no sinks."));
-    return made;
+    return [...made, partitions(found), sinks(found.sinks)];
+  }
+  // How far behind a moment is: the clock that goes on, or the newest arrival of a history, which does not.
+  const behind = (found, millis) => found.history ? span((found.history - millis) / 1000) : ago(millis);
+  function lagCard(found) {
+    const w = found.watermark, lag = found.signals.find(each => each.alert === "lag"), days = found.days;
+    const stands = { none: "no event has set one", ended: "the input was drained: every window is closed" }[w.state] || "stands at " + at(w.at) + (found.history ? ", behind the newest arrival" : "");
+    return el("section", { cls: "card" }, el("h2", { cls: "small" }, "Watermark ", lag ? tag("alert " + lag.state, KINDS[lag.state]) : ""),
+      el("p", { cls: "big", id: "lag" }, w.state === "moving" ? [behind(found, w.at), " behind"] : w.state === "ended" ? "ended" : "none yet"),
+      el("p", { cls: "pale" }, stands), chart(days.lag, { first: days.first, last: days.last, show: span, label: "lag of each of 30 days" }),
+      el("p", { cls: "pale small" }, "lag of 30 days", lag ? `; alert: ${lag.reason}` : ""));
+  }
+  function receivedChart(found) {
+    const { bars, since, until, width } = found.received, each = span(width / 1000).replace(/^1(?=[a-z]+$)/, "1 ");
+    const words = { "1m": "minute by minute", "1h": "hour by hour", "1d": "day by day", "7d": "week by week" }[span(width / 1000)] || `in steps of ${each}`;
+    return el("section", {}, el("h2", {}, found.history ? `Events by arrival, ${words}` : `Events received, ${words}`),
+      chart(bars, { first: at(since), last: at(until), show: n => count(n), label: "events, " + words, bars: true }), el("p", { cls: "pale small" }, `events in each bar of ${span(width / 1000)}`));
+  }
+  function signalCards(found, output, days) {
+    const of = name => found.signals.filter(each => each.output === output && each.alert.startsWith(name)), { first, last } = found.days;
+    const card = (title, name, values, label) => el("div", { cls: "card" }, el("h4", { cls: "small" }, title, " ", states(of(name))), el("p", { cls: "big" }, share(lastOf(values))),
+      chart(values, { first, last, show: share, label }), el("p", { cls: "pale small" }, label),
+      of(name).map(each => el("p", { cls: "pale small" }, each.alert.replace("side_output_", "").replace("corrections_", "") + ": " + each.reason)));
+    return el("section", {}, el("h3", {}, output), el("div", { cls: "cards" },
+      card("Side output", "side_output", days.side_output, "share of the events set aside"), card("Corrections", "corrections", days.corrections, "corrections for each event")));
+  }
+  function partitions(found) {
+    const { count: many, slowest } = found.partitions, clock = found.history ? "behind the newest arrival" : "behind the clock";
+    if (!many) return [el("h2", {}, "Partitions"), el("p", { cls: "pale" }, "None has brought an event.")];
+    return [el("h2", {}, "Partitions"), table(["partition", "is at", { name: clock, n: true }, "silent since"],
+      slowest.map(each => [each.name || "(none)", each.at === null ? "nothing yet" : at(each.at), each.at === null ? "–" : behind(found, each.at), each.silent_since === null ? "" : at(each.silent_since)]), "Partitions, the slowest first"),
+      many > slowest.length && el("p", { cls: "pale small" }, `${count(many - slowest.length)} more are further.`)];
+  }
+  function sinks({ error, sinks: all }) {
+    return [el("h2", {}, "Sinks"), error ? el("p", { cls: "warning" }, error) : "",
+      all && all.length ? table(["output", "sink", "target", "state", { name: "last batch", n: true }, { name: "batches behind", n: true }, { name: "why", text: true }],
+        all.map(each => [each.output ?? each.stream, each.sink, each.target, tag(each.state, KINDS[each.state] || "calm"), count(each.last_batch), count(each.behind), each.reason || ""]), "Sinks") :
+        el("p", { cls: "pale" }, "The pipeline has no sinks.")];
+  }
+  function showArrivals(found) {
+    const step = (until, words) => until && el("a", { href: link("arrivals", { output: found.output, until }) }, words);
+    return [chooser("arrivals", found), el("h2", {}, `Event time against arrival time: ${found.output}`),
+      el("p", { cls: "pale" }, `What arrived from ${moment(found.since)} to ${moment(found.until)}. `, step(found.older, "earlier"), " ", step(found.newer, "later"), " ", found.newer ? el("a", { href: link("arrivals", { output: found.output }) }, "newest") : ""),
+      el("div", { cls: "card" }, plot(found.svg, "Event time against arrival time")),
+      el("p", { cls: "pale small" }, "Bands are windows. A window closes when the watermark reaches its upper edge: what comes for it after that is late, and too late once the dashed line has reached that edge. On the dotted line stand events that arrive as they happen. Point at a late event to read when it happened and when it came."),
+      found.notes.map(each => el("p", { cls: "pale small" }, each))];
   }
   function fateBar(row) {
     const total = Object.keys(FATES).reduce((sum, fate) => sum + Math.max(Number(row[fate]), 0), 0);
@@ -245,7 +271,7 @@
     const panes = window.panes.filter(each => each.op === "insert" && each.numbers[name] !== null && each.numbers[name] !== undefined);
     if (!panes.length) return "";
     const values = panes.map(each => each.numbers[name]), low = Math.min(...values), high = Math.max(...values);
-    const times = panes.map(each => each.at ?? 0), first = Math.min(...times), length = Math.max(...times) - first;
+    const times = panes.map(each => each.at ?? clock()), first = Math.min(...times), length = Math.max(...times) - first;
     const x = nth => 6 + 132 * (length ? (times[nth] - first) / length : panes.length > 1 ? nth / (panes.length - 1) : 0);
     const y = value => high > low ? 26 - 20 * (value - low) / (high - low) : 16;
     const label = `${name} over processing time: ` + panes.map(each => `${each.values[name]} (${each.timing.toLowerCase().replace("_", " ")}, ${moment(each.published_at)})`).slice(0, 12).join(", then ");
@@ -273,7 +299,7 @@
   const spot = each => JSON.stringify([each.start, each.end, Object.entries(each.key)]);
   function probably(found, name) {
     const [value, low, high] = (found && found.estimates[name]) || [];
-    return value === undefined || low === high ? "" : el("div", { cls: "pale small" }, `probably ${value}`, el("br"), `${low} to ${high}`);
+    return value === undefined || low === high ? "" : el("div", { cls: "pale small" }, `probably ${figure(value)}`, el("br"), `${figure(low)} to ${figure(high)}`);
   }
   function fullness(found) {
     if (!found) return "";
@@ -298,24 +324,28 @@
     const drawn = names.find(name => found.windows.some(each => each.panes.some(pane => pane.numbers[name] !== null)));
     const estimated = found.windows.some(each => likely.has(spot(each)));
     made.push(aboutNowcast(found.nowcast));
-    made.push(table(["window", ...found.keys, ...names.map(name => ({ name, n: true })), "life", ...(estimated ? ["complete"] : []), { name: "panes", n: true }, ...(drawn ? [drawn + " over time"] : [])],
+    made.push(table([`window (${zone(found.output)})`, ...found.keys, ...names.map(name => ({ name, n: true })), "life", ...(estimated ? ["complete"] : []), { name: "panes", n: true }, ...(drawn ? [drawn + " over time"] : [])],
       found.windows.map(each => [
         el("a", { href: link("explain", { output: found.output, window: each.start, key: JSON.stringify(each.key) }) }, moment(each.start)),
         ...found.keys.map(name => each.key[name] === null ? el("i", {}, "null") : each.key[name]),
-        ...names.map(name => [each.values === null ? "–" : el("a", { href: link("explain", { output: found.output, window: each.start, key: JSON.stringify(each.key) }), "aria-label": `why is ${name} ${each.values[name]}` }, each.values[name] ?? "null"), probably(likely.get(spot(each)), name)]),
+        ...names.map(name => [each.values === null ? "–" : el("a", { href: link("explain", { output: found.output, window: each.start, key: JSON.stringify(each.key) }), "aria-label": `why is ${name} ${figure(each.values[name])}` }, each.values[name] === null ? "null" : figure(each.values[name])), probably(likely.get(spot(each)), name)]),
         [tag(each.stage, KINDS[each.stage]), each.final ? el("span", { cls: "pale small" }, " final") : ""],
         ...(estimated ? [fullness(likely.get(spot(each)))] : []),
         count(each.panes.length), ...(drawn ? [lifeline(each, drawn)] : [])]), "Windows, the newest first"));
     const step = to => el("a", { href: link("windows", { output: found.output, window: asked.get("window"), key: asked.get("key"), skip: to || "" }) }, to > found.skip ? "older" : "newer");
     made.push(el("p", {}, found.skip ? [step(Math.max(found.skip - 50, 0)), " "] : "", found.more ? step(found.skip + 50) : ""));
-    made.push(el("p", { cls: "pale small" }, "Dots: blue on time, orange late, violet rebuilt, grey early. Choose a number to see why it is what it is."));
+    made.push(el("p", { cls: "pale small" }, "Dots: blue on time, orange late, violet rebuilt, grey early; from left to right as they were published. Choose a number to see why it is what it is."));
     return made;
   }
 
+  const MOMENTS = new Set(["event_time", "arrival_time", "first_arrival_time", "window_start", "window_end", "watermark"]);
   function events(found) {
     if (!found.events.length) return el("p", { cls: "state" }, "None to show.");
     const names = [...new Set(found.events.flatMap(each => Object.keys(each)))].filter(name => found.events.some(each => each[name] !== null && each[name] !== undefined));
-    return table(names, found.events.map(each => names.map(name => each[name] === null || each[name] === undefined ? "–" : typeof each[name] === "object" ? JSON.stringify(each[name]) : String(each[name]))), "Events");
+    const shown = (name, value) => value === null || value === undefined ? "–" : MOMENTS.has(name) ? moment(value) : typeof value === "object" ? JSON.stringify(value) : String(value);
+    const made = table(names, found.events.map(each => names.map(name => shown(name, each[name]))), "Events");
+    made.classList.add("tall");
+    return made;
   }
   async function askLedger(p, asked) {
     const found = await ask(`/api/${p}/ledger` + query(asked, ["output", "skip"]));
@@ -329,20 +359,20 @@
       const batch = new FormData(event.target).get("batch");
       if (batch) location.hash = link("ledger", { output: found.output, fate: asked.get("fate") || "on_time", batch });
     });
-    made.push(found.differences.length ? el("p", { cls: "error", role: "alert" }, "It does not balance: ", found.differences.map(each => `${each.output} ${each.unit} ${each.difference}`).join(", ")) :
+    made.push(found.differences.length ? el("p", { cls: "error", role: "alert" }, "It does not balance: ", found.differences.map(each => `${each.output} ${each.unit} ${figure(each.difference)}`).join(", ")) :
       el("p", {}, tag("balances", "good"), " received is the sum of all fates, in every batch, output and unit"));
+    if (!found.totals.length) return [...made, el("p", { cls: "state" }, "The ledger is empty: nothing has been received.")];
+    const heads = first => [...first, { name: "received", n: true }, ...Object.values(FATES).map(name => ({ name, n: true }))];
+    const cells = (row, given) => [figure(row.received), ...Object.keys(FATES).map(fate => Number(row[fate]) && given ? el("a", { href: link("ledger", { output: found.output, fate, ...given }) }, count(row[fate])) : figure(row[fate]))];
+    made.push(el("h2", {}, "Totals"), table(heads(["output", "unit"]), found.totals.map(row => [row.output, row.unit, ...cells(row, row.unit === "events" ? { output: row.output } : null)]), "Totals"));
     if (found.fate) {
       const where = asked.get("batch") ? "batch " + asked.get("batch") : asked.get("day") || "the newest";
-      made.push(el("section", { id: "fate" }, el("h2", {}, `${FATES[found.fate.fate]}: ${where}`),
+      made.push(el("section", { id: "fate" }, el("h2", {}, `${FATES[found.fate.fate]}: ${found.output}, ${where}`),
         el("p", {}, Object.entries(FATES).map(([fate, words]) => [el("a", { href: link("ledger", { output: found.output, fate, batch: asked.get("batch"), day: asked.get("day") }), "aria-current": fate === found.fate.fate ? "true" : null }, words), " "]),
           el("a", { href: link("ledger", { output: found.output }) }, "close")),
         found.fate.notes.map(note => el("p", { cls: "warning" }, note)), events(found.fate),
         found.fate.more && el("p", { cls: "pale" }, `The first ${count(found.fate.events.length)} are shown.`)));
     }
-    if (!found.totals.length) return [...made, el("p", { cls: "state" }, "The ledger is empty: nothing has been received.")];
-    const heads = first => [...first, { name: "received", n: true }, ...Object.values(FATES).map(name => ({ name, n: true }))];
-    const cells = (row, given) => [count(row.received), ...Object.keys(FATES).map(fate => Number(row[fate]) && given ? el("a", { href: link("ledger", { output: found.output, fate, ...given }) }, count(row[fate])) : String(row[fate]).length > 15 ? String(row[fate]) : count(row[fate]))];
-    made.push(el("h2", {}, "Totals"), table(heads(["output", "unit"]), found.totals.map(row => [row.output, row.unit, ...cells(row, null)]), "Totals"));
     if (found.days.length) made.push(el("h2", {}, "Days of publication (UTC): " + found.output), table(heads(["day", { name: "batches", n: true }]), found.days.map(row => [row.day, count(row.batches), ...cells(row, { day: row.day })]), "Days"));
     if (found.batches.length) made.push(el("h2", {}, "Batches: " + found.output), table(heads([{ name: "batch", n: true }, "published"]), found.batches.map(row => [String(row.batch), moment(row.published_at), ...cells(row, { batch: row.batch })]), "Batches"),
       el("p", {}, found.skip ? [el("a", { href: link("ledger", { output: found.output, skip: Math.max(found.skip - 100, 0) || "" }) }, "newer"), " "] : "",
@@ -366,12 +396,13 @@
     return made;
   }
 
+  const told = values => Object.entries(values).map(([name, value]) => `${name} ${value === null ? "null" : figure(value)}`).join(", ");
   function showExplain(found, asked) {
     const made = [chooser("explain", found || {}, placeFields(asked))];
     if (!found) return [...made, el("p", { cls: "state" }, "Name a window and key, or choose a number under ", el("a", { href: link("windows") }, "Windows"), ".")];
     const key = Object.entries(found.key).map(([name, value]) => `${name}=${value === null ? "null" : value}`);
     made.push(el("h2", {}, [found.output, moment(found.window.start) + " to " + moment(found.window.end), ...key].join(" · ")),
-      el("p", { cls: "big" }, found.stands === null ? found.panes.length ? "nothing stands" : "nothing published" : Object.entries(found.stands).map(([name, value]) => `${name} ${value === null ? "null" : value}`).join(", ")));
+      el("p", { cls: "big" }, found.stands === null ? found.panes.length ? "nothing stands" : "nothing published" : told(found.stands)));
     if (!found.reconciled) made.push(el("p", { cls: "error", role: "alert" }, "The events of the log do not give what the panes say: see the notes."));
     for (const note of found.notes) made.push(el("p", { cls: "warning" }, note));
     if (pictureUrl) URL.revokeObjectURL(pictureUrl);
@@ -381,7 +412,7 @@
       events({ events: each.events.map(({ values, ...rest }) => ({ ...rest, ...values })) }), each.count > each.events.length ? el("p", { cls: "pale small" }, `and ${count(each.count - each.events.length)} more`) : "") : el("p", { cls: "pale small" }, `${title} no event`);
     made.push(el("h2", {}, "History"), el("ol", { cls: "panes" }, found.panes.map(pane => el("li", { cls: "card" },
       el("h3", {}, tag(pane.timing.toLowerCase().replace("_", " "), { LATE: "two", CORRECTION: "three", EARLY: "calm" }[pane.timing] || "one"), ` ${pane.op} ${pane.sequence}: `,
-        Object.entries(pane.values).map(([name, value]) => `${name} ${value === null ? "null" : value}`).join(", ")),
+        told(pane.values)),
       el("p", { cls: "pale" }, `batch ${pane.batch}, published ${moment(pane.published_at)}, fired ${moment(pane.fired_at)}, watermark ${moment(pane.watermark)}`),
       el("p", {}, pane.why), pane.check.agrees === false ? el("p", { cls: "error" }, pane.check.reason) : "", pane.op === "insert" ? group("Took in", pane.took_in) : "",
       pane.lost.count ? group("No longer holds", pane.lost) : ""))));
@@ -418,15 +449,15 @@
     document.getElementById("title").textContent = pipelines[p] ? pipelines[p].name : "latecomer";
     document.title = (pipelines[p] ? pipelines[p].name + " · " : "") + view + " · latecomer";
     if (moved && shown !== place) main.setAttribute("aria-busy", "true");
-    if (moved && SHOW[view].slow) main.replaceChildren(el("p", { cls: "state" }, "Measuring …"));
+    const watching = moved && SHOW[view].slow ? measuring(p) : 0;
     try {
-      const found = await SHOW[view].ask(p, asked);
+      const found = await SHOW[view].ask(p, asked).finally(() => clearInterval(watching));
       if (mine !== round) return;
       const what = place + JSON.stringify(found);
       if (what !== shown) paint(found && found.empty ? [el("p", { cls: "state" }, "Nothing to show yet: ", found.empty, ". This page looks again by itself.")] : SHOW[view].show(found, asked));
       shown = what;
       stands = place;
-      say(`Live · ${new Date(clock()).toISOString().slice(11, 19)} UTC`);
+      say(`Up to date · ${new Date(clock()).toISOString().slice(11, 19)} UTC`);
     } catch (error) {
       if (mine !== round) return;
       if (error.status === 401) { shown = ""; stands = null; say("Locked"); return signIn(token !== null); }
@@ -434,6 +465,15 @@
     } finally {
       if (mine === round) { main.removeAttribute("aria-busy"); timer = setTimeout(() => refresh(false), EVERY); }
     }
+  }
+  // What takes long says how far it is.
+  function measuring(p) {
+    const words = el("span", {}, "Measuring how late events come …"), mine = round;
+    main.replaceChildren(el("p", { cls: "state", role: "status" }, words));
+    return setInterval(async () => {
+      const far = await ask(`/api/${p}/progress`).catch(() => null);
+      if (far && far.seconds !== null && mine === round) words.textContent = `Measuring how late events come: ${far.step || "starting"} (${span(far.seconds)})`;
+    }, 700);
   }
   function failed(error, view, asked, moved) {
     const gone = !(error instanceof Refused);
@@ -444,12 +484,12 @@
     const form = view === "windows" || view === "explain" ? chooser(view, {}, placeFields(asked)) : "";
     paint([form, el("p", { cls: "error", role: "alert" }, gone ? "The dashboard does not answer. Is latecomer dashboard still running?" : error.message)]);
   }
-  let told = "";
+  let heard = "";
   function say(text) {
     // A screen reader hears of changes of state, not of every second.
     const state = text.split(" · ")[0];
-    live.setAttribute("aria-live", state === told ? "off" : "polite");
-    told = state;
+    live.setAttribute("aria-live", state === heard ? "off" : "polite");
+    heard = state;
     live.textContent = text;
   }
   function paint(children) {

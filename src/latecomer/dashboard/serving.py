@@ -39,8 +39,9 @@ _PATH = re.compile(r"/api/(0|[1-9][0-9]{0,3})/([a-z]+)")
 class Dashboard:
     """Serves the page and its answers from threads of its own. The port is taken at once."""
 
-    def __init__(self, pipelines: Sequence[Pipeline], host: str, port: int) -> None:
-        self.answers = Answers(pipelines)
+    def __init__(self, pipelines: Sequence[Pipeline], host: str, port: int, zone: str | None = None) -> None:
+        self.answers = Answers(pipelines, zone=zone)
+        self._heard = self.answers.progress.heard()
         token = token_for(host, OFFER)
         self._http = bound(host, port, _handler(self.answers, token), OFFER)
         self._thread = threading.Thread(
@@ -52,12 +53,14 @@ class Dashboard:
         return f"{url_of(self._http)}/"
 
     def __enter__(self) -> Self:
+        self._heard.__enter__()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._http.shutdown()
         self._http.server_close()
+        self._heard.__exit__(None, None, None)
 
     def wait(self) -> None:
         """Until somebody stops it."""
@@ -129,7 +132,11 @@ def _handler(answers: Answers, token: str | None) -> type[BaseHTTPRequestHandler
             if path == "/api/pipelines":
                 return answers.listing()
             asked = _PATH.fullmatch(path)
-            if asked is None or int(asked[1]) >= len(answers.pipelines) or asked[2] not in ROUTES:
+            if asked is None or int(asked[1]) >= len(answers.pipelines):
+                return None
+            if asked[2] == "progress":
+                return answers.under_way(int(asked[1]))
+            if asked[2] not in ROUTES:
                 return None
             return answers.answer(int(asked[1]), asked[2], query)
 

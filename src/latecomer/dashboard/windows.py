@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from latecomer.after.explain.arrived import arrived, stretch
+from latecomer.after.explain.diagram import drawn
 from latecomer.after.explain.document import document
 from latecomer.after.explain.explain import explain
 from latecomer.after.explain.picture import picture
@@ -12,6 +14,7 @@ from latecomer.after.reading.lives import Life, PublishedPane, lives
 from latecomer.after.reading.reader import Reader
 from latecomer.config.zoned import current_zone, written
 from latecomer.dashboard.asking import FURTHEST, MOST_ROWS, Query, WrongRequest
+from latecomer.model.durations import to_micros
 from latecomer.values import short_text
 
 EVENTS_EACH = 25
@@ -76,6 +79,26 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if abs(number) < float("inf") else None
+
+
+def arrivals(reader: Reader, query: Query) -> dict[str, Any]:
+    """Event time against arrival time, drawn; and where one may look before and after that."""
+    output, until = query.output(reader.pipeline.outputs), query.moment("until")
+    found = arrived(reader, output, None if until is None else to_micros(until))
+    since, end = found.diagram.since, found.diagram.until
+    length = stretch(reader._store(), reader.pipeline.outputs[output])
+    newest = found.last if found.last is not None else end
+    return {
+        "output": output,
+        "since": written(since),
+        "until": written(end),
+        "svg": drawn(found.diagram),
+        "older": written(since) if found.first is not None and found.first < since else None,
+        "newer": written(min(end + length, newest)) if end < newest else None,
+        "late": len(found.diagram.late),
+        "notes": list(found.notes),
+        "empty": "nothing has arrived yet" if found.last is None else None,
+    }
 
 
 def explained(reader: Reader, query: Query) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 
+HISTORY = 86_400_000_000
+"""What was read so long after it had arrived is history: a day, in microseconds."""
 NONE = -1
 """The last batch that was known before any was."""
 
@@ -45,3 +47,13 @@ def lag(watermark: int, clock: int | None) -> int | None:
     if clock is None or clock == BEGIN_OF_TIME or watermark in (BEGIN_OF_TIME, END_OF_TIME):
         return None
     return clock - watermark
+
+
+def is_history(newest_arrival: int, published_at: int | None) -> bool:
+    """Whether what arrived was read so long after that the wall clock says nothing of it. Then lag goes by the arrival
+    clock: of a year of 2013 that is read today, the watermark is hours behind, and not thousands of days.
+
+    >>> is_history(0, 60_000_000), is_history(0, 400 * HISTORY), is_history(0, None)
+    (False, True, False)
+    """
+    return published_at is not None and published_at - newest_arrival > HISTORY

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from latecomer.model.durations import shown_duration
 from latecomer.observe.history import HOUR, MINUTE, STEP, History, WatermarkStep, average_lag
+from latecomer.values import in_percent
 
 SPIKE = 10
 """So many times its baseline is a spike of side output."""
@@ -160,7 +161,7 @@ def _seconds(value: float) -> str:
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:.2f} %"
+    return in_percent(value, 2)
 
 
 ALERTS = (

@@ -73,20 +73,40 @@ def rules() -> str:
     )
 
 
-# The dashboard: one row a stage, one panel a metric
+# The dashboard: the three signals, now and over 30 days; then one row a stage, one panel a metric
+
+_ROWS = {
+    "source": "Source: how far it is read",
+    "log": "Event log: what was read, and how late it came",
+    "timeline": "Watermark: where it stands, and what holds it back",
+    "firing": "Panes and corrections",
+    "ledger": "Ledger: what became of events",
+    "batch": "Batches and Spark",
+    "sink": "Sinks",
+    "store": "Store",
+    "run": "Run",
+}
+_ALL = '{pipeline=~"$pipeline"}'
 
 
 def dashboard() -> str:
     """The dashboard as Grafana imports it."""
+    month = [{**panel, "timeFrom": "30d"} for panel in _signals("1d")]
+    rows = [
+        ("The three signals, now", _signals("15m")),
+        ("The three signals, 30 days", month),
+        *((_ROWS[stage], [_of_metric(each) for each in METRICS if each.stage == stage]) for stage in STAGES),
+    ]
     panels: list[dict[str, Any]] = []
     y = 0
-    for stage in STAGES:
-        panels.append(_row(stage, y))
-        y += 1
-        shown = [metric for metric in METRICS if metric.stage == stage]
-        for nth, metric in enumerate(shown):
-            panels.append(_panel(metric, len(panels) + 1, 12 * (nth % 2), y + 8 * (nth // 2)))
-        y += 8 * ((len(shown) + 1) // 2)
+    for title, shown in rows:
+        panels.append(_row(title, y))
+        across = 3 if len(shown) == 3 else 2
+        for nth, panel in enumerate(shown):
+            width = 24 // across
+            place = {"h": 8, "w": width, "x": width * (nth % across), "y": y + 1 + 8 * (nth // across)}
+            panels.append({"id": len(panels) + 1, **panel, "gridPos": place})
+        y += 1 + 8 * -(-len(shown) // across)
     document = {
         "uid": UID,
         "title": "latecomer",
@@ -134,30 +154,64 @@ def _backfills() -> dict[str, Any]:
     }
 
 
-def _row(stage: str, y: int) -> dict[str, Any]:
+def _row(title: str, y: int) -> dict[str, Any]:
     place = {"h": 1, "w": 24, "x": 0, "y": y}
-    return {"type": "row", "title": stage, "collapsed": False, "gridPos": place, "panels": []}
+    return {"type": "row", "title": title, "collapsed": False, "gridPos": place, "panels": []}
 
 
-def _panel(metric: Metric, number: int, x: int, y: int) -> dict[str, Any]:
+Queries = list[tuple[str, str]]
+"""The legend of each line, and its PromQL."""
+
+
+def _signals(window: str) -> list[dict[str, Any]]:
+    """The panels of the three signals, side by side; shares are of what came in a while."""
+    by, of = "{{pipeline}} {{output}}", "sum by (pipeline, output)"
+    aside = f'{of} (increase(latecomer_events_total{{fate="side_output", pipeline=~"$pipeline"}}[{window}]))'
+    received = f"({of} (increase(latecomer_received_total{_ALL}[{window}])) > 0)"
+    lag: Queries = [
+        ("{{pipeline}}", f"latecomer_watermark_lag_seconds{_ALL}"),
+        ("{{pipeline}} limit", f"latecomer_watermark_lag_budget_seconds{_ALL}"),
+    ]
+    corrections = "Numbers corrected after their window closed, for each event of the last 7 days."
+    return [
+        _panel("Watermark lag", "Wall clock less the watermark, and its limit, alerts.lag.", "s", lag),
+        _panel(
+            "Share of side output",
+            f"Events that were set aside, of those received in {window}.",
+            "percentunit",
+            [(by, f"{aside} / {received}")],
+        ),
+        _panel(
+            "Corrections for each event",
+            corrections,
+            "percentunit",
+            [(by, f"latecomer_corrections_ratio{_ALL}")],
+        ),
+    ]
+
+
+def _of_metric(metric: Metric) -> dict[str, Any]:
     legend = " ".join(f"{{{{{name}}}}}" for name in ("pipeline", *metric.labels))
+    queries = [(f"{legend} {name}".strip(), expr) for name, expr in _queries(metric)]
+    return _panel(metric.title, metric.help, _unit(metric), queries)
+
+
+def _panel(title: str, description: str, unit: str, queries: Queries) -> dict[str, Any]:
     return {
-        "id": number,
         "type": "timeseries",
-        "title": metric.name.removesuffix("_total"),
-        "description": metric.help,
+        "title": title,
+        "description": description,
         "datasource": _SOURCE,
-        "gridPos": {"h": 8, "w": 12, "x": x, "y": y},
-        "fieldConfig": {"defaults": {"unit": _unit(metric)}, "overrides": []},
+        "fieldConfig": {"defaults": {"unit": unit}, "overrides": []},
         "targets": [
-            {"refId": chr(ord("A") + nth), "expr": expr, "legendFormat": f"{legend} {name}".strip()}
-            for nth, (name, expr) in enumerate(_queries(metric))
+            {"refId": chr(ord("A") + nth), "expr": expr, "legendFormat": legend}
+            for nth, (legend, expr) in enumerate(queries)
         ],
     }
 
 
-def _queries(metric: Metric) -> list[tuple[str, str]]:
-    name, which = full_name(metric), '{pipeline=~"$pipeline"}'
+def _queries(metric: Metric) -> Queries:
+    name, which = full_name(metric), _ALL
     if metric.kind is Kind.GAUGE:
         return [("", f"{name}{which}")]
     if metric.kind is Kind.COUNTER:

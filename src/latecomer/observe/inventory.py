@@ -6,6 +6,7 @@ rules may name nothing else.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -36,6 +37,17 @@ class Metric:
     stage: str
     buckets: tuple[float, ...] = ()
     """Of a histogram, its bounds in seconds."""
+    words: str = ""
+    """What a panel is titled, where the name does not say it."""
+
+    @property
+    def title(self) -> str:
+        """
+        >>> BY_NAME["source_lag_seconds"].title, BY_NAME["events_total"].title
+        ('Source lag', 'Events by fate, a minute')
+        """
+        plain = re.sub(r"(_timestamp)?(_seconds|_bytes|_ratio)?(_total)?$", "", self.name).replace("_", " ")
+        return (self.words or plain.capitalize()) + (", a minute" if self.kind is Kind.COUNTER else "")
 
     @property
     def all_labels(self) -> tuple[str, ...]:
@@ -56,9 +68,10 @@ METRICS = (
         (),
         "Rows that the source has beyond the last batch, where it knows that.",
         "source",
+        words="Rows left to read",
     ),
     Metric("source_lag_seconds", _G, (), "Wall clock less the newest arrival that was read.", "source"),
-    Metric("rows_total", _C, (), "Rows that were read.", "log"),
+    Metric("rows_total", _C, (), "Rows that were read.", "log", words="Rows read"),
     Metric("rows_per_second", _G, (), "Rows of the last batch with data, by the time that it took.", "log"),
     Metric(
         "lateness_seconds",
@@ -67,6 +80,7 @@ METRICS = (
         "How long after their event time events arrived.",
         "log",
         tuple(map(float, BOUNDS)),
+        words="How late events come",
     ),
     Metric(
         "watermark_timestamp_seconds",
@@ -74,6 +88,7 @@ METRICS = (
         (),
         "The watermark; none before the first and after a drain.",
         "timeline",
+        words="Where the watermark stands",
     ),
     Metric("watermark_lag_seconds", _G, (), "Wall clock less the watermark.", "timeline"),
     Metric(
@@ -82,6 +97,7 @@ METRICS = (
         (),
         "The setting alerts.lag; none where it is not set.",
         "timeline",
+        words="Limit of the watermark's lag",
     ),
     Metric("partitions", _G, (), "Partitions that the watermark goes by.", "timeline"),
     Metric(
@@ -90,6 +106,7 @@ METRICS = (
         _PARTITION,
         "How far a partition is by itself. The slowest have their names; the slowest of all others is (rest).",
         "timeline",
+        words="Where partitions stand",
     ),
     Metric(
         "partition_watermark_lag_seconds",
@@ -97,6 +114,7 @@ METRICS = (
         _PARTITION,
         "Wall clock less how far a partition is.",
         "timeline",
+        words="Lag of partitions",
     ),
     Metric(
         "partition_holds_watermark",
@@ -104,14 +122,23 @@ METRICS = (
         _PARTITION,
         "1 for the partition that the watermark waits for.",
         "timeline",
+        words="Partition that the watermark waits for",
     ),
-    Metric("panes_total", _C, ("output", "timing", "op"), "Panes that were published.", "firing"),
+    Metric(
+        "panes_total",
+        _C,
+        ("output", "timing", "op"),
+        "Panes that were published.",
+        "firing",
+        words="Panes published",
+    ),
     Metric(
         "corrections_total",
         _C,
         ("output", "kind"),
         "Numbers that were corrected after their window closed: late_pane, or rebuilt.",
         "firing",
+        words="Numbers corrected",
     ),
     Metric(
         "corrections_ratio",
@@ -119,6 +146,7 @@ METRICS = (
         _OUTPUT,
         "Corrections for each event received, of the last 7 days. From the store.",
         "firing",
+        words="Corrections for each event",
     ),
     Metric(
         "corrections_growth_ratio",
@@ -126,16 +154,25 @@ METRICS = (
         _OUTPUT,
         "By how much corrections for each event have grown in 28 days: 0.5 is half as many again. From the store.",
         "firing",
+        words="Growth of corrections in 28 days",
     ),
-    Metric("received_total", _C, _OUTPUT, "Rows that an output received.", "ledger"),
-    Metric("events_total", _C, ("output", "fate"), "Events by fate.", "ledger"),
-    Metric("late_at_source_total", _C, _OUTPUT, "Events behind the watermark when they arrived.", "ledger"),
+    Metric("received_total", _C, _OUTPUT, "Rows that an output received.", "ledger", words="Rows received"),
+    Metric("events_total", _C, ("output", "fate"), "Events by fate.", "ledger", words="Events by fate"),
+    Metric(
+        "late_at_source_total",
+        _C,
+        _OUTPUT,
+        "Events behind the watermark when they arrived.",
+        "ledger",
+        words="Events behind the watermark",
+    ),
     Metric(
         "side_output_baseline_ratio",
         _G,
         _OUTPUT,
         "The usual share of side output: the median hour of the 7 days before the last hour. From the store.",
         "ledger",
+        words="Usual share of side output",
     ),
     Metric(
         "ledger_difference",
@@ -143,9 +180,15 @@ METRICS = (
         ("output", "unit"),
         "Received less all fates, in this run. Anything but 0 is a fault.",
         "ledger",
+        words="What the ledger lacks",
     ),
     Metric(
-        "batches_total", _C, ("kind",), "Batches by kind: data, heartbeat, drain, rebuild, repair.", "batch"
+        "batches_total",
+        _C,
+        ("kind",),
+        "Batches by kind: data, heartbeat, drain, rebuild, repair.",
+        "batch",
+        words="Batches by kind",
     ),
     Metric(
         "batch_seconds",
@@ -154,21 +197,70 @@ METRICS = (
         "Seconds that a batch took, by stage; `waiting` is for the batch before it.",
         "batch",
         BATCH_SECONDS,
+        words="How long a batch takes, by stage",
     ),
-    Metric("last_batch", _G, (), "The number of the last complete batch.", "batch"),
-    Metric("last_batch_timestamp_seconds", _G, (), "When the last batch was published.", "batch"),
-    Metric("spark_jobs_total", _C, (), "Jobs in which Spark has run the kernels of this run.", "batch"),
-    Metric("spark_tasks_total", _C, (), "Tasks of these jobs.", "batch"),
-    Metric("spark_task_seconds_total", _C, (), "Seconds spent in these tasks, all together.", "batch"),
-    Metric("sink_batches_behind", _G, _SINK, "Complete batches that a sink does not have yet.", "sink"),
-    Metric("sink_down", _G, _SINK, "1 while a sink does not answer.", "sink"),
-    Metric("store_bytes", _G, _TABLE, "Bytes of a table's files.", "store"),
-    Metric("store_files", _G, _TABLE, "How many files a table is made of.", "store"),
     Metric(
-        "backfill_under_way", _G, ("kind",), "1 while a backfill works: history, rebuild or repair.", "run"
+        "last_batch", _G, (), "The number of the last complete batch.", "batch", words="Last complete batch"
     ),
-    Metric("ready", _G, (), "1 once the run reads its source.", "run"),
-    Metric("run_info", _G, ("version",), "1, with the version of latecomer.", "run"),
+    Metric(
+        "last_batch_timestamp_seconds",
+        _G,
+        (),
+        "When the last batch was published.",
+        "batch",
+        words="When the last batch was published",
+    ),
+    Metric(
+        "spark_jobs_total",
+        _C,
+        (),
+        "Jobs in which Spark has run the kernels of this run.",
+        "batch",
+        words="Spark's jobs",
+    ),
+    Metric("spark_tasks_total", _C, (), "Tasks of these jobs.", "batch", words="Spark's tasks"),
+    Metric(
+        "spark_task_seconds_total",
+        _C,
+        (),
+        "Seconds spent in these tasks, all together.",
+        "batch",
+        words="Seconds in Spark's tasks",
+    ),
+    Metric(
+        "sink_batches_behind",
+        _G,
+        _SINK,
+        "Complete batches that a sink does not have yet.",
+        "sink",
+        words="Batches that sinks lack",
+    ),
+    Metric(
+        "sink_down", _G, _SINK, "1 while a sink does not answer.", "sink", words="Sinks that do not answer"
+    ),
+    Metric(
+        "store_bytes", _G, _TABLE, "Bytes of a table's files.", "store", words="Size of the store's tables"
+    ),
+    Metric(
+        "store_files",
+        _G,
+        _TABLE,
+        "How many files a table is made of.",
+        "store",
+        words="Files of the store's tables",
+    ),
+    Metric(
+        "backfill_under_way",
+        _G,
+        ("kind",),
+        "1 while a backfill works: history, rebuild or repair.",
+        "run",
+        words="Backfills under way",
+    ),
+    Metric(
+        "ready", _G, (), "1 once the run reads its source.", "run", words="Whether the run reads its source"
+    ),
+    Metric("run_info", _G, ("version",), "1, with the version of latecomer.", "run", words="Version"),
 )
 """Names without PREFIX, in the order of the flow."""
 

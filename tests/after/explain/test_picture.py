@@ -76,10 +76,17 @@ class Drawn:
         return ["".join(each.itertext()) for each in self.root.iter("{http://www.w3.org/2000/svg}text")]
 
 
+BY_COLUMN = ", order_by: arrival_time}"
+
+
 @pytest.fixture
 def caught_up(tmp_path: Path) -> Story:
     """A month of arrivals in one batch: a window that closed on its first day, and one late event."""
-    story = new_story(tmp_path)
+    return month_in_a_batch(tmp_path, PIPELINE.replace(BY_COLUMN, "}"))
+
+
+def month_in_a_batch(folder: Path, pipeline: str) -> Story:
+    story = new_story(folder, pipeline)
     ticks = [(20, None), (95, 65), (200, 120), (30 * 86_400, 29 * 86_400)]
     met = [
         {"tick": tick, "at": second(when), "watermark": mark and second(mark)}
@@ -105,6 +112,16 @@ def test_panes_that_share_a_moment_stand_beside_one_another(caught_up: Story) ->
     assert width > 50  # a minute, although the axis is a month long
     assert "29d" in drawn.words()
     assert any(word.endswith("its batch had ended; long gaps are shortened") for word in drawn.words())
+
+
+def test_with_an_arrival_column_panes_stand_where_they_were_fired(tmp_path: Path) -> None:
+    """Such a source may be read years after: then the end of a batch says nothing of when a pane could be known."""
+    assert BY_COLUMN in PIPELINE
+    drawn = Drawn(month_in_a_batch(tmp_path, PIPELINE))
+    (first, _), (other, _) = drawn.dots()
+    left, width = drawn.band()
+    assert left + width < first < other - 200
+    assert any(word.endswith("what fired it had arrived") for word in drawn.words())
 
 
 def test_by_the_arrival_clock_panes_stand_where_they_were_fired(caught_up: Story) -> None:

@@ -84,10 +84,11 @@ def test_calibration_is_measured_and_said(found: Nowcast) -> None:
     assert all(each.trials >= 50 for each in found.calibration.values())
     assert found.stationary is True
     first, *others = found.notes
-    assert first.startswith(f"nowcast with intervals of 90%, from {found.windows} past windows")
-    assert "99.9% of the events have come" in first
+    assert first.startswith(f"nowcast with intervals of 90 %, from {found.windows} past windows")
+    assert "99.9 % of the events have come" in first
     each = found.calibration["payments"]
-    said = f"calibration of payments: {each.held} of {each.trials} held-back numbers ({each.coverage:.0%}) lay in"
+    share = f"{each.held} of {each.trials} held-back numbers ({100 * each.coverage:.0f} %)"
+    said = f"calibration of payments: {share} lay in"
     assert any(note.startswith(said) for note in others)
     assert "held-back numbers" in repr(found)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from latecomer.model.nowcast.calibration import (
     LEAST_TRIALS,
@@ -12,9 +16,11 @@ from latecomer.model.nowcast.calibration import (
     calibrated,
     drift,
     falls_short,
+    rank_test,
 )
 from latecomer.model.nowcast.estimating import LEAST
-from latecomer.model.nowcast.filling import EVENTS
+from latecomer.model.nowcast.filling import EVENTS, Filled, Fillings
+from latecomer.model.nowcast.rhythm import SURE
 from model.nowcast.worlds import MINUTE, WHOLE, World, exponential, lognormal, slower_after
 
 
@@ -48,6 +54,35 @@ def test_a_source_that_became_slower_is_noticed(seed: int) -> None:
     assert calibration.coverage is not None
     assert calibration.coverage < 0.9
     assert falls_short(calibration)
+
+
+@given(st.floats(20, 60), st.sampled_from([0.0, 0.0005, 0.001]), st.integers(0, 50))
+@settings(max_examples=12)
+def test_what_differs_by_less_than_a_percentage_point_is_no_drift(
+    mean: float, slower: float, seed: int
+) -> None:
+    """Of windows with twenty thousand events a tenth of a percent is no chance, and no drift either."""
+    world = World(slower_after(100, mean, mean * (1 + slower)), 200, lambda _, __: 20_000.0)
+    assert drift(world.filled(seed)) is None
+
+
+def test_a_difference_that_is_certain_and_small_is_no_drift() -> None:
+    shares = np.concatenate([np.full(100, 691), np.full(100, 690)])
+    (filled,) = filled_to(shares, 1000)
+    windows, found = filled.shares()
+    assert rank_test(found[:100], found[100:]) < SURE, "it is no chance"
+    assert len(windows) == 200
+    assert drift([filled]) is None
+    (more,) = filled_to(np.concatenate([np.full(100, 691), np.full(100, 680)]), 1000)
+    assert drift([more]) is not None, "a percentage point is one"
+
+
+def filled_to(seen: np.ndarray[Any, np.dtype[np.int64]], of: int) -> list[Filled]:
+    """Windows of so many events, of which so many have come after a minute."""
+    nth = np.repeat(np.arange(len(seen)), of)
+    age = np.where(np.tile(np.arange(of), len(seen)) < np.repeat(seen, of), MINUTE // 2, 2 * MINUTE)
+    whole = np.full(len(seen), WHOLE)
+    return list(Fillings(nth, np.zeros(len(nth), np.int64), age, whole, {}).at([MINUTE]))
 
 
 def test_a_source_that_slowly_became_slower_is_noticed() -> None:

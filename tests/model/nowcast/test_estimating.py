@@ -44,6 +44,39 @@ def test_intervals_of_90_percent_hold_85_to_95_percent(name: str) -> None:
         assert FEW <= np.mean(told) <= MANY, column
 
 
+@given(
+    st.floats(1, 12),
+    st.sampled_from([10, 30, 90]),
+    st.sampled_from(["steady", "in bursts"]),
+    st.integers(0, 10_000),
+)
+@settings(max_examples=20, derandomize=True)
+def test_intervals_of_small_counts_hold_what_they_promise_whatever_has_come(
+    rate: float, mean: int, kind: str, seed: int
+) -> None:
+    """Not only all together: those of which one event has come, two, or three, each by themselves."""
+    rates = {"steady": lambda _rng, _nth: rate, "in bursts": lambda rng, _nth: rng.gamma(0.7, 2 * rate)}
+    held = total = 0
+    for filled in World(exponential(mean), 1500, rates[kind]).filled(seed):
+        later = filled.window >= 300
+        for seen in range(1, 30):
+            final = filled.final[EVENTS][later & (filled.seen[EVENTS] == seen)]
+            found = filled.chosen(EVENTS, 0, 300).estimate(float(seen))
+            assert found is not None
+            inside = np.count_nonzero((final >= found.low) & (final <= found.high))
+            assert len(final) < 150 or inside >= 0.8 * len(final), (filled.age, seen, found)
+            held, total = held + inside, total + len(final)
+    assert held >= FEW * total
+
+
+def test_an_interval_between_two_counts_holds_both() -> None:
+    """Half as many again come, without exception: of one event, one or two."""
+    past = Past(np.arange(2.0, 82.0, 2), np.arange(3.0, 123.0, 3))
+    found = past.estimate(1.0)
+    assert found is not None
+    assert (found.low, found.high) == (1, 2)
+
+
 def test_a_window_that_has_just_begun_is_estimated_by_what_windows_are_used_to() -> None:
     """Three events after three seconds say little; that windows have a hundred in the end says much."""
     (filled,) = World(exponential(1), 200).filled(1, (3_000_000,))

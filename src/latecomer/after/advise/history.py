@@ -180,8 +180,3 @@ def numbers(values: pa.Array) -> tuple[np.ndarray[Any, np.dtype[np.float64]], Fl
     there = values.is_valid().to_numpy(zero_copy_only=False)
     filled = pc.fill_null(values.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False)
     return np.nan_to_num(filled, nan=0.0, posinf=0.0, neginf=0.0), there
-
-
-def micros(moments: pa.Array) -> Whole:
-    """Moments as microseconds; none may be missing."""
-    return np.asarray(moments.cast(pa.int64()).to_numpy(zero_copy_only=False), np.int64)

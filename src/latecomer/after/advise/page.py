@@ -169,7 +169,7 @@ def delay_plot(title: str, found: Distribution, delay: int | None) -> str:
     marks = [(f"advised {format_duration(delay)}", delay, "mark")] if delay is not None else []
     if found.elbow is not None:
         marks.append((f"elbow {shown_duration(found.elbow.delay)}", found.elbow.delay, "bend"))
-    return histogram(title, found.bars, marks, "share of the events by delay, on a scale of logarithms")
+    return histogram(title, found.bars, marks, "delay, on a scale of logarithms")
 
 
 def _delay_card(title: str, below: str, found: Distribution, delay: int | None) -> Iterator[str]:

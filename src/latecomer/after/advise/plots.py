@@ -8,9 +8,12 @@ from math import log10
 
 from latecomer.markup import escape
 from latecomer.model.durations import UNITS, shown_duration
+from latecomer.values import in_percent
 
-WIDTH, HEIGHT = 640, 280
-_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 20, 36, 40
+WIDTH, HEIGHT = 640, 310
+_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 20, 70, 40
+_ROW = 15
+"""So far apart the names of upright lines stand, one above the other: none covers another."""
 _LETTER = 6.5
 """So wide is a letter, about."""
 _LEAST_ROOM = 1e-4
@@ -24,6 +27,10 @@ _MARKS = [
     *(each * UNITS["h"] for each in (1, 6)),
     *(each * UNITS["d"] for each in (1, 7, 30)),
 ]
+_FINER = [
+    each * UNITS[unit] for unit, each in (("s", 30), ("m", 5), ("m", 30), ("h", 3), ("h", 12), ("d", 3))
+]
+"""Marked where there is room between those."""
 
 
 class _Time:
@@ -43,11 +50,12 @@ class _Time:
 
     def marks(self) -> Iterator[tuple[float, str]]:
         yield self(0), "0"
-        last = self(0)
-        for mark in _MARKS:
-            if self.least <= mark <= self.most and self(mark) - last > 44:
-                last = self(mark)
-                yield last, shown_duration(mark)
+        places = [self(0)]
+        for mark in (*_MARKS, *_FINER):
+            x = self(mark)
+            if self.least <= mark <= self.most and all(abs(x - other) > 44 for other in places):
+                places.append(x)
+                yield x, shown_duration(mark)
 
 
 def _y(share: float) -> float:
@@ -64,22 +72,23 @@ def _frame(title: str, scale: _Time, levels: Sequence[tuple[float, str]], below:
         yield f'<text class="tick" x="{x}" y="{HEIGHT - _BOTTOM + 16}" text-anchor="middle">{escape(name)}</text>'
     middle = (_LEFT + WIDTH - _RIGHT) / 2
     yield f'<text class="tick" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(below)}</text>'
+    yield f'<text class="tick" x="4" y="{_TOP - 10}">share of events</text>'
 
 
-def _upright(x: float, name: str, kind: str, above: float, left: bool) -> Iterator[str]:
-    """A line at a duration, with its name above the plot, where no bar is: at the left, or where there is room."""
+def _named(x: float, name: str, kind: str, above: float, left: bool) -> Iterator[str]:
+    """The name of a line, above the plot, where no bar is: at the left, or where there is room."""
     end = x > WIDTH * 0.7 or (left and x > _LEFT + 10 + _LETTER * len(name))
     at, anchor = (x - 5, "end") if end else (x + 5, "start")
-    yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="{above - 8}" y2="{_y(0)}"/>'
     yield f'<text class="{kind}-name" x="{at}" y="{above}" text-anchor="{anchor}">{escape(name)}</text>'
 
 
 def _uprights(scale: _Time, marks: Sequence[tuple[str, int, str]]) -> Iterator[str]:
-    """Lines at durations; of two, the names look away from one another."""
+    """Lines at durations; of two, the names look away from one another, and no line goes through a name."""
     least = min((at for _, at, _ in marks), default=0)
-    apart = 14 if len(marks) < 3 else 10  # all of them stand above the plot
+    for row, (_, at, kind) in enumerate(marks):
+        yield f'<line class="{kind}" x1="{scale(at)}" x2="{scale(at)}" y1="{4 + row * _ROW}" y2="{_y(0)}"/>'
     for row, (name, at, kind) in enumerate(marks):
-        yield from _upright(scale(at), name, kind, 12 + row * apart, len(marks) > 1 and at == least)
+        yield from _named(scale(at), name, kind, 12 + row * _ROW, len(marks) > 1 and at == least)
 
 
 def histogram(
@@ -93,9 +102,7 @@ def histogram(
     # One bar that is far above all others is cut off, so that the others can be seen.
     cut = len(counts) > 1 and counts[0] > 3 * counts[1]
     most = (counts[1] * 1.25 if cut else counts[0] if counts else 1) / total
-    levels = [
-        (share, f"{share * most:.0%}" if most >= 0.1 else f"{share * most:.1%}") for share in (0, 0.5, 1)
-    ]
+    levels = [(share, in_percent(share * most, 0 if most >= 0.1 else 1)) for share in (0, 0.5, 1)]
     lines = list(_frame(title, scale, levels, below))
     for low, high, count in bars:
         if low <= 0:
@@ -112,9 +119,8 @@ def histogram(
             f"<title>{escape(tip)}</title></rect>"
         )
         if cut and count == counts[0]:
-            lines.append(
-                f'<text class="over" x="{left + width + 4:.1f}" y="{_y(1) + 10}">↑ {count / total:.0%}</text>'
-            )
+            whole = f"{in_percent(count / total, 0)}, cut off"
+            lines.append(f'<text class="over" x="{left + width + 4:.1f}" y="{_y(1) + 10}">{whole}</text>')
     lines += _uprights(scale, marks)
     return "\n".join([*lines, "</svg>"])
 
@@ -133,7 +139,7 @@ def curves(
     room = _ALL_ROOM if least >= 1 else min(max((1 - least) * 1.1, _LEAST_ROOM), 1.0)
     floor = 1 - room
     digits = max(0, 1 - floor_of(log10(room * 25)))
-    levels = [(nth / 4, f"{floor + room * nth / 4:.{digits}%}") for nth in range(4)] + [(1.0, "100%")]
+    levels = [(nth / 4, in_percent(floor + room * nth / 4, digits)) for nth in range(4)] + [(1.0, "100 %")]
     lines = list(_frame(title, scale, levels, below))
     lines += _uprights(scale, marks)
     for nth, (name, points) in enumerate(named):
@@ -141,7 +147,7 @@ def curves(
         path = " ".join(f"{x},{y}" for x, y in placed)
         lines.append(f'<polyline class="line line{nth}" points="{path}"/>')
         for (x, y), (delay, share) in zip(placed, points, strict=True):
-            tip = f"{name}, delay {shown_duration(delay)}: {share:.3%}"
+            tip = f"{name}, delay {shown_duration(delay)}: {in_percent(share, 3)}"
             lines.append(
                 f'<circle class="dot line{nth}" cx="{x}" cy="{y}" r="3.5"><title>{escape(tip)}</title></circle>'
             )

@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from latecomer.after.explain.arrived import timeline
 from latecomer.after.explain.derived import Compute, DerivedValues
 from latecomer.after.explain.evidence import Evidence
 from latecomer.after.explain.fates import (
@@ -75,6 +76,10 @@ class Explanation:
     """The output under each policy and definition it has had."""
     clock: Clock = Clock.PUBLISHED
     """From when on a pane counts as known."""
+    by_arrival: bool = False
+    """Whether the source has an arrival column: batches then say nothing of when a pane could be known."""
+    watermarks: Sequence[tuple[int, int]] = ()
+    """Where the watermark stood while its events came: a moment of the arrival clock, and the watermark."""
 
     def __str__(self) -> str:
         """The life of the number as text, for `print`."""
@@ -126,7 +131,7 @@ class Explanation:
     def drawn_at(self, published: Published) -> int | None:
         """Where a pane stands on the arrival clock: at the end of its batch, or where it was fired."""
         moments = [published.pane.ended_at, published.pane.fired_at]
-        if self.clock is Clock.ARRIVAL:
+        if self.by_arrival or self.clock is Clock.ARRIVAL:
             moments.reverse()
         return moments[1] if moments[0] is None else moments[0]
 
@@ -224,7 +229,17 @@ class _Case:
             len(self.evidence.read),
             _rebuilds(self.store, self.finder.name),
             self._periods,
+            by_arrival=any(each.order_by is not None for each in self.store.pipeline.views.values()),
+            watermarks=self._watermarks(judged, panes),
         )
+
+    def _watermarks(self, judged: Sequence[Judged], panes: Sequence[LifePane]) -> list[tuple[int, int]]:
+        """From the start of its window on, and for as long as something came of it."""
+        arrivals = [each.event.arrival_time for each in judged]
+        arrivals += [pane.fired_at for pane in panes if pane.fired_at is not None]
+        if not arrivals:
+            return []
+        return timeline(self.store, min(self.place.window.start, *arrivals), max(arrivals))
 
     # Panes
 

@@ -2,7 +2,7 @@
 
 The arrival clock runs from left to right. Each numeric aggregate has a panel: its published values as
 steps, a dot for each pane in the colour of its timing. The band is the window, in event time. Below are the
-events as ticks, by when they arrived.
+events as ticks, by when they arrived; and event time against arrival time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from decimal import Decimal
 from html import escape
 from typing import Any
 
+from latecomer.after.explain import diagram
+from latecomer.after.explain.diagram import FATES, Diagram, Point, some
 from latecomer.after.explain.explain import Explanation
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published, is_number
@@ -34,18 +36,13 @@ COLOURS = {
     Timing.CLOSING: "#475569",
     Timing.CORRECTION: "#7c3aed",
 }
-FATES = {
-    Fate.ON_TIME: ("on time", "#64748b"),
-    Fate.LATE_ACCEPTED: ("late, accepted", "#d97706"),
-    Fate.SIDE_OUTPUT: ("side output", "#dc2626"),
-    Fate.DROPPED: ("dropped", "#111827"),
-}
-"""The events that are drawn, each fate in a row of its own."""
 _WIDTH, _RIGHT, _TOP = 920, 40, 96
 _NARROW, _WIDE = 150, 260
 """How wide the names at the left may be."""
 _PANEL, _GAP, _ROW, _BOTTOM = 120, 30, 18, 74
 _MOST_PANELS, _MANY = 4, 40
+_AGES = 400 * 365 * UNITS["d"]
+"""A window that is longer is all of time, and is not drawn."""
 _INK, _PALE, _BAND = "#111827", "#6b7280", "#dbeafe"
 
 
@@ -80,7 +77,8 @@ class _Drawing:
         self.found = found
         self.panels = self._numeric()
         self.rows = [fate for fate in FATES if self._events(fate)]
-        self.height = _TOP + len(self.panels) * (_PANEL + _GAP) + len(self.rows) * _ROW + _BOTTOM
+        self.life_height = _TOP + len(self.panels) * (_PANEL + _GAP) + len(self.rows) * _ROW + _BOTTOM
+        self.height = self.life_height + (diagram.HEIGHT if self.rows else 0)
         named = [each for name in self.panels for each in (f"{name}___", self._formula(name))]
         longest = max(map(len, [*named, *(self._row_name(fate) for fate in self.rows)]), default=0)
         self.left = int(min(max(LETTER * longest + 16, _NARROW), _WIDE))
@@ -102,6 +100,8 @@ class _Drawing:
             yield from self._panel(name, _TOP + number * (_PANEL + _GAP))
         yield from self._ticks()
         yield from self._clock()
+        if self.rows:
+            yield from diagram.lines(self._diagram(), self.life_height, self.time)
         yield "</svg>"
 
     # What is drawn
@@ -129,7 +129,7 @@ class _Drawing:
         arrivals = [[each.event.arrival_time for each in self._events(fate)] for fate in self.rows]
         moments = {*dots, *(bound(row) for row in arrivals for bound in (min, max))}
         start, end = self.found.window
-        if not moments or end - start < 400 * 365 * UNITS["d"]:
+        if not moments or end - start < _AGES:
             moments |= {start, end}
         crowd = {at: count for at, count in Counter(dots).items() if count > 1}
         return TimeAxis(sorted(moments), crowd, self.left + 16, self.right - 16)
@@ -153,7 +153,7 @@ class _Drawing:
 
     def _band(self) -> Iterator[str]:
         left, right = (min(max(self.time(at), self.left), self.right) for at in self.found.window)
-        height = self.height - _TOP - _BOTTOM + 12
+        height = self.life_height - _TOP - _BOTTOM + 12
         yield (
             f'<rect x="{left}" y="{_TOP - 12}" width="{max(round(right - left, 1), 1)}" height="{height}" '
             f'fill="{_BAND}"/>'
@@ -248,12 +248,35 @@ class _Drawing:
         for number, fate in enumerate(self.rows):
             colour = FATES[fate][1]
             y = top + number * _ROW
-            yield _text(self.left - 12, y + 11, self._row_name(fate), colour, anchor="end", size=11)
+            yield _text(self.left - 12, y + 11, self._row_name(fate), _PALE, anchor="end", size=11)
             for x in sorted({self.time(each.event.arrival_time) for each in self._events(fate)}):
                 yield _line(x, y + 2, x, y + 12, colour, 1.5)
 
+    def _diagram(self) -> Diagram:
+        """Event time against arrival time, of its events."""
+        found, on_time = self.found, self._events(Fate.ON_TIME)
+        late = [
+            Point(each.event.arrival_time, each.event.event_time, fate, each.event.behind)
+            for fate in self.rows
+            if fate is not Fate.ON_TIME
+            for each in self._events(fate)
+        ]
+        arrivals = [each.event.arrival_time for each in on_time] + [each.arrival for each in late]
+        arrivals += [at for at, _ in found.watermarks]
+        start, end = found.window
+        return Diagram(
+            self._title(),
+            min(arrivals),
+            max(arrivals),
+            [found.window] if end - start < _AGES else [],
+            found.watermarks,
+            found.rules.allowed_lateness if found.rules.late.accepts else 0,
+            [(each.event.arrival_time, each.event.event_time) for each in some(on_time, diagram.MOST_DOTS)],
+            some(late, diagram.MOST_MARKS),
+        )
+
     def _clock(self) -> Iterator[str]:
-        y = self.height - _BOTTOM + 6
+        y = self.life_height - _BOTTOM + 6
         yield _line(self.left, y, self.right, y, _PALE)
         for tick in self.time.ticks():
             yield _line(tick.x, y, tick.x, y + 5, _PALE)
@@ -266,7 +289,8 @@ class _Drawing:
             for shift in (-3, 2):
                 yield _line(gap.x + shift - 2, y + 4, gap.x + shift + 2, y - 4, _PALE)
             yield _text(gap.x, y - 7, gap.length, _PALE, anchor="middle", size=9, halo=True)
-        known = "its batch had ended" if self.found.clock is Clock.PUBLISHED else "what fired it had arrived"
+        fired = self.found.by_arrival or self.found.clock is Clock.ARRIVAL
+        known = "what fired it had arrived" if fired else "its batch had ended"
         shortening = "; long gaps are shortened" if gaps else ""
         words = f"arrival clock, {current_zone()}; a pane stands where {known}{shortening}"
         yield _text(self.right, y + 50, words, _PALE, anchor="end", size=11)

@@ -14,8 +14,9 @@ from functools import cached_property
 from itertools import pairwise
 from math import log2
 
-from latecomer.config.zoned import on_the_wall
+from latecomer.config.zoned import current_zone, on_the_wall
 from latecomer.model.durations import UNITS
+from latecomer.model.zones import to_local, to_utc
 
 APART = 16
 """How far dots that share a moment stand apart, if there is room; and how close two moments may be."""
@@ -115,7 +116,7 @@ class TimeAxis:
         fine = any(moment % UNITS["s"] for moment in moments)
         seconds = any(moment % UNITS["m"] for moment in moments)
         form = "%H:%M:%S.%f" if fine else "%H:%M:%S" if seconds else "%H:%M"
-        days = len(even) > 1 and all(moment % UNITS["d"] == 0 for moment in moments)
+        days = len(even) > 1 and all(_is_midnight(moment) for moment in moments)
         width = 70 if fine or days else 58 if seconds else 44
         # The ends first: they frame what is between them.
         order = sorted(moments, key=lambda moment: moment not in (moments[0], moments[-1]))
@@ -143,13 +144,16 @@ class TimeAxis:
         return self.step * (self.crowd.get(moment, 1) - 1)
 
     def _even(self) -> list[int]:
-        """Moments at even distances."""
+        """Moments at even distances by the clock of the zone."""
+        zone = current_zone()
         low, high = self.moments[0], self.moments[-1]
         step = next((each for each in _STEPS if (high - low) // each <= 6), _STEPS[-1])
-        return list(range(-(-low // step) * step, high + 1, step))
+        first, last = to_local(low, zone), to_local(high, zone)
+        found = (to_utc(at, zone) for at in range(-(-first // step) * step, last + 1, step))
+        return [at for at in found if low <= at <= high]
 
     def _new_days(self, moments: Sequence[int]) -> bool:
-        return len({moment // UNITS["d"] for moment in moments}) > 1
+        return len({on_the_wall(moment).date() for moment in moments}) > 1
 
     def _written(self, moments: Sequence[int], form: str) -> Iterator[Tick]:
         last = ""
@@ -159,6 +163,10 @@ class TimeAxis:
             time = moment.strftime(form).removesuffix("000") if form else ""
             yield Tick(self(at), time, date if date != last else "")
             last = date
+
+
+def _is_midnight(moment: int) -> bool:
+    return to_local(moment, current_zone()) % UNITS["d"] == 0
 
 
 def _roughly(micros: int) -> str:

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.advise.history import micros, numbers
+from latecomer.after.advise.history import numbers
 from latecomer.after.reading.computed import computed_column, distinct, kept_by
+from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.config.models import Output
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
@@ -24,10 +25,9 @@ from latecomer.model.lateness.histogram import Whole
 from latecomer.model.nowcast.estimating import Real
 from latecomer.model.predicates import named_columns
 from latecomer.model.types import is_numeric
-from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.coverage import covered_since
-from latecomer.store.layout import TIMESTAMP, PaneLayout
+from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile
 
@@ -114,7 +114,7 @@ def newest_arrivals(store: Store, layout: PaneLayout, last: int, back_to: int, h
     rows = pa.table({name: read[view[name]] for name in needed.columns}) if needed.columns else None
     whole = covered_since(store)
     times, came, batch, tick = (micros(read[name]) for name in _ENVELOPE)
-    found = needed.arrivals(times, came, _watermarks(store, batch, tick), rows)
+    found = needed.arrivals(times, came, met_watermarks(store, batch, tick), rows)
     began = [at for file in every_file if (at := file.minimum.get("arrival_time")) is not None]
     return replace(
         found,
@@ -123,25 +123,6 @@ def newest_arrivals(store: Store, layout: PaneLayout, last: int, back_to: int, h
         if len(began) == len(every_file) and began
         else int(came.min(initial=0)),
     )
-
-
-def _watermarks(store: Store, batch: Whole, tick: Whole) -> Whole:
-    """The watermark that judged each event, from the timeline."""
-    if not len(batch):
-        return batch
-    first = int(batch.min())
-    marks = store.watermarks.query(f"select batch, tick, watermark from t where batch >= {first}")
-    at = pc.fill_null(marks["watermark"].cast(TIMESTAMP).cast(pa.int64()), BEGIN_OF_TIME)
-    ticks = micros(marks["tick"])
-    least = min(int(ticks.min()), int(tick.min())) if len(ticks) else 0
-    width = max(int(ticks.max()), int(tick.max())) - least + 1 if len(ticks) else 1
-    known = (micros(marks["batch"]) - first) * width + ticks - least
-    order = np.argsort(known)
-    if not len(order):
-        return np.full(len(batch), BEGIN_OF_TIME, np.int64)
-    asked = (batch - first) * width + tick - least
-    found = order[np.minimum(np.searchsorted(known[order], asked), len(order) - 1)]
-    return np.where(known[found] == asked, micros(at)[found], BEGIN_OF_TIME)
 
 
 def _newest_files(files: Iterable[DataFile], back_to: int, hoped: int) -> tuple[list[DataFile], int]:

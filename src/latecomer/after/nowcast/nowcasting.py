@@ -23,6 +23,7 @@ from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.nowcast.filling import EVENTS, Filled
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, TimedWindow, Windows
+from latecomer.values import in_percent
 
 PROBES = 4
 """At so many ages calibration is measured."""
@@ -217,7 +218,7 @@ def _remarks(present: Present, arrivals: Arrivals, now: int, rows: pa.Table) -> 
     share = _set_aside(present.reader, book.name)
     if share:
         found.append(
-            f"{share:.2%} of all events came too late for this output: complete counts them as missing, "
+            f"{in_percent(share, 2)} of all events came too late for this output: complete counts them as missing, "
             "estimates leave them out"
         )
     if not rows.num_rows:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from latecomer.after.nowcast.arrivals import estimable
@@ -145,13 +144,11 @@ class Columns:
         columns[names.reason].append(nowcast.reason)
 
     def _written(self, name: str, found: Estimate) -> Sequence[Any]:
-        """Whole numbers within the interval for a count; as many digits as the column has for a sum."""
+        """Whole numbers for a count; as many digits as the column has for a sum."""
         kind = self._kind(name)
-        if pa.types.is_integer(kind):
-            low, high = int(np.ceil(found.low - 1e-9)), int(np.floor(found.high + 1e-9))
-            high = max(high, low)
-            return [min(max(round(found.value), low), high), low, high]
         ends = found.value, found.low, found.high
+        if pa.types.is_integer(kind):
+            return [round(each) for each in ends]
         if not pa.types.is_decimal(kind):
             return [float(f"{each:.10g}") for each in ends]
         if max(map(abs, ends)) >= 10 ** (kind.precision - kind.scale - 1):

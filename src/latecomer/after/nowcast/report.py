@@ -12,7 +12,7 @@ from latecomer.config.zoned import current_zone
 from latecomer.model.durations import shown_duration
 from latecomer.model.nowcast.calibration import LEAST_TRIALS, Calibration, Drift, falls_short
 from latecomer.model.nowcast.estimating import LEVEL
-from latecomer.values import short_text
+from latecomer.values import in_percent, short_text
 
 WIDE = (0.85, 0.95)
 """Where the coverage of intervals of 90 % should be."""
@@ -87,10 +87,10 @@ class Nowcast:
         return [self._basis(), *self._calibrated(), *self.warnings, *self.remarks]
 
     def _basis(self) -> str:
-        by_then = f", by when {self.share:.1%} of the events have come" if self.share else ""
+        by_then = f", by when {in_percent(self.share, 1)} of the events have come" if self.share else ""
         return (
-            f"nowcast with intervals of {self.level:.0%}, from {self.windows:,} past windows; a window counts as whole "
-            f"{shown_duration(self.whole_after or 0)} after its end{by_then}"
+            f"nowcast with intervals of {in_percent(self.level, 0)}, from {self.windows:,} past windows; "
+            f"a window counts as whole {shown_duration(self.whole_after or 0)} after its end{by_then}"
         )
 
     def _calibrated(self) -> list[str]:
@@ -102,7 +102,7 @@ class Nowcast:
                     f"and {LEAST_TRIALS} are needed"
                 )
                 continue
-            held = f"{each.held} of {each.trials} held-back numbers ({each.coverage:.0%})"
+            held = f"{each.held} of {each.trials} held-back numbers ({in_percent(each.coverage, 0)})"
             at = ", ".join(map(shown_duration, self.ages))
             text = f"calibration of {name}: {held} lay in their interval, {at} after their windows began"
             if each.coverage > WIDE[1]:
@@ -134,5 +134,5 @@ def _drifted(found: Drift) -> str:
     at = f"{shown_duration(found.age)} after their start"
     return (
         f"not stationary: windows fill {pace} than they did; {at} the newest {found.newest} windows had "
-        f"{found.newer:.1%} of their events, those before {found.older:.1%}"
+        f"{in_percent(found.newer, 1)} of their events, those before {in_percent(found.older, 1)}"
     )

@@ -22,6 +22,8 @@ TRIALS = 200
 """So many past numbers are estimated at most, the newest."""
 LEAST_TRIALS = 20
 """So many are needed to say anything."""
+LEAST_DRIFT = 0.01
+"""By so much the shares must differ, however sure it is that they do: less changes no estimate."""
 _NEWEST = (2, 4, 8)
 """The newest half, quarter and eighth of the windows are held against those before."""
 
@@ -124,7 +126,8 @@ def falls_short(found: Calibration, level: float = LEVEL) -> bool:
 
 
 def drift(filled: Sequence[Filled]) -> Drift | None:
-    """The age at which the newest windows fill most differently than those before; None where chance explains it."""
+    """The age at which the newest windows fill most differently than those before; None where chance explains it, or
+    where they differ by less than a percentage point."""
     worst: tuple[float, Drift] | None = None
     for each in filled:
         windows, shares = each.shares()
@@ -132,9 +135,11 @@ def drift(filled: Sequence[Filled]) -> Drift | None:
             if newest < LEAST_TRIALS // 2 or len(windows) < 2 * LEAST_TRIALS:
                 continue
             older, newer = shares[:-newest], shares[-newest:]
+            found = Drift(each.age, newest, float(np.median(older)), float(np.median(newer)))
+            if abs(found.newer - found.older) < LEAST_DRIFT:
+                continue
             chance = rank_test(older, newer) * len(filled) * len(_NEWEST)
             if chance < SURE and (worst is None or chance < worst[0]):
-                found = Drift(each.age, newest, float(np.median(older)), float(np.median(newer)))
                 worst = chance, found
     return None if worst is None else worst[1]
 

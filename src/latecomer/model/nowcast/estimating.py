@@ -2,7 +2,8 @@
 
 Past numbers are taken at the age that the number has now: what each had then (`seen`), and in the end (`final`). What
 was still to come is described by a straight line in what had come. The interval is not that of a distribution that
-somebody supposed: it is as wide as the line was wrong about past numbers, about each one without its own help.
+somebody supposed: it is as wide as the line was wrong about past numbers, about each one without its own help. The
+ends of an interval of whole numbers are whole.
 """
 
 from __future__ import annotations
@@ -109,6 +110,11 @@ class Past:
         least, most = float(self.seen.min()), float(self.seen.max())
         return least - (most - least) / 2, most + (most - least) / 2
 
+    @cached_property
+    def _counted(self) -> bool:
+        """Whether they are whole numbers."""
+        return all(bool((each == np.floor(each)).all()) for each in (self.seen, self.final))
+
     def estimate(self, seen: float, level: float = LEVEL) -> Estimate | None:
         """The final number of one that has so much now; None where there are too few past ones."""
         if len(self) < LEAST:
@@ -118,7 +124,20 @@ class Past:
         if self.alike and unlike:  # as much as ever, or in proportion: who has not seen the like cannot tell
             by_share = self._share.of(seen, level)
             low, value, high = min(low, by_share[0]), by_share[1], max(high, by_share[2])
+        if self._counted:
+            low, high = _whole(low, high)
+            value = min(max(value, low), high)
         return Estimate(value, low, high, len(self), unlike)
+
+
+def _whole(low: float, high: float) -> tuple[int, int]:
+    """An interval of whole numbers: the nearest ones, and both neighbours where none lies between the ends.
+
+    >>> _whole(1.6, 3.4), _whole(1.4, 3.6), _whole(2.6, 2.7), _whole(2.0, 2.0)
+    ((2, 3), (1, 4), (2, 3), (2, 2))
+    """
+    by_rounding = 1e-9
+    return min(round(low), floor(high + by_rounding)), max(round(high), ceil(low - by_rounding))
 
 
 def _fitted(seen: Real, final: Real, with_base: bool) -> Line:

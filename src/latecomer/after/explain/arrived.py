@@ -1,0 +1,263 @@
+"""What arrived in a stretch of the arrival clock, and what became of it: the diagram of an output. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.after.explain.derived import DerivedValues
+from latecomer.after.explain.diagram import FATES, MOST_DOTS, MOST_MARKS, Diagram, Point, drawn, some
+from latecomer.after.explain.evidence import Evidence
+from latecomer.after.explain.fates import Event, judged_for
+from latecomer.after.explain.filters import Filters
+from latecomer.after.reading.met import met_watermarks, micros
+from latecomer.after.reading.reader import Reader
+from latecomer.config.models import Output
+from latecomer.config.zoned import in_zone, written
+from latecomer.markup import escape, fragment, heading
+from latecomer.model.durations import to_micros
+from latecomer.model.lateness.histogram import Whole
+from latecomer.model.verdicts import Fate
+from latecomer.model.windows import FixedWindow, Session, Sliding, TimedWindow, Window, zone_of
+from latecomer.store.layout import PaneLayout
+from latecomer.store.sql import moment_literal
+from latecomer.store.store import Store
+from latecomer.store.table import DataFile
+
+WINDOWS = 6
+"""So many windows are shown, if the stretch is not chosen."""
+MOST_WINDOWS = 60
+MOST_ROWS = 2_000_000
+"""So many events are read."""
+MOST_JUDGED = 4_000
+"""So many of those behind the watermark are judged."""
+_ORDER = tuple(FATES)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """A stretch of arrivals of an output. A notebook shows it as the diagram."""
+
+    output: str
+    diagram: Diagram
+    zone: str
+    """That of the output's windows."""
+    first: int | None = None
+    last: int | None = None
+    """The first and the last arrival of all."""
+    notes: Sequence[str] = ()
+
+    def svg(self) -> str:
+        """The diagram as SVG text."""
+        with in_zone(self.zone):
+            return drawn(self.diagram)
+
+    def __str__(self) -> str:
+        with in_zone(self.zone):
+            stretch = f"{written(self.diagram.since)} to {written(self.diagram.until)}"
+        return "\n".join([f"{self.output}: what arrived from {stretch}; svg() draws it", *self.notes])
+
+    def _repr_html_(self) -> str:
+        notes = [f'<p class="pale">{escape(note)}</p>' for note in self.notes]
+        title = heading(f"{self.output}: event time against arrival time")
+        return fragment([*title, f'<div class="picture">{self.svg()}</div>', *notes])
+
+
+def arrived(reader: Reader, output: str, until: int | None = None) -> Arrived:
+    """What arrived up to a moment of the arrival clock, or up to the newest arrival, and what became of it."""
+    store, rules = reader._store(), reader.pipeline.outputs[output]
+    first, last = _ends(store)
+    zone, title = zone_of(rules.window), output
+    if first is None or last is None:
+        return Arrived(output, Diagram(title, 0, 1), zone, notes=["nothing has arrived yet"])
+    end = last if until is None else until
+    since = max(end - stretch(store, rules), min(first, end - 1))
+    found, marks = _Read(store, output, rules, since, end), timeline(store, since, end)
+    diagram = Diagram(
+        title,
+        since,
+        end,
+        found.windows([mark for _, mark in marks[:1]]),
+        marks,
+        rules.allowed_lateness if rules.late.accepts else 0,
+        found.on_time,
+        found.late,
+    )
+    return Arrived(output, diagram, zone, first, last, found.notes)
+
+
+def stretch(store: Store, rules: Output) -> int:
+    """How long a stretch shows a few windows, and events that are late for them."""
+    delay = getattr(store.pipeline.watermark, "delay", 0) or 0
+    waits = delay + rules.allowed_lateness
+    window = rules.window
+    if isinstance(window, TimedWindow):
+        length = window.size if isinstance(window, Sliding) else window.step
+        return min(max(WINDOWS * length, 2 * waits), MOST_WINDOWS * length)
+    return max(8 * waits, 10 * (window.gap if isinstance(window, Session) else 60_000_000))
+
+
+def timeline(store: Store, since: int, until: int) -> list[tuple[int, int]]:
+    """Where the watermark stood: the end of each tick on the arrival clock, and the watermark that judged it. The last
+    tick is the one that the stretch ends in."""
+    if not store.watermarks.exists:
+        return []
+    end = moment_literal(until)
+    rows = store.watermarks.query(
+        f"select at, watermark from t where at >= {moment_literal(since)} and "
+        f"at <= coalesce((select min(at) from t where at >= {end}), {end}) "
+        "and watermark is not null and kind <> 'drain' order by at, batch, tick"
+    )
+    ends = np.minimum(micros(rows["at"]), until).tolist()
+    marks = list(zip(ends, micros(rows["watermark"]).tolist(), strict=True))
+    # Of many ticks with one watermark the last is enough, and of many watermarks some.
+    marks = [one for one, other in pairwise(marks) if one[1] != other[1]] + marks[-1:]
+    return some(marks, MOST_MARKS)
+
+
+def _ends(store: Store) -> tuple[int | None, int | None]:
+    """The first arrival that the log knows, and the last of the timeline."""
+    if not store.watermarks.exists or not store.events.exists:
+        return None, None
+    (row,) = store.watermarks.query("select max(at) as last from t where kind <> 'drain'").to_pylist()
+    if row["last"] is None:
+        return None, None
+    last = to_micros(row["last"])
+    return min([last, *(_bound(file.minimum, last) for file in store.events.files())]), last
+
+
+class _Read:
+    """The events of a stretch of arrivals."""
+
+    def __init__(self, store: Store, output: str, rules: Output, since: int, until: int) -> None:
+        self.store, self.output, self.rules = store, output, rules
+        self.notes: list[str] = []
+        rows = self._rows(since, until)
+        self.times, self.came = micros(rows["event_time"]), micros(rows["arrival_time"])
+        self.met = met_watermarks(store, micros(rows["batch"]), micros(rows["tick"]))
+        behind = self.times < self.met
+        self.on_time = self._some_on_time(np.flatnonzero(~behind))
+        self.late = self._judged(rows, np.flatnonzero(behind))
+
+    def windows(self, also: Sequence[int]) -> list[Window]:
+        """The windows of the events and of other moments, side by side; those that overlap, from end to end."""
+        window = self.rules.window
+        if not isinstance(window, TimedWindow) or not len(self.times):
+            return []
+        low, high = np.quantile(self.times, [0.005, 1]).astype(np.int64).tolist()
+        low = min([low, *also])
+        ends = list(window.ends(low, max(high, low) + window.step))
+        if len(ends) > 2 * MOST_WINDOWS:
+            return []
+        starts = [window.assign_all(end - 1)[0].start for end in ends[:1]] if ends else []
+        return [Window(*bounds) for bounds in pairwise([*starts, *ends])]
+
+    def _rows(self, since: int, until: int) -> pa.Table:
+        table, columns = self.store.events, self._columns()
+        view, kinds = self.store.layout.view, self.store.layout.schema
+        names = dict.fromkeys(
+            [*_ENVELOPE, self.store.layout.first_arrival, *(view[column] for column in columns)]
+        )
+        schema = pa.schema([kinds.field(name) for name in names])
+        files = self._files(table.files() if table.exists else [], since, until)
+        if not files:
+            return schema.empty_table()
+        came = pc.field("arrival_time")
+        low, high = (
+            pa.scalar(at, pa.int64()).cast(kinds.field("arrival_time").type) for at in (since, until)
+        )
+        with table.explained():
+            return table.dataset(files, schema).to_table(schema.names, (came >= low) & (came <= high))
+
+    def _files(self, files: Sequence[DataFile], since: int, until: int) -> list[DataFile]:
+        """The files with arrivals of the stretch, the newest first, as long as they are not too many."""
+        found: list[DataFile] = []
+        rows = 0
+        for file in sorted(files, key=lambda each: -_bound(each.maximum, 1 << 62)):
+            if _bound(file.minimum, -(1 << 62)) > until or _bound(file.maximum, 1 << 62) + 1000 < since:
+                continue
+            rows += file.rows
+            if rows > MOST_ROWS and found:
+                self.notes.append(f"only the newest {rows - file.rows:,} events are shown")
+                break
+            found.append(file)
+        return found
+
+    def _columns(self) -> list[str]:
+        """The columns of the source that `where` may name."""
+        view = self.store.layout.view
+        wanted = self.rules.where is not None or bool(self.rules.columns)
+        return [column for column in self.store.columns if column in view] if wanted else []
+
+    def _some_on_time(self, which: Whole) -> list[tuple[int, int]]:
+        if len(which) > MOST_DOTS:
+            self.notes.append(f"{MOST_DOTS:,} of {len(which):,} events ahead of the watermark are drawn")
+        return some(list(zip(self.came[which].tolist(), self.times[which].tolist(), strict=True)), MOST_DOTS)
+
+    def _judged(self, rows: pa.Table, behind: Whole) -> list[Point]:
+        """What became of the events behind the watermark. Those whose window is still open are on time."""
+        windows = self.rules.window
+        if not isinstance(windows, FixedWindow):
+            self.notes.append(
+                "what became of events behind the watermark depends on their session: see explain"
+            )
+            self.on_time += self._some_on_time(behind)
+            return []
+        if len(behind) > MOST_JUDGED:
+            self.notes.append(f"{MOST_JUDGED:,} of {len(behind):,} events behind the watermark were judged")
+            behind = np.array(some(behind.tolist(), MOST_JUDGED), np.int64)
+        found = list(self._with_fates(rows.take(pa.array(behind)).to_pylist(), self.met[behind].tolist()))
+        self.on_time += [(each.arrival, each.event_time) for each in found if each.fate is Fate.ON_TIME]
+        late = [each for each in found if each.fate is not Fate.ON_TIME]
+        if len(late) > MOST_MARKS:
+            self.notes.append(f"{MOST_MARKS:,} of {len(late):,} late events are drawn")
+        return some(late, MOST_MARKS)
+
+    def _with_fates(self, rows: Sequence[Mapping[str, Any]], met: Sequence[int]) -> Iterator[Point]:
+        """Each event with the worst that became of it in any of its windows; what `where` leaves out is left out."""
+        windows, rules = self.rules.window, self.rules
+        assert isinstance(windows, FixedWindow)  # noqa: S101
+        periods = self.store.policies(self.output) or [(0, rules)]
+        filters = Filters(periods, PaneLayout(rules, self.store.layout).types)
+        evidence = Evidence(self.store, {}, self._columns(), DerivedValues(self.store, rules, None))
+        for row, watermark in zip(rows, met, strict=True):
+            event = evidence._event(row, watermark)
+            fates = [
+                _fate(event, window, periods, filters) for window in windows.assign_all(event.event_time)
+            ]
+            drawn_fates = [fate for fate in fates if fate in _ORDER]
+            if drawn_fates:
+                worst = max(drawn_fates, key=_ORDER.index)
+                yield Point(event.arrival_time, event.event_time, worst, event.behind)
+        if filters.unknown:
+            self.notes.append(
+                "`where` needs Spark here: events that it leaves out are drawn as if it kept them"
+            )
+
+
+_ENVELOPE = (
+    "event_time",
+    "arrival_time",
+    "batch",
+    "tick",
+    "source_partition",
+    "origin",
+    "position",
+    "event_id",
+)
+
+
+def _fate(event: Event, window: Window, periods: Any, filters: Filters) -> Fate | None:
+    (judged,) = judged_for(window, [event], periods, filters.passes)
+    return judged.fate
+
+
+def _bound(statistics: Mapping[str, Any], unknown: int) -> int:
+    at = statistics.get("arrival_time")
+    return unknown if at is None else to_micros(at)

@@ -1,0 +1,266 @@
+"""Event time against arrival time, as books draw it: SVG, for the page, for `explain` and for notebooks.
+
+The arrival clock runs from left to right, event time upwards. Windows are bands, the watermark is a line. What is above
+the line came in time; of what is below it, colour and shape say what became of it. Shapes have a class, so that the
+page can give them colours of its own, and colours for where there is no style.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TypeVar
+
+from latecomer.after.explain.picture_axis import TimeAxis
+from latecomer.config.zoned import current_zone, on_the_wall
+from latecomer.markup import escape
+from latecomer.model.durations import format_duration, shown_duration
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.windows import Window
+
+FATES = {
+    Fate.ON_TIME: ("on time", "#1f5fd0"),
+    Fate.LATE_ACCEPTED: ("late, accepted", "#e8a90c"),
+    Fate.SIDE_OUTPUT: ("side output", "#a8146a"),
+    Fate.DROPPED: ("dropped", "#101418"),
+}
+"""The fates that are drawn. Their colours can be told apart by everybody, also by how light they are."""
+MOST_DOTS, MOST_MARKS = 1_500, 400
+"""So many events are drawn, on time and late."""
+WIDTH, HEIGHT = 920, 430
+_LEFT, _RIGHT, _TOP, _BOTTOM = 150, 40, 40, 62
+_INK, _PALE, _RULE, _BAND = "#111827", "#6b7280", "#d1d5db", "#eef2f7"
+_ROW = 16
+"""So far apart words stand, one above the other."""
+_SHAPES = {
+    Fate.LATE_ACCEPTED: "M{x},{y}m0,-5l5,9h-10z",
+    Fate.SIDE_OUTPUT: "M{x},{y}m-4,-4h8v8h-8z",
+    Fate.DROPPED: "M{x},{y}m-4,-4l8,8m0,-8l-8,8",
+}
+
+Each = TypeVar("Each")
+
+
+@dataclass(frozen=True)
+class Point:
+    """An event that is drawn by itself."""
+
+    arrival: int
+    event_time: int
+    fate: Fate
+    behind: int | None = None
+    """How far the watermark was past it."""
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """What is drawn. All times are microseconds."""
+
+    title: str
+    since: int
+    until: int
+    """What arrived from one moment to another."""
+    windows: Sequence[Window] = ()
+    watermarks: Sequence[tuple[int, int]] = ()
+    """The end of each tick on the arrival clock, and the watermark that judged its events; in order."""
+    lateness: int = 0
+    """How long windows are open to late events."""
+    on_time: Sequence[tuple[int, int]] = ()
+    """Arrival and event time."""
+    late: Sequence[Point] = ()
+
+    @cached_property
+    def known(self) -> list[tuple[int, int]]:
+        """The watermarks that are moments."""
+        return [(at, mark) for at, mark in self.watermarks if BEGIN_OF_TIME < mark < END_OF_TIME]
+
+    @cached_property
+    def heights(self) -> tuple[int, int]:
+        """The event times at the bottom and at the top. What lies far beyond the rest is drawn at the edge."""
+        usual = [at for _, at in self.on_time]
+        usual += [bound for window in self.windows for bound in window] or [mark for _, mark in self.known]
+        late = [each.event_time for each in self.late]
+        if not usual:
+            usual = late or [self.since, self.until]
+        low, high = min(usual), max(usual)
+        room = max(high - low, 1)
+        return min([low, *(at for at in late if at >= low - room)]), max(high, low + 1)
+
+
+def some(events: Sequence[Each], most: int) -> list[Each]:
+    """So many of them at most, evenly chosen, with the first and the last.
+
+    >>> some(range(10), 4)
+    [0, 3, 6, 9]
+    """
+    if len(events) <= most:
+        return list(events)
+    return [events[nth * (len(events) - 1) // (most - 1)] for nth in range(most)]
+
+
+def drawn(diagram: Diagram) -> str:
+    """The diagram by itself, as SVG text."""
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="{escape(_in_words(diagram))}">'
+    )
+    paper = f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
+    return "\n".join([head, paper, *lines(diagram), "</svg>"]) + "\n"
+
+
+def lines(diagram: Diagram, top: int = 0, across: TimeAxis | None = None) -> Iterator[str]:
+    """The shapes of the diagram, for a larger picture, which may have an axis of its own."""
+    until = max(diagram.until, diagram.since + 1)
+    axis = across or TimeAxis([diagram.since, until], {}, _LEFT, WIDTH - _RIGHT)
+    yield from _Drawing(diagram, top + _TOP, axis).lines()
+
+
+def _in_words(diagram: Diagram) -> str:
+    counted = [
+        f"{sum(each.fate is fate for each in diagram.late)} {name}"
+        for fate, (name, _) in FATES.items()
+        if fate is not Fate.ON_TIME
+    ]
+    return f"{diagram.title}: event time against arrival time; {', '.join(counted)}"
+
+
+class _Drawing:
+    def __init__(self, diagram: Diagram, top: int, across: TimeAxis) -> None:
+        self.of, self.top, self.across = diagram, top, across
+        self.left, self.right = across.left, across.right
+        self.bottom = top + HEIGHT - _TOP - _BOTTOM
+        self.low, self.high = diagram.heights
+        self.upwards = TimeAxis([self.low, self.high], {}, 0, self.bottom - top)
+
+    def x(self, arrival: int) -> float:
+        return min(max(self.across(arrival), self.left), self.right)
+
+    def y(self, event_time: int) -> float:
+        return round(self.bottom - self.upwards(min(max(event_time, self.low), self.high)), 1)
+
+    def lines(self) -> Iterator[str]:
+        yield from self._bands()
+        yield from self._axes()
+        yield from self._diagonal()
+        yield from self._watermark()
+        yield from self._events()
+        yield from self._legend()
+
+    def _bands(self) -> Iterator[str]:
+        for nth, window in enumerate(self.of.windows):
+            top, bottom = self.y(window.end), self.y(window.start)
+            if nth % 2 == 0 and bottom > top:
+                size = f'width="{self.right - self.left}" height="{round(bottom - top, 1)}"'
+                yield f'<rect class="window" x="{self.left}" y="{top}" {size} fill="{_BAND}"/>'
+        for bound in sorted({bound for window in self.of.windows for bound in window}):
+            yield self._line("grid", self.left, self.y(bound), self.right, self.y(bound), _RULE)
+
+    def _axes(self) -> Iterator[str]:
+        yield self._line("axis", self.left, self.top, self.left, self.bottom, _PALE)
+        yield self._line("axis", self.left, self.bottom, self.right, self.bottom, _PALE)
+        for tick in self.across.ticks():
+            yield self._line("axis", tick.x, self.bottom, tick.x, self.bottom + 5, _PALE)
+            for row, words in enumerate(each for each in (tick.time, tick.date) if each):
+                yield self._text(tick.x, self.bottom + 18 + 14 * row, words, "middle")
+        for y, words in self._heights():
+            yield self._text(self.left - 8, y + 4, words, "end")
+        yield self._text(self.left - 8, self.top - 12, "event time", "end")
+        yield self._text(self.right, self.bottom + 50, f"arrival time, {current_zone()}", "end")
+
+    def _heights(self) -> list[tuple[float, str]]:
+        """What is written beside the plot: where windows begin, if there is room for that."""
+        bounds = sorted({bound for window in self.of.windows for bound in window})
+        places = [(self.y(at), on_the_wall(at)) for at in bounds if self.low <= at <= self.high]
+        if len(places) > 1 and all(one - other >= _ROW for (one, _), (other, _) in pairwise(places)):
+            seconds = any(moment.second or moment.microsecond for _, moment in places)
+            form = "%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M"
+            return [(y, moment.strftime(form)) for y, moment in places]
+        return [(self.bottom - tick.x, f"{tick.date} {tick.time}".strip()) for tick in self.upwards.ticks()]
+
+    def _diagonal(self) -> Iterator[str]:
+        """Where an event stands that arrives as it happens."""
+        ends = self.across.moments[0], self.across.moments[-1]
+        first, last = max(ends[0], self.low), min(ends[1], self.high)
+        bends = [first, *(at for at in self.across.moments if first < at < last), last]
+        if first < last:
+            places = " ".join(f"{self.x(at)},{self.y(at)}" for at in bends)
+            yield (
+                f'<polyline class="ideal" points="{places}" fill="none" stroke="{_PALE}" stroke-dasharray="2 4"/>'
+            )
+
+    def _watermark(self) -> Iterator[str]:
+        shifts = [("watermark", 0, "2", "")]
+        if self.of.lateness:
+            shifts.append(("settled", self.of.lateness, "1.2", ' stroke-dasharray="6 4"'))
+        for kind, shift, width, dashes in shifts:
+            path, before = "", self.of.since
+            for at, mark in self.of.known:
+                if mark - shift >= self.low:  # what is below the plot is not drawn along its edge
+                    y = self.y(mark - shift)
+                    path += f"V{y}H{self.x(at)}" if path else f"M{self.x(before)},{y}H{self.x(at)}"
+                before = at
+            if path:
+                yield (
+                    f'<path class="{kind}" d="{path}" fill="none" stroke="{_INK}" stroke-width="{width}"{dashes}/>'
+                )
+
+    def _events(self) -> Iterator[str]:
+        dots = "".join(f"M{self.x(at)},{self.y(time)}h0" for at, time in self.of.on_time)
+        if dots:
+            colour = FATES[Fate.ON_TIME][1]
+            yield (
+                f'<path class="came" d="{dots}" fill="none" stroke="{colour}" stroke-width="4" '
+                'stroke-linecap="round" stroke-opacity="0.45"/>'
+            )
+        for each in self.of.late:
+            yield self._mark(each.fate, self.x(each.arrival), self.y(each.event_time), _told(each))
+
+    def _mark(self, fate: Fate, x: float, y: float, tip: str = "") -> str:
+        colour, title = FATES[fate][1], f"<title>{escape(tip)}</title>" if tip else ""
+        if fate is Fate.ON_TIME:
+            return f'<circle class="mark-{fate}" cx="{x}" cy="{y}" r="3" fill="{colour}">{title}</circle>'
+        shape = _SHAPES[fate].format(x=x, y=y)
+        look = (
+            f'fill="none" stroke="{colour}" stroke-width="2"'
+            if fate is Fate.DROPPED
+            else f'fill="{colour}" stroke="white"'
+        )
+        return f'<path class="mark-{fate}" d="{shape}" {look}>{title}</path>'
+
+    def _legend(self) -> Iterator[str]:
+        x, y = float(self.left), self.top - 24
+        named = [fate for fate in FATES if any(each.fate is fate for each in self.of.late)]
+        for fate in [Fate.ON_TIME, *named] if self.of.on_time else named:
+            words = FATES[fate][0]
+            yield self._mark(fate, x + 5, y)
+            yield self._text(x + 14, y + 4, words)
+            x += 30 + 6.6 * len(words)
+        strokes = [("watermark", "watermark", "2", "")]
+        if self.of.lateness:
+            words = f"less allowed lateness ({format_duration(self.of.lateness)})"
+            strokes.append((words, "settled", "1.2", ' stroke-dasharray="6 4"'))
+        for words, kind, width, dashes in strokes if self.of.known else []:
+            yield (
+                f'<path class="{kind}" d="M{x},{y}h22" fill="none" stroke="{_INK}" stroke-width="{width}"{dashes}/>'
+            )
+            yield self._text(x + 28, y + 4, words)
+            x += 44 + 6.6 * len(words)
+
+    def _line(
+        self, kind: str, x1: float, y1: float, x2: float, y2: float, colour: str, more: str = ""
+    ) -> str:
+        ends = f'x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"'
+        return f'<line class="{kind}" {ends} stroke="{colour}"{more}/>'
+
+    def _text(self, x: float, y: float, words: str, anchor: str = "start") -> str:
+        place = f'x="{round(x, 1)}" y="{round(y, 1)}" text-anchor="{anchor}"'
+        return f'<text class="tick" {place} fill="{_PALE}" font-size="11">{escape(words)}</text>'
+
+
+def _told(each: Point) -> str:
+    """What is shown of an event that one points at."""
+    happened, came = (on_the_wall(at).strftime("%Y-%m-%d %H:%M:%S") for at in (each.event_time, each.arrival))
+    behind = "" if each.behind is None else f", {shown_duration(each.behind)} behind the watermark"
+    return f"{FATES[each.fate][0]}: happened {happened}, came {came}{behind}"

@@ -1,0 +1,106 @@
+"""What the page shows of history: where arrivals are not the wall clock, by the arrival clock. From the store alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from latecomer.model.durations import UNITS, to_micros
+from latecomer.model.panes import Op, Timing
+from latecomer.model.publications import is_history
+from latecomer.observe.history import DAY
+from latecomer.store.layout import PaneLayout
+from latecomer.store.sql import moment_literal, text_literal
+from latecomer.store.store import Store
+from latecomer.store.table import Table
+
+BARS = 60
+"""So many bars are drawn at most."""
+_WIDTHS = [
+    *(each * UNITS["m"] for each in (1, 5, 15)),
+    *(each * UNITS["h"] for each in (1, 6)),
+    *(each * DAY for each in (1, 7, 30, 365, 3650)),
+]
+_HEADS = "(select at, unnest(partitions) as p from t where kind = 'tick')"
+"""How many events each partition brought in each tick."""
+
+
+def history_until(store: Store) -> int | None:
+    """The newest arrival, where what arrived is history; None where it is read as it comes."""
+    if not store.watermarks.exists or not store.publications.exists:
+        return None
+    rows = store.watermarks.query(
+        "select max(t.at) as at, max(p.published_at) as published_at from t join p on t.batch = p.batch "
+        "where p.output is null and t.batch = (select max(batch) from t where kind = 'tick')",
+        p=store.publications,
+    ).to_pylist()
+    if not rows or rows[0]["at"] is None:
+        return None
+    newest = to_micros(rows[0]["at"])
+    return newest if is_history(newest, to_micros(rows[0]["published_at"])) else None
+
+
+def received(store: Store) -> dict[str, Any]:
+    """How many events arrived in each part of all the time in which some did, and how long a part is."""
+    (ends,) = store.watermarks.query(
+        "select min(at) as first, max(at) as last from t where kind = 'tick'"
+    ).to_pylist()
+    first, last = to_micros(ends["first"]), to_micros(ends["last"])
+    width = next((each for each in _WIDTHS if (last - first) // each < BARS), _WIDTHS[-1])
+    rows = store.watermarks.query(
+        f"select floor(cast(at as bigint) / {width}) as bar, sum(p['events']) as events from {_HEADS} group by 1"
+    ).to_pylist()
+    counted = {int(row["bar"]): int(row["events"]) for row in rows}
+    begin = first // width
+    return {
+        "bars": [counted.get(bar, 0) for bar in range(begin, last // width + 1)],
+        "since": begin * width // 1000,
+        "until": (last // width + 1) * width // 1000,
+        "width": width // 1000,
+    }
+
+
+def lags(store: Store, days: Sequence[int]) -> list[float | None]:
+    """Seconds from the watermark to the arrival clock, on average over the ticks of each day (UTC)."""
+    found = _by_day(
+        store.watermarks,
+        "at",
+        days,
+        "avg(cast(at as bigint) - cast(watermark as bigint))",
+        "kind = 'tick' and watermark is not null",
+    )
+    return [None if day not in found else max(found[day], 0.0) / 1_000_000 for day in days]
+
+
+def shares(store: Store, output: str, days: Sequence[int]) -> dict[str, list[Any]]:
+    """What arrived on each day (UTC): how much of it was set aside, and how many corrections it made."""
+    tables = store.output_tables(output, PaneLayout(store.pipeline.outputs[output], store.layout).published)
+    came = _by_day(store.watermarks, "at", days, "sum(p['events'])", among=_HEADS)
+    aside = _by_day(tables.late, "arrival_time", days, "count(*)")
+    late, rebuilt = text_literal(Timing.LATE), text_literal(Timing.CORRECTION)
+    corrected = _by_day(
+        tables.panes,
+        "fired_at",
+        days,
+        "count(*)",
+        f"timing in ({late}, {rebuilt}) and op = {text_literal(Op.INSERT)}",
+    )
+    known = [day for day in days if came.get(day)]
+
+    def share(counts: dict[int, float]) -> list[float | None]:
+        return [counts.get(day, 0) / came[day] if day in known else None for day in days]
+
+    return {"side_output": share(aside), "corrections": share(corrected)}
+
+
+def _by_day(
+    table: Table, column: str, days: Sequence[int], figure: str, rows: str = "true", among: str = "t"
+) -> dict[int, float]:
+    if not table.exists:
+        return {}
+    found = table.query(
+        f"select date_bin(interval '1 day', {column}) as day, {figure} as figure from {among} where "
+        f"{column} >= {moment_literal(days[0] * DAY)} and {column} < {moment_literal((days[-1] + 1) * DAY)} "
+        f"and {rows} group by 1"
+    )
+    return {to_micros(row["day"]) // DAY: row["figure"] for row in found.to_pylist()}
