@@ -21,7 +21,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.panes import Op, Pane, Place, Timing
 from latecomer.model.sources import named_partitions
-from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, judge
+from latecomer.model.verdicts import BEGIN_OF_TIME, WITHOUT_WINDOW, Fate, Verdict, judge
 from latecomer.model.windows import Window
 from latecomer.pipeline import Engine
 from latecomer.runner import InProcess, Runner
@@ -249,8 +249,8 @@ class _Played:
             )
             for (origin, position), (start, end, code, watermark) in zip(places, verdicts, strict=True):
                 fate, verdict = FATES[code], judge(end, watermark, output.allowed_lateness)
-                filtered = fate is Fate.FILTERED
-                assigned = Assigned(fate) if filtered else Assigned(fate, Window(start, end), verdict)
+                aside = fate in WITHOUT_WINDOW
+                assigned = Assigned(fate) if aside else Assigned(fate, Window(start, end), verdict)
                 found.setdefault(self.spots.index((origin, position)), []).append(assigned)
         return {index: tuple(assigned) for index, assigned in found.items()}
 

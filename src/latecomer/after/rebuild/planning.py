@@ -19,7 +19,7 @@ from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE
 from latecomer.after.rebuild.corrected import field_of, parts, write_panes
 from latecomer.after.rebuild.rebuilt import Range, computed, events_of, open_states, published_panes, units
 from latecomer.firing.output import OutputLogic
-from latecomer.firing.overflow import overflow_in_words
+from latecomer.firing.stopping import stopping_in_words
 from latecomer.log.events import EventLog
 from latecomer.log.progress import Watch, Watched
 from latecomer.model import types
@@ -72,7 +72,7 @@ def planned(
     rebuilds = rebuilds or Rebuilds(store.root, logic.name)
     draft, began = rebuilds.draft(), time.monotonic()
     progress = Watched(sum(file.rows for file in read), watch)
-    with overflow_in_words(logic.name, logic.layout, store.measures()):
+    with stopping_in_words(logic.name, logic.layout, store.measures()):
         changes = draft / "changes"
         found = _computed(range_, log or EventLog(logic.runner, store), read, published, progress)
         write_table(found.changes, changes / "changes.parquet")

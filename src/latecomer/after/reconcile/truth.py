@@ -23,8 +23,8 @@ from latecomer.after.rebuild.sessions import whole_sessions
 from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
-from latecomer.firing.overflow import overflow_in_words
 from latecomer.firing.sessions import SessionLogic
+from latecomer.firing.stopping import stopping_in_words
 from latecomer.log.events import EventLog
 from latecomer.log.logged import Logged
 from latecomer.model.aggregates import Aggregate
@@ -68,7 +68,7 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
     require_windows(store, "reconciling with the log", since, accounts.output.window)
     with (
         _recomputing(store, last, spark) as computing,
-        overflow_in_words(name, accounts.layout, store.measures()),
+        stopping_in_words(name, accounts.layout, store.measures()),
     ):
         LOG.info("computing output %s from the whole log", name)
         logic = output_logic(computing.runner, computing.store, name)
