@@ -24,6 +24,7 @@ from latecomer.model.windows import Session
 from latecomer.observe.history import DAY
 from latecomer.observe.recorded import differences
 from latecomer.store.coverage import removal_totals
+from latecomer.store.failed import letters_of
 from latecomer.store.layout import FATE_COLUMNS, PaneLayout
 from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER
 from latecomer.store.sql import moment_literal, text_literal
@@ -126,6 +127,8 @@ def of_fate(reader: Reader, query: Query) -> dict[str, Any]:
         rows = _rows(store.output_tables(output, layout.published).late, chosen, LATE_ORDER, most)
     elif fate is Fate.DUPLICATE:
         rows = _rows(store.duplicates, chosen, DEAD_LETTER_ORDER, most)
+    elif fate is Fate.FAILED:
+        rows = _rows(letters_of(store, output), chosen, DEAD_LETTER_ORDER, most)
     elif fate is Fate.DEAD_LETTER:
         rows = _rows(store.dead_letters, chosen, DEAD_LETTER_ORDER, most)
     else:

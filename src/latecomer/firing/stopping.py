@@ -39,8 +39,8 @@ def _failed(name: str, error: FailedEvent) -> Problem:
         f"outputs.{name}.{'where' if error.column is None else f'columns.{error.column}'}",
         f"{error.detail}; the batch is logged, and waits",
         error.sql,
-        f"write outputs.{name}.on_error: dead_letter, which keeps such events apart, or null, and run again; then correct "
-        "the expression (try_cast, nullif, coalesce), and a rebuild takes them in",
+        f"write outputs.{name}.on_error: dead_letter, which keeps such events apart, or null, and run again; then "
+        "correct the expression (try_cast, nullif, coalesce), and a rebuild takes them in",
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
@@ -219,7 +220,8 @@ class _Played:
         aside: dict[int, Assigned] = {}
         for row in self.reader.duplicates().to_pylist():
             aside[self._index(row)] = Assigned(Fate.DUPLICATE)
-        for row in self.reader.dead_letters().to_pylist():
+        letters = self.reader.dead_letters()
+        for row in letters.filter(pc.is_null(letters["output"])).to_pylist():
             aside[self._index(row)] = Assigned(Fate.DEAD_LETTER, reason=row["reason"])
         fates: dict[str, list[tuple[Assigned, ...] | None]] = {}
         for name, output in self.pipeline.outputs.items():
