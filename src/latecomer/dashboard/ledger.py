@@ -188,7 +188,9 @@ def _judged(
     view = store.layout.view
     columns = [column for column in store.columns if column in view]
     evidence = Evidence(store, {}, columns, DerivedValues(store, rules, None))
-    events = evidence._judgeable(rows)
+    failed = _rows(letters_of(store, output), chosen, DEAD_LETTER_ORDER, MOST_JUDGED)
+    aside = {(row["batch"], row["origin"], row["position"]) for row in failed}
+    events = [event for event in evidence._judgeable(rows) if event.place not in aside]
     found = list(_with_fate(store, output, rules, events, fate, notes))
     return [_event(each, columns) for each in found[: most + 1]]
 
@@ -203,7 +205,7 @@ def _with_fate(
         fates = [
             judged.fate
             for window in windows.assign_all(event.event_time)
-            for judged in judged_for(window, [event], periods, filters.passes)
+            for judged in judged_for(window, [event], periods, filters.leaves_out)
         ]
         if fate in fates:
             yield event
