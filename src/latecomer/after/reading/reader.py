@@ -210,7 +210,10 @@ class Reader:
         cannot compute, with its `output`. One that was replayed and stays a dead letter has its newest reason."""
         store = self._store()
         rows = _of_output(standing_letters(store).drop_columns([FILED_AS]), None)
-        failed = (_of_output(standing_failed(store, name), name) for name in self.pipeline.outputs)
+        in_order = [(name, "ascending") for name in ("batch", "origin", "position")]
+        failed = (
+            _of_output(standing_failed(store, name).sort_by(in_order), name) for name in self.pipeline.outputs
+        )
         return pa.concat_tables([rows, *failed])
 
     def dead_letters_by(self, column: str = "reason", since_batch: int = 0) -> pa.Table:
