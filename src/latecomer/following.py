@@ -101,7 +101,8 @@ class Intake:
         """Accept a slice of a source, of which there may be more that is known. False where the run was stopped while
         the slice waited for a schema."""
         self.engine.publish_rebuilds()
-        LOG.info("reading batch %d", self.engine.last + 1)
+        beside = f", while batch {self.engine.last} is completed" if self.engine.busy else ""
+        LOG.info("reading batch %d%s", self.engine.last + 1, beside)
         if self.several:
             if not more:
                 self.behind.discard(name)
