@@ -138,8 +138,11 @@ def _where(holds: Values, failed: Mask) -> Mask:
 
 def _decided(join: Callable[[Values, Values], Values], by: bool, left: _Found, right: _Found) -> _Found:
     """`and`, `or`: the right side is not asked where the left one decides."""
+    found = join(left[0], right[0])
+    if right[1] is None:
+        return found, left[1]
     asked = pc.fill_null(pc.not_equal(left[0], by), True)
-    return join(left[0], right[0]), any_of(left[1], _where(asked, right[1]))
+    return found, any_of(left[1], _where(asked, right[1]))
 
 
 def _compared(sign: str, left: Expression, right: Expression, columns: Mapping[str, pa.Array]) -> _Found:
@@ -225,20 +228,20 @@ def _without(found: Values, which: Values) -> _Found:
         if which.as_py():
             raise _ByRow
         return found, None
-    failed = np.asarray(pc.fill_null(which, False))
-    if not failed.any():
+    if not pc.any(which).as_py():
         return found, None
+    failed = np.asarray(pc.fill_null(which, False))
     return pc.if_else(pa.array(failed), pa.scalar(None, found.type), found), failed
 
 
 def _divided(left: _Found, right: _Found) -> _Found:
     one, other = _doubles(left[0]), _doubles(right[0])
-    zero = pc.and_(pc.fill_null(pc.equal(other, 0.0), False), pc.is_valid(one))
-    if isinstance(zero, pa.Scalar):
-        if zero.as_py():
-            raise _ByRow
+    zero = pc.equal(other, 0.0)
+    if not (zero.as_py() if isinstance(zero, pa.Scalar) else pc.any(zero).as_py()):
         return pc.divide(one, other), any_of(left[1], right[1])
-    found, failed = _without(pc.divide(one, other), zero)
+    if isinstance(zero, pa.Scalar):
+        raise _ByRow
+    found, failed = _without(pc.divide(one, other), pc.and_(zero, pc.is_valid(one)))
     return found, any_of(left[1], right[1], failed)
 
 
