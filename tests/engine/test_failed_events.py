@@ -195,7 +195,7 @@ def test_a_store_of_an_earlier_version_had_null(spark: SparkSession, tmp_path: P
     for entries in written["policies"].values():
         for entry in entries:
             del entry["policy"]["on_error"]
-    pins.write_text(json.dumps({**written, "format": 2}))
+    pins.write_text(json.dumps(written))
     now = pipeline_in(tmp_path, "cast(note as int)", "paise / per")
     assert [under.on_error for _, under in open_store(now).policies("sizes")] == ["null"]
     write(tmp_path, "b.json", ("14:03:00", "xyz", 1, 1))

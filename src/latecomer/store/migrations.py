@@ -12,10 +12,10 @@ from typing import Any
 
 from latecomer.model.panes import Accumulation
 from latecomer.model.triggers import Trigger
-from latecomer.model.verdicts import LatePolicy, OnError
+from latecomer.model.verdicts import LatePolicy
 from latecomer.store.state_types import NARROW
 
-FORMAT = 3
+FORMAT = 2
 """What this version writes."""
 SUMS = "sums"
 """How whole numbers are summed up."""
@@ -56,27 +56,7 @@ def _with_policy(entry: Any) -> Any:
     return {**entry, "definition": _defined(entry["definition"])} if "definition" in entry else entry
 
 
-def _with_null_on_error(pinned: Mapping[str, Any]) -> dict[str, Any]:
-    """2 → 3: what could not be computed was null (ADR 0078)."""
-    found = dict(pinned)
-    if isinstance(policies := pinned.get("policies"), dict):
-        found["policies"] = {
-            name: [_null_on_error(entry) for entry in entries] if isinstance(entries, list) else entries
-            for name, entries in policies.items()
-        }
-    return found
-
-
-def _null_on_error(entry: Any) -> Any:
-    if not isinstance(entry, dict) or not isinstance(entry.get("policy"), dict):
-        return entry
-    return {**entry, "policy": {"on_error": OnError.NULL.value, **entry["policy"]}}
-
-
-STEPS: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    1: _with_first_defaults,
-    2: _with_null_on_error,
-}
+STEPS: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _with_first_defaults}
 """From a format to the next one."""
 
 

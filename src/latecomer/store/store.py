@@ -47,6 +47,7 @@ from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
 from latecomer.model.types import is_nested, is_wider, normal_type, why_not_wider, widened_type
+from latecomer.model.verdicts import OnError
 from latecomer.model.windows import Tumbling
 from latecomer.store import layout, state_types
 from latecomer.store.files import Location
@@ -629,6 +630,10 @@ def policy_of(output: Output) -> dict[str, Any]:
     return {key: written[key] for key in policy}
 
 
+_BEFORE_ON_ERROR: dict[str, Any] = {"on_error": OnError.NULL.value}
+"""What a policy of an earlier version does not say: what could not be computed was null (ADR 0078)."""
+
+
 def _require_definitions(
     pipeline: Pipeline, name: str, pinned: Mapping[str, Any], columns: Mapping[str, str]
 ) -> None:
@@ -662,7 +667,8 @@ def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, An
     meaning = {key: value for key, value in definition.items() if key not in ("clock", "discarding")}
     if definition:
         meaning = {"columns": {}, **meaning}
-    return Output.model_validate({**dict(output), **(policy or policy_of(output)), **meaning})
+    held = _BEFORE_ON_ERROR | dict(policy) if policy else policy_of(output)
+    return Output.model_validate({**dict(output), **held, **meaning})
 
 
 def _listed(definition: Mapping[str, Any], keys: Sequence[str]) -> str:
