@@ -45,8 +45,7 @@ class _ShowByDefault(TyperGroup):
 
 dead_letters = typer.Typer(
     cls=_ShowByDefault,
-    help="Show the rows that could not be read as events, and why; or replay them, repaired. Events that an output "
-    "cannot compute are shown too.",
+    help="Show the rows that could not be read as events, and why; or replay them, repaired.",
     context_settings={"help_option_names": list(_HELP)},
 )
 

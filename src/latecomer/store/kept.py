@@ -26,7 +26,7 @@ from latecomer.store.files import Location
 from latecomer.store.layout import LEDGER, PUBLICATIONS, ZERO_BEFORE
 from latecomer.store.pins import read_pins
 from latecomer.store.store import OutputTables, Store, open_store
-from latecomer.store.table import DataFile, Table
+from latecomer.store.table import ALL, DataFile, Table
 
 MOST_ROWS = 200_000
 """A table with more rows is no small one: it is asked where it lies."""
@@ -52,7 +52,7 @@ class SmallTable(Table):
         if self._version != delta.version():
             self._version = delta.version()
             self._follow(self.files())
-        return (delta, selected) if self._copy is None else (self._copy, self._selected())
+        return (delta, selected) if self._copy is None else (self._copy, ALL)
 
     def _follow(self, files: list[DataFile]) -> None:
         """Bring rows and copy up to the files that the table has now."""
@@ -84,7 +84,11 @@ class SmallTable(Table):
             else pa.nulls(rows.num_rows, field.type)
             for field in self.schema
         ]
-        return pa.table(columns, schema=self.schema)
+        whole = pa.table(columns, schema=self.schema)
+        for name in self.zeros:
+            place = self.schema.get_field_index(name)
+            whole = whole.set_column(place, self.schema.field(place), whole[name].fill_null(0))
+        return whole
 
 
 class KeptStore(Store):

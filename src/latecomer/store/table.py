@@ -93,7 +93,7 @@ class DataFile:
         )
 
 
-_ALL = "*"
+ALL = "*"
 _SQL_TYPES = {
     pa.bool_(): "boolean",
     pa.int64(): "bigint",
@@ -379,8 +379,8 @@ class Table:
     def _answer(self, tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> pa.Table:
         builder, widened = QueryBuilder(), []
         for name, (delta, selected) in tables.items():
-            builder = builder.register(name if selected == _ALL else f"{name}_stored", delta)
-            if selected != _ALL:
+            builder = builder.register(name if selected == ALL else f"{name}_stored", delta)
+            if selected != ALL:
                 widened.append(f"{name} as (select {selected} from {name}_stored)")
         with self.explained():
             return pa.table(builder.execute(f"with {', '.join(widened)} {sql}" if widened else sql))
@@ -398,7 +398,7 @@ class Table:
             else f"null as {double_quoted(field.name)}"
             for field in lacking
         ]
-        return ", ".join([f"{_ALL} replace ({', '.join(filled)})" if filled else _ALL, *missing])
+        return ", ".join([f"{ALL} replace ({', '.join(filled)})" if filled else ALL, *missing])
 
     def refresh(self) -> None:
         """See what others have committed since."""
