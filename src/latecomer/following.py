@@ -136,7 +136,8 @@ class Intake:
 
     def _hand_in(self, turn: Turn, accept: Callable[[], None]) -> bool:
         self.engine.publish_rebuilds()
-        LOG.info("reading batch %d", self.engine.last + 1)
+        beside = f", while batch {self.engine.last} is completed" if self.engine.busy else ""
+        LOG.info("reading batch %d%s", self.engine.last + 1, beside)
         if self.several:
             take_turn(self.engine.store.root, turn)
         try:

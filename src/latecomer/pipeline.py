@@ -187,7 +187,7 @@ class Engine:
         if self.store.replay_of is not None:
             return False
         outputs = (logic.tables for logic in self.outputs)
-        tables = [table for each in outputs for table in (each.partials, each.panes, each.late)]
+        tables = [table for each in outputs for table in each.all]
         narrower = [
             table
             for table in (self.store.events, self.store.duplicates, *tables)
@@ -540,11 +540,7 @@ class Engine:
     def _reached(self) -> dict[str, int]:
         """How far every table is: a copy of the store in which one is behind can be told by it."""
         store = self.store
-        published = [
-            table
-            for output in self.outputs
-            for table in (output.tables.panes, output.tables.late, output.tables.partials)
-        ]
+        published = [table for output in self.outputs for table in output.tables.all]
         return store.reached(
             [store.dead_letters, store.repairs, store.duplicates, store.events, store.watermarks, *published]
         )

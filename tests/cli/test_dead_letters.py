@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import yaml
 from pyspark.sql import SparkSession
@@ -176,3 +178,26 @@ def test_what_is_printed(spark: SparkSession, tmp_path: Path, cli: Cli) -> None:
     life = cli("explain", file, "totals", "--window", "2026-11-08T14:00Z")
     assert "first_arrival_time" in life.out
     assert "2 events were dead letters at first" in life.out
+
+
+def test_events_that_an_output_cannot_compute_are_shown_with_the_command_that_takes_them_in(
+    cli: Cli, filled: Lake
+) -> None:
+    letters = filled.tables("minute_totals").dead_letters
+    detail = "column each: paise / per cannot be computed where paise is 5, per is 0"
+    row = {
+        "batch": 0,
+        "reason": "failed",
+        "raw": "{}",
+        "origin": "in/0.json",
+        "position": 1,
+        "detail": detail,
+    }
+    when = {"event_time": datetime(2026, 4, 25, 14, 0, 7, tzinfo=UTC)}
+    letters.append(0, pa.Table.from_pylist([{**row, **when}], letters.schema))
+    shown = cli("dead-letters", filled.file)
+    assert detail in shown.out
+    command = f"latecomer rebuild apply {filled.file} minute_totals --from 2026-04-25T14:00:00Z takes it in"
+    assert command in shown.out
+    counted = json.loads(cli("dead-letters", filled.file, "--by", "output", "-f", "json").out)
+    assert {each["output"]: each["dead_letters"] for each in counted} == {"minute_totals": 1, None: 1}

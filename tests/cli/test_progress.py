@@ -126,7 +126,7 @@ def test_the_summary_adds_up_the_run(capsys: pytest.CaptureFixture[str]) -> None
     print_summary(totals, RunReport(2, NOON, NOON + MINUTE, {}))
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["2", "20", "18", "1.0", "20", "2026-04-25T12:00:00Z"]
-    assert lines[4].split() == ["totals", "20", "14", "4", "0", "0", "0", "0", "2"]
+    assert lines[4].split() == ["totals", "20", "14", "4", "0", "0", "0", "0", "0", "2"]
 
 
 @pytest.mark.parametrize(

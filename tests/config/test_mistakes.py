@@ -98,6 +98,14 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
         ("strategy: bounded", "strategy: bounde", 7, "watermark.strategy", "use 'bounded', 'ascending'"),
         ("delay: 30s", "delay: 30s, p: 0.9", 7, "watermark.p", "the keys here are"),
         (
+            "aggregates: {paise",
+            "aggregates: {op: count(*), paise",
+            13,
+            "outputs.totals.aggregates.op",
+            "every pane has",
+        ),
+        ("allowed_lateness:", "on_error: nul\n    allowed_lateness:", 14, "outputs.totals.on_error", "null"),
+        (
             "delay: 30s",
             "delay: 30s, delays: {t7: soon}",
             7,
@@ -377,6 +385,13 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
         ),
         ("name: upi", "name: upi\nbase: x", 2, "base", "the keys here are"),
         ("name: upi", "name: upi\nname: again", 2, "name", "keep one of the two"),
+        (
+            "  schema: {",
+            "  my.sources.Outbox: {}\n  schema: {",
+            5,
+            "source.my.sources.Outbox",
+            "write a source of your own as module:Class, my.sources:Outbox: {…}",
+        ),
         ("store: ./lake", "store: [", 4, "pipeline file", "check indentation"),
     ],
 )

@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+import latecomer
 from examples_kit import drawn
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError, StoreMismatch
@@ -89,7 +90,7 @@ FAILING = {
 """Conditions of which Spark cannot say what some event has: the event with 50 paise passes those that can."""
 
 
-def test_a_condition_that_fails_for_an_event_does_not_keep_it_and_stops_nothing(
+def test_an_event_for_which_a_condition_fails_is_a_dead_letter_and_stops_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     names = {what.replace(" ", "_"): where for what, where in FAILING.items()}
@@ -114,15 +115,22 @@ def test_a_condition_that_fails_for_an_event_does_not_keep_it_and_stops_nothing(
     pipeline = Pipeline.model_validate(asked)
     run(pipeline, drain=True, spark=spark)
     store = open_store(pipeline)
-    kept = store.ledger.query("select output, sum(on_time) as n from t where unit = 'events' group by output")
-    assert {row["output"]: int(row["n"]) for row in kept.to_pylist()} == {
-        "division": 1,
-        "division_twice": 1,
-        "text_that_is_no_number": 2,
-        "cast": 2,
-        "overflow": 1,
-        "visits": 1,
-        "sliding": 1,
+    kept = store.ledger.query(
+        "select output, sum(on_time) as n, sum(failed) as failed from t where unit = 'events' group by output"
+    )
+    assert {row["output"]: (int(row["n"]), int(row["failed"])) for row in kept.to_pylist()} == {
+        "division": (1, 1),
+        "division_twice": (1, 1),
+        "text_that_is_no_number": (2, 1),
+        "cast": (2, 1),
+        "overflow": (1, 2),
+        "visits": (1, 1),
+        "sliding": (1, 1),
+    }
+    letters = latecomer.Reader(pipeline).dead_letters_by("output").to_pylist()
+    assert {row["output"]: row["dead_letters"] for row in letters} == {
+        **dict.fromkeys(pipeline.outputs, 1),
+        "overflow": 2,
     }
     assert check_ledger(pipeline, spark) == []
 

@@ -103,7 +103,7 @@ class Kernels:
         }
         ok = [each.payload["ok"] is True or self.output.where is None for each in events]
         marks = np.array([self.reader.in_force[at] for at in positions], np.int64)
-        return Arrivals.of(rows, columns, marks, np.array(ok))
+        return Arrivals.of(rows, columns, marks, np.array(ok), np.zeros(len(ok), bool))
 
     def _close(
         self, number: int, stretch: Stretch, parts: Sequence[Arrivals], only_if_fired: bool = False

@@ -274,10 +274,9 @@ def test_what_cannot_be_used_is_refused_with_the_way_to_rename_it() -> None:
     measured = pipeline_in(Path("/nowhere"), made=False, ledger=["net amount"])
     assert problems(measured, found) == [("ledger.0", unstorable, fix)]
     keyed["n"]["by"] = ["batch"]
-    fix = 'rename it on the way in: columns: {batch_: "batch"}'
-    assert problems(pipeline_in(Path("/nowhere"), made=False, outputs=keyed), found) == [
-        ("outputs.n.by.0", "clashes with a column of every pane", fix)
-    ]
+    ((field, reason, fix),) = problems(pipeline_in(Path("/nowhere"), made=False, outputs=keyed), found)
+    assert (field, reason) == ("outputs.n.by.0", "clashes with a column of every pane")
+    assert 'rename it on the way in: columns: {batch_: "batch"}; every pane has window_start, ' in fix
 
 
 def test_mistakes_in_columns_are_told_with_a_fix() -> None:

@@ -301,7 +301,9 @@ MISTAKES = {
     "def latest(self, since): return object()": "latest() failed with TypeError",
     "def latest(self, since): return 1 / 0": "latest() failed with ZeroDivisionError",
     "def read(self, spark, since, until): return 7": "read() failed with TypeError: it returned 7; return a DataFrame",
-    "def read(self, spark, since, until): return spark.range(3)": "its rows have no column ORIGIN",
+    "def read(self, spark, since, until): return spark.range(3)": (
+        "its rows have no column ORIGIN (id are there); name it by the constant of the class, self.ORIGIN. A row has"
+    ),
     "def check(self): raise ValueError('no such table')": "check() failed with ValueError: no such table",
     "def columns(self): return None": "does not say which columns it has; declare source.schema",
     "def columns(self): return {'at': 'strong'}": "columns() failed with",

@@ -36,6 +36,7 @@ SOON = {
     "a_window_holds_its_start_and_not_its_end",
     "an_empty_batch_is_a_batch",
     "an_event_outside_the_calendar_is_a_dead_letter",
+    "an_event_that_cannot_be_computed_fails_for_its_output",
     "events_a_gap_apart_are_two_sessions",
     "late_events_of_one_batch_are_one_pane",
     "late_is_late_by_the_watermark_of_all_sources",

@@ -12,7 +12,7 @@ from latecomer.config.sources import Files, Source
 from latecomer.model.expressions import expression
 from latecomer.model.strategies import Bounded
 from latecomer.store.layout import EventLayout
-from latecomer.windowing.seen import as_seen, kept, spark_expressions
+from latecomer.windowing.seen import as_seen, condition, spark_expressions
 
 COLUMNS = {
     "at": "string",
@@ -105,18 +105,26 @@ def test_what_spark_computed_is_taken_from_the_events() -> None:
     layout = layout_of(made)
     by_spark, kept_by_spark = spark_expressions(made, layout)
     events = logged(layout, [{"s": "x"}, {"s": "y"}, {"s": None}])
-    events = events.append_column(by_spark, pa.array(["X", "Y", None]))
-    events = events.append_column(kept_by_spark, pa.array([True, False, None]))
+    events = events.append_column(by_spark, pa.array([{"value": "X"}, {"value": None}, None]))
+    events = events.append_column(kept_by_spark, pa.array([{"value": True}, None, {"value": None}]))
     seen = as_seen(events, layout, made)
-    assert seen.column("new").to_pylist() == ["X", "Y", None]
-    assert kept(seen, made).tolist() == [True, False, False]
+    assert seen.column("new").to_pylist() == ["X", None, None]
+    assert [mask.tolist() for mask in seen.failed.values() if mask is not None] == [[False, False, True]]
+    holds, failed = condition(seen, made)
+    assert (holds.tolist(), failed is not None and failed.tolist()) == (
+        [True, False, False],
+        [False, True, False],
+    )
 
 
 def test_a_condition_that_cannot_be_computed_keeps_no_event() -> None:
     made = output().model_copy(update={"where": "n / t > 1 or ok"})
     layout = layout_of(made)
     rows = [{"n": 4, "t": 2}, {"n": 4, "t": 0}, {"n": 4, "t": 0, "ok": True}, {"n": None, "t": 1}]
-    assert kept(as_seen(logged(layout, rows), layout, made), made).tolist() == [True, False, False, False]
+    holds, failed = condition(as_seen(logged(layout, rows), layout, made), made)
+    assert holds.tolist() == [True, False, False, False]
+    assert failed is not None
+    assert failed.tolist() == [False, True, True, False]
 
 
 def test_odd_numbers_are_in_order_as_in_spark() -> None:
@@ -124,5 +132,5 @@ def test_odd_numbers_are_in_order_as_in_spark() -> None:
     layout = layout_of(made)
     rows: list[dict[str, object]] = [{"d": each} for each in (float("inf"), float("nan"), -0.0, 2.0)]
     seen = as_seen(logged(layout, rows), layout, made)
-    assert kept(seen, made).tolist() == [True, True, False, True]
+    assert condition(seen, made)[0].tolist() == [True, True, False, True]
     assert str(seen.column("half").to_pylist()) == "[inf, nan, -0.0, 1.0]"

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from latecomer.model.expressions import expression
+from latecomer.model.expressions import Expression, Failed, expression
 from latecomer.store.layout import arrow_type
 from latecomer.windowing.vectors import over
 
@@ -82,6 +82,14 @@ EXPRESSIONS = [
     "1 + 1",
     "7 / 2",
     "'a' || 'b'",
+    "1 / 0",
+    "n - i",
+    "n * n",
+    "n * i * 3",
+    "coalesce(n / 3, n / i, 1 / 0)",
+    "case when n / i > 1 then n / 0.5D when ok then i / t else n / t end",
+    "(ok and n / i > 1) or (n * n > 3 and s = 'a')",
+    "not (n + n > 1) or n / t in (1, 2)",
 ]
 
 
@@ -107,14 +115,28 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) and type(one) is type(other)
 
 
+def failing(made: Expression, row: dict[str, Any]) -> bool:
+    try:
+        made.computed(row)
+    except Failed:
+        return True
+    return False
+
+
 @pytest.mark.parametrize("written", EXPRESSIONS)
 def test_many_rows_have_the_values_of_each(written: str) -> None:
     made, rng = expression(written, COLUMNS), random.Random(written)
     for rows, odd in ((0, True), (1, True), (40, True), (40, False)) * 5:
         columns = columns_of(rows, rng, odd)
-        found = over(made, columns, rows, arrow_type(made.kind)).to_pylist()
-        named = {name: column.to_pylist() for name, column in columns.items()}
-        expected = [made.of({name: values[nth] for name, values in named.items()}) for nth in range(rows)]
+        values, failed = over(made, columns, rows, arrow_type(made.kind))
+        found = values.to_pylist()
+        given = [
+            dict(zip(columns, row, strict=True))
+            for row in zip(*(columns[c].to_pylist() for c in columns), strict=True)
+        ]
+        expected = [made.of(row) for row in given]
+        fails = [failing(made, row) for row in given]
+        assert (fails if any(fails) else None) == (None if failed is None else failed.tolist())
         assert len(found) == rows
         assert all(map(same, found, expected)), [
             each for each in zip(found, expected, strict=True) if not same(*each)
@@ -124,3 +146,12 @@ def test_many_rows_have_the_values_of_each(written: str) -> None:
 def test_the_plain_ones_are_computed_at_once() -> None:
     by_row = [each for each in EXPRESSIONS if not expression(each, COLUMNS).form]
     assert by_row == ["n not in (1, null)", "-n", "cast(n as int)", "cast(n as string)"]
+
+
+@pytest.mark.parametrize("written", ["n / i", "n + n", "n * i", "i * 2", "if(ok, n / i, 0.0D)"])
+def test_rows_that_fail_are_no_reason_to_go_row_by_row(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("latecomer.windowing.vectors._one_by_one", lambda *_: pytest.fail("row by row"))
+    made = expression(written, COLUMNS)
+    columns = columns_of(1000, random.Random(written), odd=True)
+    _, failed = over(made, columns, 1000, arrow_type(made.kind))
+    assert failed is not None

@@ -54,6 +54,7 @@ class CountedBy(StrEnum):
     """What dead letters are counted by."""
 
     REASON = "reason"
+    OUTPUT = "output"
     ORIGIN = "origin"
     BATCH = "batch"
 
@@ -72,7 +73,8 @@ def show_letters(
     limit: Limit = None,
     zone: Zoned = None,
 ) -> None:
-    """Show the rows that could not be read as events, and why. `dead-letters FILE` does the same."""
+    """Show the rows that could not be read as events, and why; and the events that an output cannot compute.
+    `dead-letters FILE` does the same."""
     from latecomer.cli.render import show
 
     choose_zone(zone, file)
@@ -81,6 +83,8 @@ def show_letters(
         show(reader.dead_letters_by(by.value), form, _NONE, limit)
     else:
         show(with_bytes_shown(reader.dead_letters(), form), form, _NONE, limit)
+    if form is Format.TABLE:
+        _print_failed(reader, file)
 
 
 Where = Annotated[
@@ -178,7 +182,9 @@ def _print_people(found: ReplayedLetters, dry_run: bool, limit: int | None) -> N
 
 def _print_none(reader: Reader, where: str | None, file: Path) -> None:
     """That no dead letter was picked up: there is none, or none of which the condition is true."""
-    there = sum(reader.dead_letters_by()["dead_letters"].to_pylist())
+    there = sum(
+        row["dead_letters"] for row in reader.dead_letters_by("output").to_pylist() if row["output"] is None
+    )
     if there and where is not None:
         print(
             f"{letters_in_words(there)}, and none of which --where is true: {where}; "
@@ -186,6 +192,19 @@ def _print_none(reader: Reader, where: str | None, file: Path) -> None:
         )
     else:
         print("there are no dead letters to replay")
+        _print_failed(reader, file)
+
+
+def _print_failed(reader: Reader, file: Path) -> None:
+    """What can be done about events that an output cannot compute."""
+    from latecomer.config.zoned import written
+
+    for name, (count, since) in reader.failed().items():
+        events, them = ("1 event is", "it") if count == 1 else (f"{count:,} events are", "them")
+        print(
+            f"\n{events} in the log and cannot be computed for output {name}: correct its expression in {file}; then "
+            f"latecomer rebuild apply {file} {name} --from {written(since)} takes {them} in"
+        )
 
 
 def letters_in_words(count: int) -> str:

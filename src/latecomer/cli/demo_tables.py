@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from latecomer.model.verdicts import Fate
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from latecomer.pipeline import BatchReport
 
-FATES = ("on_time", "late_accepted", "side_output", "dropped", "duplicate", "filtered", "dead_letter")
+FATES = tuple(fate.value for fate in Fate)
 
 
 def batch(report: BatchReport) -> str:

@@ -128,7 +128,8 @@ def as_line(report: BatchReport) -> str:
     if report.received.dead_letters:
         line += f", {letters_in_words(report.received.dead_letters)}"
     for output, (_, fates) in by_output(report).items():
-        counts = [f"{int(fates[fate])} {in_words(fate)}" for fate in SHOWN_FATES if fates.get(fate)]
+        shown = (*SHOWN_FATES, Fate.FAILED)
+        counts = [f"{int(fates[fate])} {in_words(fate)}" for fate in shown if fates.get(fate)]
         if counts:
             line += f"; {output}: {', '.join(counts)}"
     return line
@@ -251,7 +252,8 @@ def _status(report: BatchReport, totals: Totals, now: int) -> str:
     watermark = watermark_in_words(report.watermark, report.newest_arrival, now)
     lines = [f"batch {report.batch}  {speed} rows/s  {watermark}  {letters_in_words(totals.dead_letters)}"]
     for output, fates in totals.fates.items():
-        counts = "  ".join(f"{in_words(fate)} {int(fates[fate])}" for fate in SHOWN_FATES)
+        shown = [*SHOWN_FATES, *([Fate.FAILED] if fates[Fate.FAILED] else [])]
+        counts = "  ".join(f"{in_words(fate)} {int(fates[fate])}" for fate in shown)
         lines.append(f"  {output}  {counts}")
     return "\n".join(lines)
 
@@ -259,16 +261,17 @@ def _status(report: BatchReport, totals: Totals, now: int) -> str:
 def print_dead_letters(totals: Totals, reader: Reader, form: Format, file: Path) -> None:
     """The dead letters of this run by reason, and what to do next: for people on standard output, else in a line on
     standard error."""
-    if not totals.dead_letters:
+    dead = totals.dead_letters + int(sum(fates[Fate.FAILED] for fates in totals.fates.values()))
+    if not dead:
         return
     rows = reader.dead_letters_by("reason", totals.first_batch or 0)
     command = f"latecomer dead-letters {file}"
     if form is Format.TABLE:
-        print(f"\n{letters_in_words(totals.dead_letters)} by reason; {command} shows each", flush=True)
+        print(f"\n{letters_in_words(dead)} by reason; {command} shows each", flush=True)
         print_table(rows)
     else:
         reasons = ", ".join(f"{row['reason']} {row['dead_letters']}" for row in rows.to_pylist())
-        current().line(f"{letters_in_words(totals.dead_letters)} ({reasons}): {command}")
+        current().line(f"{letters_in_words(dead)} ({reasons}): {command}")
 
 
 def print_summary(totals: Totals, left: RunReport) -> None:

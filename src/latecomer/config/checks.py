@@ -40,6 +40,7 @@ RESERVED = (
     "published_at",
     "watermark",
 )
+_OF_PANES = f"every pane has {', '.join(RESERVED)}"
 PRIVATE = "_lc_"
 OWN_STATES = ("new_events", "new_behind", "new_assignments", "new_partly")
 """What a state has of its own, beside the measures of the ledger, whose names begin with `measure_`."""
@@ -158,9 +159,9 @@ def _read_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
     problems += [
         Problem(
             "source.schema",
-            "a column with this name cannot be stored",
+            f"names that begin with {PRIVATE} are latecomer's own" if column else "a column has no name",
             column,
-            "declare source.schema without it",
+            "declare source.schema without it, and columns() of a source of your own",
         )
         for column in columns
         if _is_private(column) or not column
@@ -334,7 +335,11 @@ def _sequence_column(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator
 
 def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
     measures = [(f"ledger.{index}", column) for index, column in enumerate(pipeline.ledger)]
-    yield from not_from_the_log(pipeline, measures)
+    instead = (
+        "name a column of the source; an amount that is written another way is read by source.numbers, and "
+    )
+    instead += "what is computed is added up by an aggregate, such as sum(NAME)"
+    yield from not_from_the_log(pipeline, measures, instead)
     yield from _unusable([each for each in measures if each[1] not in pipeline.derived], columns)
     for index, column in enumerate(pipeline.ledger):
         kind = columns.get(column)
@@ -624,7 +629,7 @@ def _output_names(name: str, output: Output, measures: Iterable[str]) -> Iterato
     for index, column in enumerate(output.by):
         if column.lower() in taken:
             twice = column.lower() not in RESERVED
-            fix = "name it once" if twice else fix_by_renaming(column)
+            fix = "name it once" if twice else f"{fix_by_renaming(column)}; {_OF_PANES}"
             yield Problem(f"{field}.by.{index}", f"clashes with {taken[column.lower()]}", column, fix)
         taken[column.lower()] = "a column in `by`"
     states = {*OWN_STATES, *(f"measure_{each}" for each in measures)}
@@ -651,6 +656,7 @@ def _output_names(name: str, output: Output, measures: Iterable[str]) -> Iterato
                 f"{field}.aggregates.{aggregate_name}",
                 f"clashes with {taken[aggregate_name.lower()]}",
                 aggregate_name,
-                "choose another name for the aggregate",
+                "choose another name for the aggregate"
+                + (f"; {_OF_PANES}" if aggregate_name.lower() in RESERVED else ""),
             )
         taken[aggregate_name.lower()] = "another aggregate"

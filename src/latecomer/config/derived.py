@@ -63,7 +63,9 @@ def mistake_of(sql: str, derived: Iterable[str], seen: Mapping[str, str]) -> str
     return None
 
 
-def not_from_the_log(pipeline: Pipeline, named: Iterable[tuple[str, str]]) -> Iterator[Problem]:
+def not_from_the_log(
+    pipeline: Pipeline, named: Iterable[tuple[str, str]], fix: str = "name a column of the source"
+) -> Iterator[Problem]:
     """Where a derived column stands for what events are made of."""
     for field, column in named:
         if column in pipeline.derived:
@@ -71,5 +73,5 @@ def not_from_the_log(pipeline: Pipeline, named: Iterable[tuple[str, str]]) -> It
                 field,
                 "is a derived column, which is computed from events that are in the log already",
                 column,
-                "name a column of the source",
+                fix,
             )

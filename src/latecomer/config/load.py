@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks, custom
 from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.own import OWN
 from latecomer.config.sink_checks import missing_secrets
 from latecomer.config.sinks import SINKS, SqliteSink
 from latecomer.config.sources import SOURCES, NamedSource, Source
@@ -176,6 +177,10 @@ def _key_fix(location: Location, lines: Mapping[Location, int], steps: Sequence[
     known = _keys_of(location, parent, lines)
     if parent == "watermark":
         known = [*STRATEGIES[str(steps[steps.index("watermark") + 1])].model_fields]
+    if "own" in known:
+        known[known.index("own")] = "a source of your own as module:Class"
+        if OWN.fullmatch(module := ":".join(key.rsplit(".", 1))) and ":" in module:
+            return f"write a source of your own as module:Class, {module}: {{…}}"
     near = difflib.get_close_matches(key, known, n=1)
     return f"did you mean {near[0]}?" if near else f"the keys here are {', '.join(known)}"
 

@@ -47,7 +47,7 @@ from latecomer.model.predicates import check_where, named_columns, with_paths_qu
 from latecomer.model.sources import BySource, split_partition
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
 from latecomer.model.triggers import Rule, Trigger
-from latecomer.model.verdicts import LatePolicy, TooLatePolicy
+from latecomer.model.verdicts import LatePolicy, OnError, TooLatePolicy
 from latecomer.model.windows import AnyWindow
 from latecomer.model.zones import Zone
 
@@ -100,6 +100,15 @@ def _aggregates_as_mapping(value: object) -> object:
     return value
 
 
+_OnError = Annotated[
+    OnError,
+    BeforeValidator(
+        lambda written: OnError.NULL if written is None else written
+    ),  # null without quotes, in YAML
+    WithJsonSchema({"enum": [*map(str, OnError), None]}),
+]
+
+
 class Output(Model):
     """One number per window and key, and what happens to events that are late for it."""
 
@@ -117,6 +126,11 @@ class Output(Model):
         None,  # type: ignore[assignment]  # filled below, from `late`
         description="side_output unless late is drop",
         validate_default=False,
+    )
+    on_error: _OnError = Field(
+        OnError.DEAD_LETTER,
+        description="what becomes of an event for which a derived column or `where` cannot be computed: a dead letter "
+        "of this output, null in that column, or the end of the run",
     )
     trigger: Trigger = Trigger()
     accumulation: Accumulation = Field(
@@ -158,6 +172,11 @@ class Output(Model):
         """The derived columns that its keys and aggregates are."""
         used = {*self.by, *(each.column for each in self.aggregates.values())}
         return [name for name in self.columns if name in used]
+
+    @property
+    def asked(self) -> list[str]:
+        """The derived columns that its `where` names."""
+        return named_columns(self.where or "", self.columns)
 
     def with_columns(self, columns: Mapping[str, DerivedColumn]) -> Output:
         """The output with those of the pipeline's derived columns that it names; its own come first."""

@@ -50,7 +50,7 @@ _TABLES = (
     "removals",
     "repairs",
 )
-_OF_OUTPUTS = ("panes", "partials", "late", "corrections")
+_OF_OUTPUTS = ("panes", "partials", "late", "dead_letters", "corrections")
 
 Make = Callable[[Reader, Query], Any]
 

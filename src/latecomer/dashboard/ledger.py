@@ -25,6 +25,7 @@ from latecomer.model.windows import Session
 from latecomer.observe.history import DAY
 from latecomer.observe.recorded import differences
 from latecomer.store.coverage import removal_totals
+from latecomer.store.failed import letters_of
 from latecomer.store.layout import FATE_COLUMNS, PaneLayout
 from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER
 from latecomer.store.sql import moment_literal, text_literal
@@ -127,6 +128,8 @@ def of_fate(reader: Reader, query: Query) -> dict[str, Any]:
         rows = _rows(store.output_tables(output, layout.published).late, chosen, LATE_ORDER, most)
     elif fate is Fate.DUPLICATE:
         rows = _rows(store.duplicates, chosen, DEAD_LETTER_ORDER, most)
+    elif fate is Fate.FAILED:
+        rows = _rows(letters_of(store, output), chosen, DEAD_LETTER_ORDER, most)
     elif fate is Fate.DEAD_LETTER:
         rows = _rows(store.dead_letters, chosen, DEAD_LETTER_ORDER, most)
     else:
@@ -186,7 +189,9 @@ def _judged(
     view = store.layout.view
     columns = [column for column in store.columns if column in view]
     evidence = Evidence(store, {}, columns, DerivedValues(store, rules, None))
-    events = evidence._judgeable(rows)
+    failed = _rows(letters_of(store, output), chosen, DEAD_LETTER_ORDER, MOST_JUDGED)
+    aside = {(row["batch"], row["origin"], row["position"]) for row in failed}
+    events = [event for event in evidence._judgeable(rows) if event.place not in aside]
     found = list(_with_fate(store, output, rules, events, fate, notes))
     return [_event(each, columns) for each in found[: most + 1]]
 
@@ -201,7 +206,7 @@ def _with_fate(
         fates = [
             judged.fate
             for window in windows.assign_all(event.event_time)
-            for judged in judged_for(window, [event], periods, filters.passes)
+            for judged in judged_for(window, [event], periods, filters.leaves_out)
         ]
         if fate in fates:
             yield event

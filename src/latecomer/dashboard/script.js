@@ -3,7 +3,7 @@
   // Whatever comes from the store is put into the page as text, never as markup.
   const EVERY = 5000, VIEWS = ["now", "arrivals", "windows", "lateness", "ledger", "explain"];
   const FATES = { on_time: "on time", late_accepted: "late, accepted", side_output: "side output", dropped: "dropped",
-    duplicate: "duplicate", filtered: "filtered", dead_letter: "dead letter" };
+    duplicate: "duplicate", filtered: "filtered", failed: "failed", dead_letter: "dead letter" };
   const main = document.getElementById("main"), live = document.getElementById("live");
   const kept = new Map();
   let pipelines = [], offset = 0, shown = "", stands = null, timer = 0, round = 0, pictureUrl = null;

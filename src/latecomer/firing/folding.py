@@ -1,4 +1,4 @@
-"""Events of the log → partial states by window, key and fate, and the side output: a pure function of Arrow tables.
+"""Events of the log → partial states by window, key and fate, side output, dead letters: a pure function of tables.
 
 It knows one part of the log. What it yields for several is merged by `merging.py`.
 """
@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from latecomer.firing.within import folded
 from latecomer.model.arrays import flat
-from latecomer.model.verdicts import Fate, LatePolicy, TooLatePolicy, Verdict
+from latecomer.model.verdicts import Fate, OnError, Verdict
 from latecomer.store.layout import PaneLayout
+from latecomer.windowing.failing import can_fail, failed_letters
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.judge import Judged, Timeline, in_parts, judged
 from latecomer.windowing.merge import Merger
@@ -29,13 +30,15 @@ class Folded:
     """One row per window, key and fate, as merged; the fates that enter no window have a row each."""
     late: pa.Table
     """The side output."""
+    failed: pa.Table | None = None
+    """The events that the output cannot compute, as its dead letters."""
 
 
 def event_columns(layout: PaneLayout, merger: Merger) -> list[str]:
-    """The columns of the log that folding takes: all of them where events may be set aside."""
+    """The columns of the log that folding takes: all of them where events may be set aside, or fail."""
     output, log = layout.output, layout.events
-    policies = (output.late, output.too_late)
-    if LatePolicy.SIDE_OUTPUT in policies or TooLatePolicy.SIDE_OUTPUT in policies:
+    fails = output.on_error is OnError.DEAD_LETTER and can_fail(output, log.types)
+    if output.sets_aside or fails:
         return list(log.schema.names)
     return stored_columns(log, [output], merger.columns)
 
@@ -47,10 +50,12 @@ def fold(events: pa.Table, layout: PaneLayout, timeline: Timeline, merger: Merge
     wanted = list(dict.fromkeys([*merger.columns, *output.counted]))
     for few in in_parts(events, output.window):
         found = judged(few, log, output, timeline, wanted)
+        failed = found.nth[found.fate == CODES[Fate.FAILED]]
+        letters = failed_letters(few.take(pa.array(failed)), log, output) if len(failed) else None
         states = (
             folded(few, found, merger) if output.fires_within else merger.merge([merger.of_events(found)])
         )
-        yield Folded(states, set_aside(few, found, layout))
+        yield Folded(states, set_aside(few, found, layout), letters)
 
 
 def set_aside(events: pa.Table, found: Judged, layout: PaneLayout) -> pa.Table:

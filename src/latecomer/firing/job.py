@@ -55,7 +55,7 @@ class FiringJob:
                 batch,
                 met[logic.name],
                 [made[logic.name] for made in found.buckets if logic.name in made],
-                [file for late in found.tasks for file in late.get(logic.name, ())],
+                [aside[logic.name] for aside in found.tasks if logic.name in aside],
             )
             if logic.name in tasks
             else Prepared()
@@ -79,12 +79,15 @@ class FiringJob:
             for logic in outputs
             if not logic.output.window.merges and (folder := logic.late_folder(batch)) is not None
         }
+        failed = {
+            logic.name: folder for logic in outputs if (folder := logic.failed_folder(batch)) is not None
+        }
         buckets = {logic.name: 1 if logic.output.emit_empty else count for logic in outputs}
         behind = batch.stretch.fires_at if batch.behind else None
         names = [logic.name for logic in outputs]
         judged_by = timeline(batch, any(logic.output.fires_within for logic in outputs))
         return [
-            FoldTask([split], judged_by, names, buckets, late, behind)
+            FoldTask([split], judged_by, names, buckets, late, failed, behind)
             for split in batch.logged.splits
             if split.files
         ]

@@ -1,7 +1,9 @@
 """One output, batch by batch: prepared first, published only when the ledger balances.
 
-    what the batch meets → the job of `firing/job.py` → files of each lane  |  panes → side output → open states
-                                                                  prepared  |  published, each in one step, each once
+    what the batch meets → the job of `firing/job.py` → files of each lane
+                                                        prepared
+    panes → side output → dead letters → open states
+    published, each in one step, each once
 
 Sessions meet other things: `firing/sessions.py`.
 """
@@ -20,9 +22,9 @@ from latecomer.firing.closing import CLOSING, may_close, places_to_close
 from latecomer.firing.columns import Lane
 from latecomer.firing.empty import KnownKeys, windows_closed
 from latecomer.firing.lanes import added_counts
-from latecomer.firing.overflow import Outgrown
 from latecomer.firing.silence import has_news, silence_publishes
-from latecomer.firing.tasks import Made, OutputTask, PaneFile
+from latecomer.firing.stopping import Outgrown
+from latecomer.firing.tasks import Aside, Made, OutputTask, PaneFile
 from latecomer.firing.within import firing_of
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow, Window
@@ -68,6 +70,8 @@ class Prepared:
     counts: Counts = field(default_factory=Counts)
     late: Sequence[Location] = ()
     """The side output."""
+    failed: Sequence[Location] = ()
+    """Its dead letters."""
     whole: bool = False
     """Whether the batch changes open states: it brought events, or met states."""
 
@@ -151,16 +155,22 @@ class OutputLogic:
         late = self.tables.late
         return None if late.holds(batch.number) else late.new_folder(batch.number)
 
-    def prepared(self, batch: Batch, met: Met, made: Iterable[Made], late: Iterable[Location]) -> Prepared:
+    def failed_folder(self, batch: Batch) -> Location | None:
+        """Where dead letters of the output go; None where they are published."""
+        letters = self.tables.dead_letters
+        return None if letters.holds(batch.number) else letters.new_folder(batch.number)
+
+    def prepared(self, batch: Batch, met: Met, made: Iterable[Made], aside: Sequence[Aside]) -> Prepared:
         """What came of the batch, all buckets together."""
         parts = list(made)
         files: dict[str, list[Location]] = {}
         for part in parts:
             for lane, written in part.files.items():
                 files.setdefault(lane, []).extend(written)
-        aside = [*late, *(file for part in parts for file in part.late)]
+        late = [file for part in aside for file in part.late] + [file for part in parts for file in part.late]
+        failed = [file for part in aside for file in part.failed]
         counts = added_counts(part.counts for part in parts)
-        return Prepared(files, met.files, counts, aside, batch.logged is not None or bool(met.files))
+        return Prepared(files, met.files, counts, late, failed, batch.logged is not None or bool(met.files))
 
     def _earlier(self, batch: Batch) -> list[DataFile]:
         """Recent panes. What an interrupted attempt at this batch published is no past."""
@@ -193,7 +203,7 @@ class OutputLogic:
     # Published: each step visible at once, and once
 
     def publish(self, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
-        """Panes, then the side output, then the open states. Gives the files of panes that came of it.
+        """Panes, then the side output, the dead letters, and the open states. Gives the files of panes that came of it.
 
         The open states come last: until they are committed, the ones they replace are still there for
         an attempt that has to start over.
@@ -217,6 +227,9 @@ class OutputLogic:
             failpoint(f"{self.name}.late.written", number)
             tables.late.commit(number, prepared.late)
             failpoint(f"{self.name}.late.committed", number)
+        if not tables.dead_letters.holds(number) and prepared.failed:
+            tables.dead_letters.commit(number, prepared.failed)
+            failpoint(f"{self.name}.dead_letters.committed", number)
         if not tables.partials.holds(number):
             added = tables.partials.commit(number, prepared.of(_STATES), prepared.consumed)
             self._remember_states(added, prepared.consumed)

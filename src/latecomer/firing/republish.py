@@ -41,9 +41,9 @@ def changed_since(logic: OutputLogic, record: Record) -> bool:
 def publish_rebuild(
     logic: OutputLogic, number: int, rebuild: Rebuild, stretch: Stretch
 ) -> Sequence[DataFile]:
-    """Make a rebuild's panes visible in one step, then replace the open states that it has taken in. Gives the files
-    of panes that came of it."""
-    panes, partials = logic.tables.panes, logic.tables.partials
+    """Make a rebuild's panes visible in one step, then its dead letters, then replace the open states that it has taken
+    in. Gives the files of panes that came of it."""
+    panes, partials, letters = logic.tables.panes, logic.tables.partials, logic.tables.dead_letters
     published: Sequence[DataFile] = ()
     if not panes.holds(number):
         folder = panes.new_folder(number, REBUILT)
@@ -51,6 +51,10 @@ def publish_rebuild(
         failpoint(f"{logic.name}.panes.written", number)
         published = panes.commit(number, files)
         failpoint(f"{logic.name}.panes.committed", number)
+    if rebuild.failed and not letters.holds(number):
+        folder = letters.new_folder(number, REBUILT)
+        letters.commit(number, [_filed(file, folder / file.name, number) for file in rebuild.failed])
+        failpoint(f"{logic.name}.dead_letters.committed", number)
     if not partials.holds(number):
         if rebuild.record.definition is not None:
             added, gone = _copies(rebuild.partials, partials.new_folder(number)), partials.files()
@@ -71,6 +75,15 @@ def _filled(file: Location, folder: Location, logic: OutputLogic, number: int, s
         for part in staged.iter_batches():
             writer.write_table(_as_panes(pa.table(part), logic, number, stretch).cast(schema))
     return target
+
+
+def _filed(file: Location, target: Location, number: int) -> Location:
+    """Staged dead letters, under the batch of the rebuild."""
+    rows = read_table(file)
+    place = rows.schema.get_field_index("batch")
+    return write_table(
+        rows.set_column(place, "batch", pa.array([number] * rows.num_rows, pa.int64())), target
+    )
 
 
 def _as_panes(rows: pa.Table, logic: OutputLogic, number: int, stretch: Stretch) -> pa.Table:

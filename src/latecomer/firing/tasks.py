@@ -1,6 +1,6 @@
 """The second job of a batch: `fold_split` for each part of its events, `merge_bucket` for each bucket of keys.
 
-    files of the log → judged, for all outputs in one reading → partial states by bucket, side output
+    files of the log → judged, for all outputs in one reading → partial states by bucket, side output, dead letters
     partial states + open states + panes that late events touch → panes, late panes, retracts, open states
 
 Both are called in tasks. They read and write files under names of this attempt; what they return is small.
@@ -24,9 +24,9 @@ from latecomer.firing.columns import Lane
 from latecomer.firing.empty import KnownKeys, empty_panes, windows_closed
 from latecomer.firing.folding import event_columns, fold, set_aside
 from latecomer.firing.lanes import counts_of_lanes
-from latecomer.firing.overflow import overflow_in_words
 from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions, standing_panes
 from latecomer.firing.session_lanes import session_lanes
+from latecomer.firing.stopping import stopping_in_words
 from latecomer.firing.within import firing_of
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.panes import Accumulation
@@ -37,6 +37,7 @@ from latecomer.store.files import Location, dataset, new_token, sync, write_tabl
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.windowing.buckets import bucket_name, bucket_of, may_hold
 from latecomer.windowing.columns import KEY
+from latecomer.windowing.failing import failed_letters
 from latecomer.windowing.fates import Counts
 from latecomer.windowing.judge import Watermarks
 from latecomer.windowing.merge import Merger
@@ -76,6 +77,8 @@ class FoldTask:
     """How many the keys of each output are shared out to."""
     late: Mapping[str, Location]
     """Where the side output of each output goes that is not published yet."""
+    failed: Mapping[str, Location]
+    """Likewise, its dead letters."""
     behind: int | None
     """The highest watermark that an event of the batch met; None where none of them came behind it."""
 
@@ -124,6 +127,16 @@ class BucketTask:
 
 
 @dataclass(frozen=True)
+class Aside:
+    """The files of what entered no window of an output."""
+
+    late: Sequence[Location] = ()
+    """The side output."""
+    failed: Sequence[Location] = ()
+    """Its dead letters."""
+
+
+@dataclass(frozen=True)
 class Made:
     """What came of an output in a bucket, or of all of them together."""
 
@@ -137,7 +150,7 @@ class Made:
 # The first kernel
 
 
-def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, list[Location]]]:
+def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Aside]]:
     """Judge some events for all outputs, and fold them: what is set aside is written, the rest goes to the buckets."""
     folds = {name: _folding(plan.value, name, task) for name in task.outputs}
     columns = list(dict.fromkeys(column for each in folds.values() for column in each.columns))
@@ -145,14 +158,14 @@ def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, lis
     for events in event_tables(Logged(task.splits), columns, outputs, plan.value.layout):
         if events.num_rows:
             for each in folds.values():
-                with overflow_in_words(each.name, each.merger.layout, each.merger.measures):
+                with stopping_in_words(each.name, each.merger.layout, each.merger.measures):
                     each.take(events)
     parts: dict[int, dict[str, Any]] = {}
     for name, each in folds.items():
-        with overflow_in_words(each.name, each.merger.layout, each.merger.measures):
+        with stopping_in_words(each.name, each.merger.layout, each.merger.measures):
             for nth, part in each.by_bucket():
                 parts.setdefault(nth, {})[name] = part
-    return Parted({name: each.late for name, each in folds.items()}, parts)
+    return Parted({name: Aside(each.late, each.failed) for name, each in folds.items()}, parts)
 
 
 def _folding(plan: FiringPlan, name: str, task: FoldTask) -> _Folding:
@@ -167,6 +180,7 @@ class _Folding:
     def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
         self.name, self.merger, self.task = name, merger, task
         self.late: list[Location] = []
+        self.failed: list[Location] = []
         self._partials: list[pa.Table] = []
 
     @cached_property
@@ -175,13 +189,17 @@ class _Folding:
         return event_columns(self.merger.layout, self.merger)
 
     def take(self, events: pa.Table) -> None:
-        merger, folder = self.merger, self.task.late.get(self.name)
+        merger = self.merger
         for folded in fold(events, merger.layout, self.task.timeline, merger):
             self._partials.append(folded.states)
-            if folded.late.num_rows and folder is not None:
-                self.late.append(_written(folded.late, folder / f"part-{new_token()}.parquet"))
+            self.late += _written_aside(folded.late, self.task.late.get(self.name))
+            self.file(folded.failed)
         if sum(rows.num_rows for rows in self._partials) > MOST_PARTIALS:
             self._partials = [self._merged()]
+
+    def file(self, letters: pa.Table | None) -> None:
+        """Write the dead letters of the output, if there are any."""
+        self.failed += _written_aside(letters, self.task.failed.get(self.name))
 
     def _merged(self) -> pa.Table:
         if self.merger.output.fires_within:
@@ -215,6 +233,9 @@ class _SessionFolding(_Folding):
     def take(self, events: pa.Table) -> None:
         merger, output = self.merger, self.merger.output
         arrivals = arrivals_of(events, merger.layout.events, [(0, output)], self.task.timeline, self._wanted)
+        if arrivals.failed.any():
+            some = events.filter(pa.array(arrivals.failed))
+            self.file(failed_letters(some, merger.layout.events, output))
         self._folded.append(fold_events(arrivals, merger, self.task.behind))
 
     def by_bucket(self) -> Iterator[tuple[int, Any]]:
@@ -259,7 +280,7 @@ def merge_bucket(plan: Shared[FiringPlan], task: BucketTask, parts: list[dict[st
     for name, asked in task.outputs.items():
         merger = plan.value.mergers[name]
         folded = [each[name] for each in parts if name in each]
-        with overflow_in_words(name, merger.layout, merger.measures):
+        with stopping_in_words(name, merger.layout, merger.measures):
             logic = _SessionMerging if merger.output.window.merges else _Merging
             made[name] = logic(merger, asked, task, name).made(folded)
     return made
@@ -385,10 +406,8 @@ class _SessionMerging(_Merging):
                 self.write(lane, rows)
         self.close(bucket.published if sessions is None else lanes.get(Lane.TO_RETRACT))
         late: list[Location] = []
-        if bucket.suspects is not None and judged is not None and asked.late is not None:
-            rows = set_aside(bucket.suspects.rows(), judged, merger.layout)
-            if rows.num_rows:
-                late.append(_written(rows, asked.late / f"part-{new_token()}.parquet"))
+        if bucket.suspects is not None and judged is not None:
+            late = _written_aside(set_aside(bucket.suspects.rows(), judged, merger.layout), asked.late)
         return Made(counts_of_lanes(lanes, merger), self.files, late)
 
     def _closed(self, bucket: Bucket) -> pa.Table | None:
@@ -408,6 +427,13 @@ class _SessionMerging(_Merging):
 
 def _moment(micros: int) -> pa.Scalar:
     return pa.scalar(min(max(micros, FIRST_MOMENT), END_OF_TIME), pa.int64()).cast(TIMESTAMP)
+
+
+def _written_aside(rows: pa.Table | None, folder: Location | None) -> list[Location]:
+    """Rows that entered no window in a file of that folder, if there are any and they are not published."""
+    if rows is None or not rows.num_rows or folder is None:
+        return []
+    return [_written(rows, folder / f"part-{new_token()}.parquet")]
 
 
 def _written(rows: pa.Table, file: Location) -> Location:

@@ -13,7 +13,7 @@ from latecomer.errors import LedgerError
 from latecomer.log.events import Received
 from latecomer.log.summaries import sums_of
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, unbalanced
-from latecomer.model.verdicts import Fate
+from latecomer.model.verdicts import WITHOUT_WINDOW, Fate
 from latecomer.store.layout import LEDGER
 from latecomer.windowing.fates import Counts
 
@@ -74,7 +74,7 @@ def entries_of(
 ) -> list[Entry]:
     """The ledger's lines for one batch and output.
 
-    A row that no output saw, and an event that was filtered, is one assignment; each other event has
+    A row that no output saw, and an event that was filtered or failed, is one assignment; each other event has
     `windows_each`. None where that differs from event to event: then what was received in assignments
     is taken from what became of them.
     """
@@ -89,14 +89,11 @@ def entries_of(
         entries.append(Entry(batch, output, unit, received, fates, *noted))
         if unit == EVENTS:
             assigned = {**counts.fates.get(ASSIGNMENTS, {}), **aside}
-            windowed = received - sum(fates.get(fate, Decimal(0)) for fate in _WITHOUT_WINDOW)
+            windowed = received - sum(fates.get(fate, Decimal(0)) for fate in WITHOUT_WINDOW)
             pairs = received + windowed * ((windows_each or 1) - 1)
             entry = Entry(batch, output, ASSIGNMENTS, pairs, assigned)
             entries.append(replace(entry, received=entry.accounted) if windows_each is None else entry)
     return entries
-
-
-_WITHOUT_WINDOW = (Fate.DUPLICATE, Fate.DEAD_LETTER, Fate.FILTERED)
 
 
 def require_balance(entries: Iterable[Entry]) -> None:

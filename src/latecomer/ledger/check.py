@@ -116,6 +116,7 @@ class _Check:
             yield from self._as_recorded(name, written)
             yield from self._compare(name, written, recomputed, "the log and the timeline")
             yield from self._compare(name, written, self._side_output(output), "the side output")
+            yield from self._compare(name, written, self._failed(output, written), "its dead letters")
             LOGGER.info("adding up the panes: output %s, %d of %d", name, nth, len(outputs))
             if output.tables.partials.last_batch() <= self.last:
                 # Otherwise a batch was interrupted after its open states replaced the ones before.
@@ -254,6 +255,17 @@ class _Check:
         found = {**counted, **pairs} if output.windows_each == 1 else pairs
         return {(batch, unit, Fate.SIDE_OUTPUT.value): amount for (batch, unit), amount in found.items()}
 
+    def _failed(self, output: OutputLogic, written: Tally) -> Tally:
+        """The dead letters of an output; those that a rebuild has filed again are in a batch without lines."""
+        gone = removed_until(self.store, DEAD_LETTERS, output.name)
+        counted = self._tally(output.tables.dead_letters, {}, gone)
+        counted |= removed_amounts(self.store, DEAD_LETTERS, output.name)
+        return {
+            (batch, EVENTS, _FAILED): amount
+            for (batch, unit), amount in counted.items()
+            if unit == EVENTS and (batch, EVENTS, "received") in written
+        }
+
     def _panes_hold(self, output: OutputLogic, written: Tally) -> Iterable[str]:
         """The panes that stand, with the windows still open, hold exactly what was accepted."""
         columns = {ASSIGNMENTS: PANE_EVENTS}
@@ -343,10 +355,11 @@ class _Check:
                 )
 
     def _compare(self, name: str, written: Tally, found: Tally, where: str) -> Iterable[str]:
-        fates = {fate for _, _, fate in found} or {Fate.SIDE_OUTPUT.value}
-        if where != "the side output":
-            fates |= {"received", *FATE_COLUMNS, *_NOTES}
-        units = {unit for _, unit, _ in found} | ({ASSIGNMENTS} if where == "the side output" else set())
+        alone = _ALONE.get(where)
+        fates = {fate for _, _, fate in found} | (
+            {"received", *FATE_COLUMNS, *_NOTES} if alone is None else {alone[1]}
+        )
+        units = {unit for _, unit, _ in found} | (set() if alone is None else {alone[0]})
         places = {place for place in written if place[2] in fates and place[1] in units} | set(found)
         for batch, unit, fate in sorted(places):
             if fate in _NOTES and (batch, unit, fate) not in written:  # the first versions did not write them
@@ -393,6 +406,9 @@ def _pairs(tally: Tally) -> dict[int, Decimal]:
 
 
 _NOTES = ("partly_late", "late_at_source")
+_FAILED = Fate.FAILED.value
+_ALONE = {"the side output": (ASSIGNMENTS, Fate.SIDE_OUTPUT.value), "its dead letters": (EVENTS, _FAILED)}
+"""Tables that hold one fate alone, with the unit in which they do."""
 _JUDGED = tuple(fate for fate in FATE_COLUMNS if fate not in (Fate.DUPLICATE.value, Fate.DEAD_LETTER.value))
 
 

@@ -10,7 +10,7 @@ from latecomer.model.aggregates import Aggregate
 from latecomer.model.panes import Accumulation, Pane
 from latecomer.model.strategies import Strategy
 from latecomer.model.triggers import Trigger
-from latecomer.model.verdicts import Fate, LatePolicy, TooLatePolicy, Verdict
+from latecomer.model.verdicts import Fate, LatePolicy, OnError, TooLatePolicy, Verdict
 from latecomer.model.windows import AnyWindow, Window
 
 Key = tuple[Any, ...]
@@ -39,6 +39,15 @@ class OutputRules(Protocol):
     def accumulation(self) -> Accumulation: ...
     @property
     def emit_empty(self) -> bool: ...
+    @property
+    def on_error(self) -> OnError: ...
+    @property
+    def asked(self) -> Collection[str]:
+        """The derived columns that its `where` names."""
+
+    @property
+    def counted(self) -> Collection[str]:
+        """The derived columns that its keys and aggregates are."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,8 @@ class Arrival:
     payload: Mapping[str, Any] = field(default_factory=dict)
     event_id: Hashable | None = None
     dead: bool = False
+    failed: frozenset[str] = frozenset()
+    """The derived columns that cannot be computed for it; they are null in the payload."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +125,7 @@ class Judged:
     """What became of one arrival, for one output; where windows overlap, for one of its windows.
 
     `position` is the arrival's place in the whole input as read. A dead letter and a duplicate meet no
-    watermark; they and a filtered event have no window and no verdict. A session is named as it stood
+    watermark; they, a filtered and a failed event have no window and no verdict. A session is named as it stood
     with the event in it; one that rejects the event, as it stands.
     """
 

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from latecomer.errors import LatecomerError
 from latecomer.model.arrivals import Arrival, Judged, Key, OutputRules, Published
 from latecomer.model.clock import Predicate
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
 from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, Verdict, fate_of, judge
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, OnError, Verdict, fate_of, judge
 from latecomer.model.windows import FixedWindow, Window
 
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
@@ -126,13 +127,28 @@ class Book(ABC):
     def take(self, batch: int, position: int, arrival: Arrival, watermark: int, clock: int) -> list[Judged]:
         """The event's fate for each of its windows, and its place in those that accept it."""
         self.clock = clock
-        if self.where is not None and self.where(arrival.payload) is not True:
-            return [Judged(batch, position, arrival, Fate.FILTERED, watermark)]
+        if (aside := self._aside(arrival)) is not None:
+            return [Judged(batch, position, arrival, aside, watermark)]
         key = tuple(arrival.payload.get(column) for column in self.rules.by)
         return [
             Judged(batch, position, arrival, fate, watermark, window, verdict)
             for window, verdict, fate in self._take(arrival, key, watermark)
         ]
+
+    def _aside(self, arrival: Arrival) -> Fate | None:
+        """The fate of an event that enters no window: `where` leaves it out, or it cannot be computed."""
+        rules = self.rules
+        failed = arrival.failed if rules.on_error is not OnError.NULL else frozenset()
+        fate: Fate | None = None
+        if failed & set(rules.asked):
+            fate = Fate.FAILED
+        elif self.where is not None and self.where(arrival.payload) is not True:
+            fate = Fate.FILTERED
+        elif failed & set(rules.counted):
+            fate = Fate.FAILED
+        if fate is Fate.FAILED and rules.on_error is OnError.FAIL:
+            raise LatecomerError(f"{', '.join(sorted(failed))} cannot be computed, and on_error is fail")
+        return fate
 
     @abstractmethod
     def _take(self, arrival: Arrival, key: Key, watermark: int) -> list[tuple[Window, Verdict, Fate]]: ...

@@ -15,6 +15,8 @@ TOMBSTONE = "tombstone"
 INVALID_RECORD = "invalid"
 UNKNOWN_FIELDS = "unknown_fields"
 UNREADABLE_FILE = "unreadable_file"
+FAILED = "failed"
+"""Of an event that is in the log: an output cannot compute it."""
 
 REASONS: Mapping[str, str] = {
     UNREADABLE: "the row is not in the format of the source, or a value is not of its column's type",
@@ -31,5 +33,6 @@ REASONS: Mapping[str, str] = {
     UNREADABLE_FILE: "the file cannot be read to its end, or its folder says a value that its column does not take; it "
     "is one dead letter",
     REST: "a file of messages has one without an end; what follows it is one dead letter",
+    FAILED: "the event is in the log, and an output cannot compute it: a derived column or its where fails",
 }
 """Reason → what it means, in the order in which they are documented."""

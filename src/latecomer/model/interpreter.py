@@ -36,7 +36,7 @@ from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
 from latecomer.model.panes import Pane, Place, summed, surviving
 from latecomer.model.sessions import SessionBook
 from latecomer.model.strategies import Strategy
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, WITHOUT_WINDOW, Fate
 from latecomer.model.windows import AnyWindow, Session, Window
 
 __all__ = [
@@ -345,7 +345,7 @@ def _taken_from(letters: Sequence[Arrival], entry: Entry) -> Entry:
 
 def _assignments(event: Judged, window: AnyWindow) -> int:
     """How many windows an event belongs to. One that never gets to a window counts as one."""
-    if event.fate in (Fate.FILTERED, Fate.DUPLICATE, Fate.DEAD_LETTER) or isinstance(window, Session):
+    if event.fate in WITHOUT_WINDOW or isinstance(window, Session):
         return 1
     return len(window.assign_all(event.arrival.event_time))
 

@@ -39,6 +39,14 @@ class TooLatePolicy(StrEnum):
     DROP = "drop"
 
 
+class OnError(StrEnum):
+    """What an output does with an event that it cannot compute: a derived column or its `where` fails for it."""
+
+    DEAD_LETTER = "dead_letter"
+    NULL = "null"
+    FAIL = "fail"
+
+
 class Fate(StrEnum):
     """What became of a received event, for one output. Every event has exactly one."""
 
@@ -48,7 +56,12 @@ class Fate(StrEnum):
     DROPPED = "dropped"
     DUPLICATE = "duplicate"
     FILTERED = "filtered"
+    FAILED = "failed"
     DEAD_LETTER = "dead_letter"
+
+
+WITHOUT_WINDOW = (Fate.FILTERED, Fate.FAILED, Fate.DUPLICATE, Fate.DEAD_LETTER)
+"""The fates of what gets to no window: one assignment each."""
 
 
 def judge(window_end: int, watermark: int, allowed_lateness: int) -> Verdict:

@@ -14,7 +14,7 @@ from latecomer.store.table import Table
 LOG = logging.getLogger(__name__)
 EVERY_SECONDS = 10.0
 _SHARED = ("events", "duplicates", "dead_letters", "repairs", "watermarks", "ledger", "publications")
-_OF_OUTPUT = ("panes", "partials", "late")
+_OF_OUTPUT = ("panes", "partials", "late", "dead_letters")
 
 
 class SizeWatch:

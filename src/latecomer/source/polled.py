@@ -180,7 +180,11 @@ class Polled(RecordSource, FollowedSource):
         """What the class has made, checked, with what only Spark can decode of it."""
         for name, what in ((ORIGIN, "ORIGIN"), (POSITION, "POSITION")):
             if name not in found.columns:
-                raise SourceError(f"{self.named}: its rows have no column {what}; select one under that name")
+                raise SourceError(
+                    f"{self.named}: its rows have no column {what} ({', '.join(found.columns)} are there); name it by "
+                    f"the constant of the class, self.{what}. A row has self.ORIGIN, text that says where it comes "
+                    "from, and self.POSITION, its number there; it may have self.ARRIVAL, self.PARTITION, self.RECORD"
+                )
         wanted = self.read_columns
         if RECORD in found.columns:
             wanted = {name: kind for name, kind in wanted.items() if name in found.columns}

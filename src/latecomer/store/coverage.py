@@ -106,7 +106,7 @@ def removed_amounts(store: Store, table: str, output: str | None = None) -> Amou
     kept = removals(store)
     if not kept.exists:
         return {}
-    of_output = f" and output = '{output}'" if output else ""
+    of_output = f" and output = '{output}'" if output else " and output is null"
     rows = kept.query(f"select batch, unit, amount from t where \"table\" = '{table}'{of_output}")
     return {(row["batch"], row["unit"]): row["amount"] for row in rows.to_pylist()}
 

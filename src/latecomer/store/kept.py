@@ -11,6 +11,7 @@ It is not for several threads at once.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,10 +23,10 @@ from latecomer.store import files as fs
 from latecomer.store.commits import LOG
 from latecomer.store.delta_tables import write_delta
 from latecomer.store.files import Location
-from latecomer.store.layout import LEDGER, PUBLICATIONS
+from latecomer.store.layout import LEDGER, PUBLICATIONS, ZERO_BEFORE
 from latecomer.store.pins import read_pins
 from latecomer.store.store import OutputTables, Store, open_store
-from latecomer.store.table import DataFile, Table
+from latecomer.store.table import ALL, DataFile, Table
 
 MOST_ROWS = 200_000
 """A table with more rows is no small one: it is asked where it lies."""
@@ -34,8 +35,10 @@ MOST_ROWS = 200_000
 class SmallTable(Table):
     """A table of a line or two a batch: asked in a copy of one file, which follows the table."""
 
-    def __init__(self, root: Location, schema: pa.Schema, scratch: Location) -> None:
-        super().__init__(root, schema)
+    def __init__(
+        self, root: Location, schema: pa.Schema, scratch: Location, zeros: Sequence[str] = ()
+    ) -> None:
+        super().__init__(root, schema, zeros)
         self._scratch = scratch
         self._rows: pa.Table | None = None
         self._paths: frozenset[str] = frozenset()
@@ -44,12 +47,12 @@ class SmallTable(Table):
         self._version = -1
         """Of the table, when the copy was made."""
 
-    def queried(self) -> tuple[DeltaTable, list[str]]:
-        delta, missing = super().queried()
+    def queried(self) -> tuple[DeltaTable, str]:
+        delta, selected = super().queried()
         if self._version != delta.version():
             self._version = delta.version()
             self._follow(self.files())
-        return (delta, missing) if self._copy is None else (self._copy, [])
+        return (delta, selected) if self._copy is None else (self._copy, ALL)
 
     def _follow(self, files: list[DataFile]) -> None:
         """Bring rows and copy up to the files that the table has now."""
@@ -71,8 +74,7 @@ class SmallTable(Table):
             fs.remove_all(self._scratch / str(before))
 
     def _stored(self) -> pa.Table:
-        delta, missing = super().queried()
-        return self._whole(self._answer({"t": (delta, missing)}, "select * from t"))
+        return self._whole(self._answer({"t": super().queried()}, "select * from t"))
 
     def _whole(self, rows: pa.Table) -> pa.Table:
         """Rows with all columns of the schema, in its order; those that a later version dropped are left out."""
@@ -82,7 +84,11 @@ class SmallTable(Table):
             else pa.nulls(rows.num_rows, field.type)
             for field in self.schema
         ]
-        return pa.table(columns, schema=self.schema)
+        whole = pa.table(columns, schema=self.schema)
+        for name in self.zeros:
+            place = self.schema.get_field_index(name)
+            whole = whole.set_column(place, self.schema.field(place), whole[name].fill_null(0))
+        return whole
 
 
 class KeptStore(Store):
@@ -90,7 +96,7 @@ class KeptStore(Store):
 
     def keep(self, scratch: Location) -> None:
         """Have small tables copied into a folder that lasts as long as this store is used."""
-        self.ledger = SmallTable(self.root / "ledger", LEDGER, scratch / "ledger")
+        self.ledger = SmallTable(self.root / "ledger", LEDGER, scratch / "ledger", ZERO_BEFORE)
         self.publications = SmallTable(self.root / "publications", PUBLICATIONS, scratch / "publications")
         self._outputs: dict[str, tuple[pa.Schema, OutputTables]] = {}
 
@@ -107,7 +113,7 @@ class KeptStore(Store):
         """See what was committed since; a table that was torn meanwhile is an error."""
         tables = [each for each in vars(self).values() if isinstance(each, Table)]
         for _, found in self._outputs.values():
-            tables += [found.partials, found.panes, found.late]
+            tables += found.all
         for table in tables:
             table.refresh_whole()
 

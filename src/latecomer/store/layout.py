@@ -19,6 +19,7 @@ from latecomer.config.models import Output, Pipeline
 from latecomer.config.portable import portable
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
+from latecomer.model.verdicts import Fate
 from latecomer.store.state_types import WHOLE
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -97,7 +98,9 @@ WATERMARKS = pa.schema(
     ]
 )
 
-FATE_COLUMNS = ("on_time", "late_accepted", "side_output", "dropped", "duplicate", "filtered", "dead_letter")
+FATE_COLUMNS = tuple(fate.value for fate in Fate)
+ZERO_BEFORE = (Fate.FAILED.value,)
+"""What the ledger of an earlier version has no column for: nothing had that fate."""
 LEDGER = pa.schema(
     [
         ("batch", pa.int64()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Never
 
@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError
 from latecomer.store.files import Location
-from latecomer.store.layout import DEAD_LETTERS, LEDGER, REPAIRS, WATERMARKS, EventLayout
+from latecomer.store.layout import DEAD_LETTERS, LEDGER, REPAIRS, WATERMARKS, ZERO_BEFORE, EventLayout
 from latecomer.store.store import Store
 from latecomer.store.table import APPLICATION, NO_METADATA, NOTHING_REACHED, DataFile, Table, batches_of
 
@@ -20,8 +20,8 @@ from latecomer.store.table import APPLICATION, NO_METADATA, NOTHING_REACHED, Dat
 class PastTable(Table):
     """A table as it stood when a batch was complete. It is neither made nor written."""
 
-    def __init__(self, root: Location, schema: pa.Schema, last: int) -> None:
-        super().__init__(root, schema)
+    def __init__(self, root: Location, schema: pa.Schema, last: int, zeros: Sequence[str] = ()) -> None:
+        super().__init__(root, schema, zeros)
         self.last = last
 
     def last_batch(self, application: str = APPLICATION) -> int:
@@ -69,7 +69,7 @@ class ReplayStore(Store):
         self.duplicates = PastTable(origin.root / "duplicates", schema, last)
         self.dead_letters = PastTable(origin.root / "dead_letters", DEAD_LETTERS, last)
         self.repairs = PastTable(origin.root / "repairs", REPAIRS, last)
-        self.past_ledger = PastTable(origin.root / "ledger", LEDGER, last)
+        self.past_ledger = PastTable(origin.root / "ledger", LEDGER, last, ZERO_BEFORE)
         self.past_watermarks = PastTable(origin.root / "watermarks", WATERMARKS, last)
         if not new_timeline:
             self.watermarks = self.past_watermarks

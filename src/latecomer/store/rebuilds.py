@@ -4,6 +4,7 @@ outputs/NAME/rebuilds/ID/
   record.json      the plan: written last, so a plan that is there is whole
   panes/           the CORRECTION panes it would publish, without batch and moment
   partials/        where an output means something else from here on: its open windows, anew
+  failed/          dead letters of the output: events of the range that it cannot compute
   asked            to be published by whoever runs the pipeline
   batch            the batch it was given: from here on it is carried through, whatever happens
   took             how many seconds its publication took
@@ -27,6 +28,8 @@ from latecomer.store import files
 from latecomer.store.files import Location, make_folder, parquet_files, replace_text, sync_files
 
 ASKED, BATCH, STALE, TOOK = "asked", "batch", "stale", "took"
+PANES, PARTIALS, FAILED = "panes", "partials", "failed"
+_STAGED = (PANES, PARTIALS, FAILED)
 _RECORD = "record.json"
 _DRAFT = "."
 _SECONDS = re.compile(r"[0-9]{1,12}([.][0-9]{1,3})?")
@@ -124,11 +127,15 @@ class Rebuild:
 
     @property
     def panes(self) -> list[Location]:
-        return parquet_files(self.folder / "panes")
+        return parquet_files(self.folder / PANES)
 
     @property
     def partials(self) -> list[Location]:
-        return parquet_files(self.folder / "partials")
+        return parquet_files(self.folder / PARTIALS)
+
+    @property
+    def failed(self) -> list[Location]:
+        return parquet_files(self.folder / FAILED)
 
     def ask(self) -> None:
         """Have it published."""
@@ -147,7 +154,7 @@ class Rebuild:
     def tidy(self, seconds: float) -> None:
         """Published, which took so long: the record stays, the staged files are in the tables."""
         replace_text(self.folder / TOOK, f"{seconds:.3f}")
-        for name in ("panes", "partials"):
+        for name in _STAGED:
             files.remove_all(self.folder / name)
         files.remove(self.folder / ASKED)
 
@@ -210,7 +217,7 @@ class Rebuilds:
                 return there
         files.remove_all(home)
         make_folder(home)
-        for name in ("panes", "partials"):
+        for name in _STAGED:
             moved = [files.move(file, home / name / file.name) for file in parquet_files(draft / name)]
             sync_files(moved, home)
         replace_text(home / _RECORD, json.dumps(asdict(record), indent=1) + "\n")

@@ -22,7 +22,7 @@ from latecomer.store.table import Table
 LOG = logging.getLogger(__name__)
 _ASIDE = ("dead_letters", "repairs", "duplicates")
 _LOGS = (*_ASIDE, "events", "watermarks")
-_PUBLISHED = ("panes", "late", "partials")
+_PUBLISHED = ("panes", "late", "dead_letters", "partials")
 RESTORE = (
     "if this is a copy of a store in use, copy it again while no run holds it; else restore the store from a backup, "
     "or start a new store and read the source again"

@@ -7,6 +7,7 @@ store/
   watermarks/ ledger/                 the timeline, and the proof
   publications/                       when each batch was published, by the wall clock
   outputs/NAME/partials/ panes/ late/ one of each per output
+  outputs/NAME/dead_letters/          the events that it cannot compute
   outputs/NAME/corrections/           what `latecomer correct` made of late/
   outputs/NAME/rebuilds/              plans, and what became of them
   ids/                                which ids the log holds; made from it where it is missing
@@ -46,6 +47,7 @@ from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
 from latecomer.model.types import is_nested, is_wider, normal_type, why_not_wider, widened_type
+from latecomer.model.verdicts import OnError
 from latecomer.model.windows import Tumbling
 from latecomer.store import layout, state_types
 from latecomer.store.files import Location
@@ -71,6 +73,12 @@ class OutputTables:
     partials: Table
     panes: Table
     late: Table
+    dead_letters: Table
+    """The events that it cannot compute."""
+
+    @property
+    def all(self) -> tuple[Table, ...]:
+        return self.panes, self.late, self.dead_letters, self.partials
 
 
 class Store:
@@ -120,7 +128,7 @@ class Store:
 
     @cached_property
     def ledger(self) -> Table:
-        return Table(self.root / "ledger", layout.LEDGER)
+        return Table(self.root / "ledger", layout.LEDGER, layout.ZERO_BEFORE)
 
     @cached_property
     def past_ledger(self) -> Table:
@@ -134,7 +142,7 @@ class Store:
 
     def own_table(self, table: Table) -> Table:
         """One of its tables, for somebody who reads it in a thread of their own."""
-        return Table(table.root, table.schema)
+        return Table(table.root, table.schema, table.zeros)
 
     @cached_property
     def remembered(self) -> dict[str, Any]:
@@ -148,6 +156,7 @@ class Store:
             Table(root / "partials", schema),
             Table(root / "panes", schema),
             Table(root / "late", layout.PaneLayout(self.pipeline.outputs[name], self.layout).late_schema),
+            Table(root / "dead_letters", layout.DEAD_LETTERS),
         )
 
     def reached(self, tables: Iterable[Table]) -> dict[str, int]:
@@ -617,8 +626,12 @@ def require_wall_clock(name: str, kept: Mapping[str, Any], definition: Mapping[s
 def policy_of(output: Output) -> dict[str, Any]:
     """When an output publishes and what it does with late events, as it is written down."""
     written = output.model_dump(mode="json")
-    policy = ("late", "too_late", "allowed_lateness", "trigger", "accumulation", "emit_empty")
+    policy = ("late", "too_late", "allowed_lateness", "on_error", "trigger", "accumulation", "emit_empty")
     return {key: written[key] for key in policy}
+
+
+_BEFORE_ON_ERROR: dict[str, Any] = {"on_error": OnError.NULL.value}
+"""What a policy of an earlier version does not say: what could not be computed was null (ADR 0081)."""
 
 
 def _require_definitions(
@@ -654,7 +667,8 @@ def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, An
     meaning = {key: value for key, value in definition.items() if key not in ("clock", "discarding")}
     if definition:
         meaning = {"columns": {}, **meaning}
-    return Output.model_validate({**dict(output), **(policy or policy_of(output)), **meaning})
+    held = _BEFORE_ON_ERROR | dict(policy) if policy else policy_of(output)
+    return Output.model_validate({**dict(output), **held, **meaning})
 
 
 def _listed(definition: Mapping[str, Any], keys: Sequence[str]) -> str:

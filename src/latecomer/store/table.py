@@ -93,7 +93,14 @@ class DataFile:
         )
 
 
-_SQL_TYPES = {pa.bool_(): "boolean", pa.int64(): "bigint", pa.string(): "varchar", pa.float64(): "double"}
+ALL = "*"
+_SQL_TYPES = {
+    pa.bool_(): "boolean",
+    pa.int64(): "bigint",
+    pa.string(): "varchar",
+    pa.float64(): "double",
+    pa.decimal128(38, 6): "decimal(38, 6)",
+}
 """The types of columns that came after the first stores; any other is null of no type."""
 
 
@@ -147,9 +154,11 @@ def holds(before: pa.DataType, after: pa.DataType) -> bool:
 class Table:
     """One Delta table of the store."""
 
-    def __init__(self, root: Location, schema: pa.Schema) -> None:
+    def __init__(self, root: Location, schema: pa.Schema, zeros: Sequence[str] = ()) -> None:
         self.root = root
         self.schema = schema
+        self.zeros = zeros
+        """Columns that are 0, not null, in rows of an earlier version."""
         self._delta: DeltaTable | None = None
         self._known: tuple[int, dict[str, int]] = -1, {}
         """The last batch of each application, as of a version: Delta takes a while to look it up."""
@@ -361,31 +370,35 @@ class Table:
         """
         return self._answer({name: each.queried() for name, each in {"t": self, **others}.items()}, sql)
 
-    def queried(self) -> tuple[DeltaTable, list[str]]:
-        """What a question is put to: the table as it is now, and the columns that it lacks, as nulls in SQL."""
+    def queried(self) -> tuple[DeltaTable, str]:
+        """What a question is put to: the table as it is now, and its columns in SQL, with those that it lacks."""
         self.refresh()
-        missing = self._missing_columns()
-        return self._create_or_open(), missing
+        selected = self._selected()
+        return self._create_or_open(), selected
 
-    def _answer(self, tables: Mapping[str, tuple[DeltaTable, list[str]]], sql: str) -> pa.Table:
+    def _answer(self, tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> pa.Table:
         builder, widened = QueryBuilder(), []
-        for name, (delta, missing) in tables.items():
-            builder = builder.register(f"{name}_stored" if missing else name, delta)
-            if missing:
-                widened.append(f"{name} as (select *, {', '.join(missing)} from {name}_stored)")
+        for name, (delta, selected) in tables.items():
+            builder = builder.register(name if selected == ALL else f"{name}_stored", delta)
+            if selected != ALL:
+                widened.append(f"{name} as (select {selected} from {name}_stored)")
         with self.explained():
             return pa.table(builder.execute(f"with {', '.join(widened)} {sql}" if widened else sql))
 
-    def _missing_columns(self) -> list[str]:
-        """The columns of its schema that are not stored, as nulls in SQL."""
+    def _selected(self) -> str:
+        """The columns of its schema in SQL: those that are not stored are null, or 0."""
         there = set(self.columns) if self.schema is not None else set()
+        zeros = [double_quoted(name) for name in self.zeros if name in there]
+        filled = [f"coalesce({name}, 0) as {name}" for name in zeros]
         lacking = [field for field in self.schema or () if field.name not in there]
-        return [
-            f"cast(null as {_SQL_TYPES[field.type]}) as {double_quoted(field.name)}"
+        missing = [
+            f"cast({0 if field.name in self.zeros else 'null'} as {_SQL_TYPES[field.type]}) as "
+            f"{double_quoted(field.name)}"
             if field.type in _SQL_TYPES
             else f"null as {double_quoted(field.name)}"
             for field in lacking
         ]
+        return ", ".join([f"{ALL} replace ({', '.join(filled)})" if filled else ALL, *missing])
 
     def refresh(self) -> None:
         """See what others have committed since."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
@@ -22,7 +23,7 @@ from latecomer.model.ledger import Entry
 from latecomer.model.merging import ReadTo
 from latecomer.model.panes import Op, Pane, Place, Timing
 from latecomer.model.sources import named_partitions
-from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, judge
+from latecomer.model.verdicts import BEGIN_OF_TIME, WITHOUT_WINDOW, Fate, Verdict, judge
 from latecomer.model.windows import Window
 from latecomer.pipeline import Engine
 from latecomer.runner import InProcess, Runner
@@ -230,7 +231,8 @@ class _Played:
         aside: dict[int, Assigned] = {}
         for row in self.reader.duplicates().to_pylist():
             aside[self._index(row)] = Assigned(Fate.DUPLICATE)
-        for row in self.reader.dead_letters().to_pylist():
+        letters = self.reader.dead_letters()
+        for row in letters.filter(pc.is_null(letters["output"])).to_pylist():
             aside[self._index(row)] = Assigned(Fate.DEAD_LETTER, reason=row["reason"])
         fates: dict[str, list[tuple[Assigned, ...] | None]] = {}
         for name, output in self.pipeline.outputs.items():
@@ -260,8 +262,8 @@ class _Played:
             )
             for (origin, position), (start, end, code, watermark) in zip(places, verdicts, strict=True):
                 fate, verdict = FATES[code], judge(end, watermark, output.allowed_lateness)
-                filtered = fate is Fate.FILTERED
-                assigned = Assigned(fate) if filtered else Assigned(fate, Window(start, end), verdict)
+                aside = fate in WITHOUT_WINDOW
+                assigned = Assigned(fate) if aside else Assigned(fate, Window(start, end), verdict)
                 found.setdefault(self.spots.index((origin, position)), []).append(assigned)
         return {index: tuple(assigned) for index, assigned in found.items()}
 

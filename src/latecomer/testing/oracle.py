@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
 
 from latecomer.config.derived import seen_types
 from latecomer.model.arrivals import Arrival, Drain, Heartbeat, Judged, Partitions, Watermark
-from latecomer.model.expressions import Expression, expression
+from latecomer.model.expressions import Expression, Failed, expression
 from latecomer.model.interpreter import interpret
 from latecomer.model.panes import Pane
 from latecomer.model.simple_predicates import NeedsSpark, predicate
@@ -103,12 +104,18 @@ def _derived(shape: Shape) -> dict[str, Expression]:
 def _with_columns(item: Item, made: Mapping[str, Expression]) -> Item:
     if not made or not isinstance(item, list):
         return item
-    return [
-        replace(
-            each, payload={**each.payload, **{name: column.of(each.payload) for name, column in made.items()}}
-        )
-        for each in item
-    ]
+    return [_with_derived(each, made) for each in item]
+
+
+def _with_derived(arrival: Arrival, made: Mapping[str, Expression]) -> Arrival:
+    values: dict[str, Any] = dict.fromkeys(made)
+    failed = set()
+    for name, column in made.items():
+        try:
+            values[name] = column.computed(arrival.payload)
+        except Failed:
+            failed.add(name)
+    return replace(arrival, payload={**arrival.payload, **values}, failed=frozenset(failed))
 
 
 def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:

@@ -1,6 +1,6 @@
 """The log computed anew, split by split, for what is asked after publication. Two kernels, each called in a task:
 
-events that meet a fate, in the windows that are asked for → one aggregation
+events that meet a fate, in the windows that are asked for → one aggregation, and dead letters of those that fail
 events → how many met which fate, batch by batch
 """
 
@@ -17,7 +17,9 @@ import pyarrow as pa
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.verdicts import Fate
 from latecomer.runner import Runner, Shared
+from latecomer.store.files import Location, new_token, write_table
 from latecomer.store.layout import EventLayout, PaneLayout
+from latecomer.windowing.failing import failed_letters
 from latecomer.windowing.fates import CODES, Counts, Periods
 from latecomer.windowing.judge import Flags, Judged, Micros, NothingLate, Timeline, in_parts, judged
 from latecomer.windowing.merge import Merger
@@ -69,6 +71,8 @@ class Anew:
     time."""
     windows: WindowChoice | None = None
     """All of them, unless said."""
+    letters: Location | None = None
+    """Where events of these windows that fail are written, as dead letters; nowhere, unless said."""
 
     @property
     def layout(self) -> EventLayout:
@@ -81,15 +85,27 @@ class Anew:
     def events(self, logged: Logged, wanted: Sequence[str]) -> Iterator[pa.Table]:
         """The events with what it takes to judge them, and the columns that are wanted."""
         outputs = [under for _, under in self.periods]
-        return event_tables(logged, stored_columns(self.layout, outputs, wanted), outputs, self.layout)
+        columns = stored_columns(self.layout, outputs, wanted)
+        if self.letters is not None:
+            columns = list(dict.fromkeys([*columns, *self.layout.schema.names]))
+        return event_tables(logged, columns, outputs, self.layout)
 
     def aggregated(self, runner: Runner, what: str, logged: Logged) -> pa.Table | None:
         """START, END, keys, values and states of every window; None where there is none."""
+        return self.with_letters(runner, what, logged)[0]
+
+    def with_letters(
+        self, runner: Runner, what: str, logged: Logged
+    ) -> tuple[pa.Table | None, list[Location]]:
+        """The same, and the files of dead letters."""
         parts = _spread(runner, what, _aggregated, self, logged)
-        found = [each for each in parts if each is not None]
+        found, letters = (
+            [each for each, _ in parts if each is not None],
+            [file for _, files in parts for file in files],
+        )
         if len(found) < 2:
-            return found[0] if found else None
-        return self.merger.merge([self.merger.again(each) for each in found])
+            return found[0] if found else None, letters
+        return self.merger.merge([self.merger.again(each) for each in found]), letters
 
     def counted(self, runner: Runner, what: str, logged: Logged) -> dict[int, Counts]:
         """For each batch, how many events met which fate, and how much of each measure."""
@@ -119,21 +135,27 @@ def _spread(
     return runner.run(what, partial(kernel, Shared(anew)), parts).tasks
 
 
-def _aggregated(shared: Shared[Anew], part: _Part) -> pa.Table | None:
-    return shared.value.merger.merge_parts(_chosen(shared.value, Logged([part.split], part.on_read)))
+def _aggregated(shared: Shared[Anew], part: _Part) -> tuple[pa.Table | None, list[Location]]:
+    letters: list[Location] = []
+    chosen = _chosen(shared.value, Logged([part.split], part.on_read), letters)
+    return shared.value.merger.merge_parts(chosen), letters
 
 
-def _chosen(anew: Anew, logged: Logged) -> Iterator[Judged]:
-    """The events that are aggregated, each as if it had been on time."""
+def _chosen(anew: Anew, logged: Logged, letters: list[Location]) -> Iterator[Judged]:
+    """The events that are aggregated, each as if it had been on time; those that fail are written."""
     wanted = anew.merger.columns
     for events in anew.events(logged, wanted):
         for under, some in by_period(events, anew.periods, anew.last):
             for few in in_parts(some, under.window):
                 found = judged(few, anew.layout, under, anew.timeline, wanted)
-                chosen = found.fate == CODES[anew.fate]
+                asked = np.ones(len(found), bool)
                 if anew.windows is not None:
-                    chosen &= anew.windows.computes(found.start, found.end)
-                yield only_on_time(found, chosen)
+                    asked = anew.windows.computes(found.start, found.end)
+                failed = asked & (found.fate == CODES[Fate.FAILED])
+                if anew.letters is not None and failed.any():
+                    rows = failed_letters(few.take(pa.array(found.nth[failed])), anew.layout, under)
+                    letters.append(write_table(rows, anew.letters / f"part-{new_token()}.parquet"))
+                yield only_on_time(found, asked & (found.fate == CODES[anew.fate]))
 
 
 def only_on_time(events: Judged, chosen: Flags) -> Judged:

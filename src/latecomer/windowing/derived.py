@@ -25,9 +25,9 @@ _PLACE = ("batch", "origin", "position")
 
 def derived_values(
     store: Store, output: Output, paths: Sequence[str], stretch: Window
-) -> dict[tuple[int, str, int], dict[str, Any]]:
-    """Batch, origin and position of each event in a span of event time → its derived columns; starts Spark where it is
-    needed, and none is running."""
+) -> dict[tuple[int, str, int], tuple[dict[str, Any], frozenset[str]]]:
+    """Batch, origin and position of each event in a span of event time → its derived columns, and those that cannot be
+    computed for it; starts Spark where it is needed, and none is running."""
     runner = InProcess(
         lambda: own_session(build_session(store.pipeline.name, store.root / "logs" / "spark.log"))
     )
@@ -36,12 +36,15 @@ def derived_values(
     logged = Logged([LogSplit([Path(path) for path in paths], 1, store.layout.schema, where=within)])
     wanted = list(dict.fromkeys([*stored_columns(store.layout, [output], ()), *_PLACE]))
     scratch = KeptScratch()  # a store may only be readable
-    found: dict[tuple[int, str, int], dict[str, Any]] = {}
+    found: dict[tuple[int, str, int], tuple[dict[str, Any], frozenset[str]]] = {}
     with computed(logged, [output], store.layout, runner, scratch.folder) as events:
         for part in event_tables(events, wanted, [output], store.layout):
             seen = as_seen(part, store.layout, output)
             made = {name: seen.column(name).to_pylist() for name in output.columns}
             places = zip(*(part.column(name).to_pylist() for name in _PLACE), strict=True)
             for nth, place in enumerate(places):
-                found[place] = {name: values[nth] for name, values in made.items()}
+                failed = frozenset(
+                    name for name, mask in seen.failed.items() if mask is not None and mask[nth]
+                )
+                found[place] = {name: values[nth] for name, values in made.items()}, failed
     return found

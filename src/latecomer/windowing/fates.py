@@ -15,6 +15,7 @@ CODES: dict[Fate, int] = {
     Fate.SIDE_OUTPUT: 2,
     Fate.DROPPED: 3,
     Fate.FILTERED: 4,
+    Fate.FAILED: 5,
 }
 """Fates as small integers: cheaper to group by than text."""
 FATES = {code: fate for fate, code in CODES.items()}

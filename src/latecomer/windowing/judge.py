@@ -18,13 +18,14 @@ from latecomer.model.windows import Micros as Micros
 from latecomer.model.windows import Session, Windows
 from latecomer.store.columns import when_column
 from latecomer.store.layout import EventLayout
+from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.seen import Flags as Flags
-from latecomer.windowing.seen import as_seen, holds, kept
+from latecomer.windowing.seen import as_seen, holds
 
 MOST_WINDOWS = 1_000_000
 """So many rows are made of events at a time, one for each window of an event."""
-_FILTERED = CODES[Fate.FILTERED]
+_FILTERED, _FAILED = CODES[Fate.FILTERED], CODES[Fate.FAILED]
 
 
 class Timeline(Protocol):
@@ -150,13 +151,15 @@ def judged(
 ) -> Judged:
     """Events, judged by the watermark of each tick. `wanted` are the columns that are needed.
 
-    One row for each window, but for an event that is filtered out: that is one row whatever windows would hold it.
+    One row for each window, but for an event that is filtered out or fails: that is one row whatever windows would hold
+    it.
     """
     window = output.window
     assert not isinstance(window, Session), "sessions are judged with the sessions they touch"  # noqa: S101
     seen = as_seen(events, layout, output)
     time, arrival = (micros_of(events, name) for name in ("event_time", "arrival_time"))
-    watermark, enters = timeline.over(events), kept(seen, output)
+    watermark, found = timeline.over(events), entering(seen, output)
+    enters, failed = found.enters, found.failed
     nth, start, end, first_end = window.assign_many(time)
     if window.overlaps:
         # The window that ends last is that by which the event itself is counted.
@@ -168,11 +171,12 @@ def judged(
     clock = timeline.clock(events)[nth] if output.fires_within else arrival[nth]
     time, arrival, watermark, enters = time[nth], arrival[nth], watermark[nth], enters[nth]
     fate = fates(output, enters, end, watermark)
+    fate[failed[nth]] = _FAILED
     partly = np.zeros(len(nth), bool)
     if window.overlaps:
         partly = leading & enters & (fate != fates(output, enters, first_end, watermark))
     columns = {name: seen.column(name).take(pa.array(nth)) for name in dict.fromkeys(wanted)}
-    columns |= {when_column(sql): pa.array(holds(seen, output, sql)[nth]) for sql in output.trigger.whens}
+    columns |= {when_column(sql): pa.array(holds(seen, output, sql)[0][nth]) for sql in output.trigger.whens}
     return Judged(columns, time, arrival, clock, watermark, start, end, fate, leading, partly, nth)
 
 

@@ -170,8 +170,8 @@ class Merger:
         """One row per window, key and fate: START, END, keys, FATE, the last ones, values and states.
 
         Rows are of one window where START and END are the same; where `within` names a column of the inputs, they are
-        where that is, the window spans them all, and the rows have that column too. `gather` names a column of inputs of which all values that are not
-        null are kept, as a list; inputs may be without it.
+        where that is, the window spans them all, and the rows have that column too. `gather` names a column of inputs
+        of which all values that are not null are kept, as a list; inputs may be without it.
         """
         together = self._together(inputs)
         place = [START, END] if within is None else [within]

@@ -7,13 +7,14 @@ of the events before they get here (`spark_columns.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
@@ -22,7 +23,7 @@ from latecomer.model.arrays import flat
 from latecomer.model.expressions import Expression, condition_of, expression
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout, arrow_type
-from latecomer.windowing.vectors import over
+from latecomer.windowing.vectors import Mask, over
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
@@ -41,12 +42,15 @@ class Seen:
     view: Mapping[str, str]
     """Column → column of the table, for those of the source and the derived ones."""
     types: Mapping[str, str]
+    failed: Mapping[str, Mask] = field(default_factory=dict)
+    """Derived column → the events for which it cannot be computed."""
 
     def column(self, name: str) -> pa.Array:
         return flat(self.events.column(self.view[name]))
 
-    def values(self, made: Expression, sql: str) -> pa.Array:
-        """An expression for each event; it names no columns but those in its text."""
+    def values(self, made: Expression, sql: str) -> tuple[pa.Array, Mask]:
+        """An expression for each event, and for which it cannot be computed; it names no columns but those in its
+        text."""
         named = {name: self.column(name) for name in self.types if name in sql}
         return over(made, named, self.events.num_rows, arrow_type(made.kind))
 
@@ -89,25 +93,39 @@ def as_seen(events: pa.Table, layout: EventLayout, output: Output) -> Seen:
     """Events of the log with the derived columns of an output."""
     seen = Seen(events, layout.view, layout.types)
     made, view = expressions_of(output, layout.types), {**layout.view, **_PLACES}
+    failed: dict[str, Mask] = {}
     for name, each in made.items():
-        if each.value is None:
-            view[name] = spark_column(output, name)
-            continue
         view[name] = _DERIVED + name
-        events = events.append_column(view[name], seen.values(each, output.columns[name].sql))
-    return Seen(events, view, _types(layout, made))
+        if each.value is None:
+            values, failed[name] = _by_spark(events, spark_column(output, name))
+        else:
+            values, failed[name] = seen.values(each, output.columns[name].sql)
+        events = events.append_column(view[name], values)
+    return Seen(events, view, _types(layout, made), failed)
 
 
-def kept(seen: Seen, output: Output) -> Flags:
-    """Whether an output's `where` keeps each event: not where it is null, and not where it cannot be computed."""
-    return np.ones(seen.events.num_rows, bool) if output.where is None else holds(seen, output, output.where)
+def _by_spark(events: pa.Table, column: str) -> tuple[pa.Array, Mask]:
+    """What Spark has computed: a value in a struct, which is null where it could not be computed."""
+    tried = flat(events.column(column))
+    failed = np.asarray(tried.is_null())
+    return pc.struct_field(tried, [0]), failed if failed.any() else None
 
 
-def holds(seen: Seen, output: Output, sql: str) -> Flags:
-    """Whether a predicate of an output is true of each event."""
+def condition(seen: Seen, output: Output) -> tuple[Flags, Mask]:
+    """Whether an output's `where` keeps each event: not where it is null, and not where it cannot be computed. And for
+    which it cannot be."""
+    if output.where is None:
+        return np.ones(seen.events.num_rows, bool), None
+    return holds(seen, output, output.where)
+
+
+def holds(seen: Seen, output: Output, sql: str) -> tuple[Flags, Mask]:
+    """Whether a predicate of an output is true of each event, and for which it cannot be computed."""
     asked = _condition(sql, seen.types)
-    found = flat(seen.events.column(_holds_column(output, sql))) if asked is None else seen.values(asked, sql)
-    return np.asarray(found.fill_null(False))
+    found, failed = (
+        _by_spark(seen.events, _holds_column(output, sql)) if asked is None else seen.values(asked, sql)
+    )
+    return np.asarray(found.fill_null(False)), failed
 
 
 def _types(layout: EventLayout, made: Mapping[str, Expression]) -> dict[str, str]:

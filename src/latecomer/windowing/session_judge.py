@@ -25,9 +25,10 @@ from latecomer.model.windows import Session
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
+from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES, Periods
 from latecomer.windowing.judge import Flags, Judged, Micros, Timeline, fates, micros_of
-from latecomer.windowing.seen import as_seen, kept, stored_columns
+from latecomer.windowing.seen import as_seen, stored_columns
 from latecomer.windowing.sessions import Places, in_order, key_codes, numbered, span_ends
 
 ORDER = {BATCH: "batch", TICK: "tick", ARRIVAL: "arrival_time", ORIGIN: "origin", POSITION: "position"}
@@ -55,15 +56,22 @@ class Arrivals:
     arrival: Micros
     watermark: Micros
     kept: Flags
-    """Whether the output's `where` keeps each."""
+    """Whether each gets to a session: the output's `where` keeps it, and it can be computed."""
+    failed: Flags
+    """Whether the output cannot compute it."""
 
     @classmethod
     def of(
-        cls, logged: pa.Table, columns: Mapping[str, pa.Array], watermark: Micros, kept: Flags
+        cls,
+        logged: pa.Table,
+        columns: Mapping[str, pa.Array],
+        watermark: Micros,
+        kept: Flags,
+        failed: Flags,
     ) -> Arrivals:
         """All events of a table."""
         time, arrival = (micros_of(logged, name) for name in ("event_time", "arrival_time"))
-        return cls(logged, np.arange(logged.num_rows), columns, time, arrival, watermark, kept)
+        return cls(logged, np.arange(logged.num_rows), columns, time, arrival, watermark, kept, failed)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -85,6 +93,7 @@ class Arrivals:
             self.arrival[which],
             self.watermark[which],
             self.kept[which],
+            self.failed[which],
         )
 
     def apart(self) -> Arrivals:
@@ -125,11 +134,14 @@ def arrivals_of(
     output = periods[-1][1]
     seen = as_seen(events, layout, output)
     columns = {name: seen.column(name) for name in dict.fromkeys([*output.by, *wanted])}
-    enters = kept(seen, output)
-    if len(periods) > 1:
-        for under, rows in by_policy(micros_of(events, "batch"), periods):
-            enters[rows] = kept(as_seen(events.take(pa.array(rows)), layout, under), under)
-    return Arrivals.of(events, columns, timeline.over(events), enters)
+    if len(periods) == 1:
+        found = entering(seen, output)
+        return Arrivals.of(events, columns, timeline.over(events), found.enters, found.failed)
+    enters, failed = np.zeros(events.num_rows, bool), np.zeros(events.num_rows, bool)
+    for under, rows in by_policy(micros_of(events, "batch"), periods):
+        found = entering(as_seen(events.take(pa.array(rows)), layout, under), under)
+        enters[rows], failed[rows] = found.enters, found.failed
+    return Arrivals.of(events, columns, timeline.over(events), enters, failed)
 
 
 def event_columns(layout: EventLayout, periods: Periods, wanted: Sequence[str]) -> list[str]:
@@ -151,12 +163,14 @@ def together(parts: Sequence[Arrivals]) -> Arrivals:
         columns,
         np.concatenate([part.watermark for part in parts]),
         np.concatenate([part.kept for part in parts]),
+        np.concatenate([part.failed for part in parts]),
     )
 
 
 def prompt_fates(prompt: Arrivals) -> npt.NDArray[np.int8]:
-    """The fates of events that are no suspects: on time, or filtered."""
-    return np.where(prompt.kept, CODES[Fate.ON_TIME], CODES[Fate.FILTERED]).astype(np.int8)
+    """The fates of events that are no suspects: on time, filtered, or failed."""
+    left_out = np.where(prompt.failed, CODES[Fate.FAILED], CODES[Fate.FILTERED])
+    return np.where(prompt.kept, CODES[Fate.ON_TIME], left_out).astype(np.int8)
 
 
 def witnesses_of(prompt: Arrivals, by: Sequence[str], window: Session, last: int) -> pa.Table:

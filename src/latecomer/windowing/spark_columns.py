@@ -18,10 +18,10 @@ from latecomer.config.models import Output
 from latecomer.log.columns import LOGGED
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.runner import Runner, shared_out
-from latecomer.spark.trying import tried
+from latecomer.spark.trying import VALUE, tried
 from latecomer.store.files import Location, footer, new_token, parquet_files, remove_all, url
 from latecomer.store.layout import EventLayout
-from latecomer.store.sql import ddl, holds, quoted
+from latecomer.store.sql import ddl, quoted
 from latecomer.windowing.columns import BATCH
 from latecomer.windowing.seen import spark_column, spark_expressions
 
@@ -82,29 +82,37 @@ def _more(file: Location, layout: EventLayout) -> list[pa.Field]:
 def with_spark_columns(
     events: DataFrame, columns: Sequence[str], outputs: Sequence[Output], layout: EventLayout
 ) -> DataFrame:
-    """Some columns of the log, with what Spark computes of these outputs. What cannot be computed for a row is null,
-    and keeps it out of the output."""
+    """Some columns of the log, with what Spark computes of these outputs: a struct with the value, which is null where
+    that cannot be computed."""
     seen = events.selectExpr(
         *(f"{quoted(name)} as {quoted(LOGGED + name)}" for name in columns),
         *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
         f"batch as {BATCH}",
     )
     made: list[str] = []
+    wanted: list[str] = []
     for output in outputs:
         asked = spark_expressions(output, layout)
+        wanted += asked
         kinds = derived_types(output.columns, layout.types)
-        derived = {
-            name: tried(seen.sparkSession, each.sql, kinds[name], BATCH)
+        new = {column: sql for column, sql in asked.items() if column not in made}
+        structs = {
+            spark_column(output, name): tried(seen.sparkSession, each.sql, kinds[name], BATCH)
             for name, each in output.columns.items()
+            if spark_column(output, name) not in made
         }
-        both = seen.withColumns(derived)
-        private = {spark_column(output, name): F.col(quoted(name)) for name in derived}
-        for column, sql in asked.items():
-            if column not in made:
-                known = private.get(column)
-                both = both.withColumn(column, F.expr(holds(sql, BATCH)) if known is None else known)
-                made.append(column)
-        seen = both.drop(*derived)
+        seen = seen.withColumns(structs)
+        values = {
+            name: F.col(spark_column(output, name)).getField(VALUE) for name in output.columns
+        }  # what `where` may name
+        condition = {
+            column: tried(seen.sparkSession, sql, "boolean", BATCH)
+            for column, sql in new.items()
+            if column not in structs
+        }
+        seen = seen.withColumns(values).withColumns(condition).drop(*values)
+        made += [*structs, *condition]
     return seen.selectExpr(
-        *(f"{quoted(LOGGED + name)} as {quoted(name)}" for name in columns), *map(quoted, made)
+        *(f"{quoted(LOGGED + name)} as {quoted(name)}" for name in columns),
+        *map(quoted, dict.fromkeys(wanted)),
     )

@@ -1,7 +1,8 @@
 """The values of expressions for many rows at once: exactly what `model/expressions` says of each row.
 
-What could differ from that is left to rows one by one: a number that does not fit its type, a division by zero, NaN
-among numbers that are compared, decimals.
+Rows for which an expression cannot be computed (a division by zero, a number that does not fit its type) are found by a
+mask, and the others stay vectorised. What could differ from the model otherwise is left to rows one by one: NaN among
+numbers that are compared, decimals.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model import types
-from latecomer.model.expressions import Expression
+from latecomer.model.expressions import Expression, Failed
 from latecomer.model.expressions.values import BITS
 
 Values: TypeAlias = pa.Array | pa.Scalar
+Mask: TypeAlias = npt.NDArray[np.bool_] | None
+"""Which rows an expression fails for; None where it fails for none."""
+_Found: TypeAlias = tuple[Values, Mask]
+_Whole: TypeAlias = npt.NDArray[np.int64]
 
 _COMPARED: dict[str, Callable[[Values, Values], Values]] = {
     "=": pc.equal,
@@ -32,65 +38,117 @@ _COMPARED: dict[str, Callable[[Values, Values], Values]] = {
 }
 _WHOLE = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 _DOUBLE = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
+_LEAST = np.iinfo(np.int64).min
 
 
 class _ByRow(Exception):
     """Rows are computed one by one."""
 
 
-def over(made: Expression, columns: Mapping[str, pa.Array], count: int, kind: pa.DataType) -> pa.Array:
-    """The value of an expression for each of so many rows, as a column of a type. `columns` has those that it names."""
+def over(
+    made: Expression, columns: Mapping[str, pa.Array], count: int, kind: pa.DataType
+) -> tuple[pa.Array, Mask]:
+    """The value of an expression for each of so many rows, as a column of a type: null where it cannot be computed. And
+    for which rows that is so. `columns` has those that it names."""
     if made.form:
         try:
-            found = _values(made, columns)
+            found, failed = _values(made, columns)
             if isinstance(found, pa.Scalar):
                 found = pa.repeat(found, count)
-            return found.cast(kind)
+            failed = failed if failed is not None and failed.any() else None
+            if failed is not None:
+                found = pc.if_else(pa.array(failed), pa.scalar(None, found.type), found)
+            return found.cast(kind), failed
         except (_ByRow, pa.ArrowInvalid):
             pass
-    if not columns:
-        return pa.array([made.of({})] * count, kind)
-    rows = zip(*(column.to_pylist() for column in columns.values()), strict=True)
-    return pa.array([made.of(dict(zip(columns, row, strict=True))) for row in rows], kind)
+    return _one_by_one(made, columns, count, kind)
 
 
-def _values(made: Expression, columns: Mapping[str, pa.Array]) -> Values:
+def _one_by_one(
+    made: Expression, columns: Mapping[str, pa.Array], count: int, kind: pa.DataType
+) -> tuple[pa.Array, Mask]:
+    listed = zip(*(column.to_pylist() for column in columns.values()), strict=True)
+    rows = (dict(zip(columns, row, strict=True)) for row in listed) if columns else ({} for _ in range(count))
+    values, failed = [], np.zeros(count, bool)
+    for nth, row in enumerate(rows):
+        try:
+            values.append(made.computed(row))
+        except Failed:
+            values.append(None)
+            failed[nth] = True
+    return pa.array(values, kind), failed if failed.any() else None
+
+
+def _values(made: Expression, columns: Mapping[str, pa.Array]) -> _Found:
     match made.form:
         case ("constant", value):
-            return pa.scalar(value)
+            return pa.scalar(value), None
         case ("column", name):
-            return columns[name]
+            return columns[name], None
         case ("compare", sign, left, right):
             return _compared(str(sign), left, right, columns)
         case ("and", left, right):
-            return pc.and_kleene(_values(left, columns), _values(right, columns))
+            return _decided(pc.and_kleene, False, _values(left, columns), _values(right, columns))
         case ("or", left, right):
-            return pc.or_kleene(_values(left, columns), _values(right, columns))
+            return _decided(pc.or_kleene, True, _values(left, columns), _values(right, columns))
         case ("not", condition):
-            return pc.invert(_values(condition, columns))
+            held, failed = _values(condition, columns)
+            return pc.invert(held), failed
         case ("is", None, value):
-            return pc.is_null(_values(value, columns))
+            held, failed = _values(value, columns)
+            return pc.is_null(held), failed
         case ("is", wanted, value):
-            held = _values(value, columns)
-            return pc.fill_null(held if wanted else pc.invert(held), False)
+            held, failed = _values(value, columns)
+            return pc.fill_null(held if wanted else pc.invert(held), False), failed
         case ("in", left, *among):
             # Null where nothing is equal and something might be: as several comparisons with `or` between them.
-            return reduce(pc.or_kleene, (_compared("=", left, each, columns) for each in among))
+            found = [_compared("=", left, each, columns) for each in among]
+            return reduce(pc.or_kleene, (each for each, _ in found)), any_of(*(failed for _, failed in found))
         case ("compute", sign, left, right):
             return _computed(str(sign), made.kind, _values(left, columns), _values(right, columns))
         case ("divide", left, right):
-            return _divided(_doubles(_values(left, columns)), _doubles(_values(right, columns)))
+            return _divided(_values(left, columns), _values(right, columns))
         case ("join", *texts):
-            return pc.binary_join_element_wise(*(_values(each, columns) for each in texts), "")
+            found = [_values(each, columns) for each in texts]
+            joined = pc.binary_join_element_wise(*(each for each, _ in found), "")
+            return joined, any_of(*(failed for _, failed in found))
         case ("first", *given):
-            return pc.coalesce(*(_as(made.kind, _values(each, columns)) for each in given))
+            found = [_values(each, columns) for each in given]
+            return _first(made.kind, found)
         case ("chosen", *parts):
             return _chosen(made.kind, parts, columns)
     raise _ByRow
 
 
-def _compared(sign: str, left: Expression, right: Expression, columns: Mapping[str, pa.Array]) -> Values:
-    kinds, sides = {left.kind, right.kind}, (_values(left, columns), _values(right, columns))
+def any_of(*masks: Mask) -> Mask:
+    """The rows that one of these has."""
+    some = [mask for mask in masks if mask is not None]
+    return reduce(np.logical_or, some) if some else None
+
+
+def _where(holds: Values, failed: Mask) -> Mask:
+    """The rows that failed, of those where a condition holds; null is not true."""
+    if failed is None:
+        return None
+    if isinstance(holds, pa.Scalar):
+        return failed if holds.as_py() else None
+    asked: npt.NDArray[np.bool_] = np.asarray(pc.fill_null(holds, False))
+    return failed & asked
+
+
+def _decided(join: Callable[[Values, Values], Values], by: bool, left: _Found, right: _Found) -> _Found:
+    """`and`, `or`: the right side is not asked where the left one decides."""
+    found = join(left[0], right[0])
+    if right[1] is None:
+        return found, left[1]
+    asked = pc.fill_null(pc.not_equal(left[0], by), True)
+    return found, any_of(left[1], _where(asked, right[1]))
+
+
+def _compared(sign: str, left: Expression, right: Expression, columns: Mapping[str, pa.Array]) -> _Found:
+    kinds = {left.kind, right.kind}
+    (first, failed), (second, other_failed) = _values(left, columns), _values(right, columns)
+    sides, failed = (first, second), any_of(failed, other_failed)
     if kinds <= types.INTEGERS:
         one, other = (each.cast(pa.int64()) for each in sides)
     elif kinds <= types.INTEGERS | {"double"}:
@@ -100,9 +158,9 @@ def _compared(sign: str, left: Expression, right: Expression, columns: Mapping[s
     else:
         raise _ByRow
     if sign != "<=>":
-        return _COMPARED[sign](one, other)
+        return _COMPARED[sign](one, other), failed
     both_null = pc.and_(pc.is_null(one), pc.is_null(other))
-    return pc.or_(pc.fill_null(pc.equal(one, other), False), both_null)
+    return pc.or_(pc.fill_null(pc.equal(one, other), False), both_null), failed
 
 
 def _ordered(numbers: Values) -> Values:
@@ -123,33 +181,92 @@ def _doubles(numbers: Values) -> Values:
     return pc.cast(numbers, pa.float64(), safe=False)
 
 
-def _computed(sign: str, kind: str, left: Values, right: Values) -> Values:
+def _computed(sign: str, kind: str, left: _Found, right: _Found) -> _Found:
+    failed = any_of(left[1], right[1])
     if kind == "double":
-        return _DOUBLE[sign](_doubles(left), _doubles(right))
-    found = _WHOLE[sign](left.cast(pa.int64()), right.cast(pa.int64()))
+        return _DOUBLE[sign](_doubles(left[0]), _doubles(right[0])), failed
+    one, other = (each.cast(pa.int64()) for each, _ in (left, right))
+    try:
+        found, beyond = _WHOLE[sign](one, other), None
+    except pa.ArrowInvalid:
+        found, beyond = _wrapped(sign, one, other)
     least = -(1 << BITS[kind])
-    beyond = pc.or_(pc.less(found, least), pc.greater(found, -least - 1))
-    if beyond.as_py() if isinstance(beyond, pa.Scalar) else pc.any(beyond).as_py():
-        raise _ByRow
-    return found
+    narrow = pc.or_(pc.less(found, least), pc.greater(found, -least - 1))
+    found, misfits = _without(found, narrow)
+    return found, any_of(failed, beyond, misfits)
 
 
-def _divided(left: Values, right: Values) -> Values:
-    zero = pc.equal(right, 0.0)
-    if zero.as_py() if isinstance(zero, pa.Scalar) else pc.any(zero).as_py():
+def _wrapped(sign: str, one: Values, other: Values) -> _Found:
+    """A computation in 64 bits of which some results do not fit; those fail."""
+    if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar):
         raise _ByRow
-    return pc.divide(left, right)
+    count = max(len(each) for each in (one, other) if isinstance(each, pa.Array))
+    sides = [pa.repeat(each, count) if isinstance(each, pa.Scalar) else each for each in (one, other)]
+    a, b = (np.asarray(each.fill_null(0)) for each in sides)
+    with np.errstate(over="ignore", divide="ignore"):
+        found, beyond = _of_64_bits(sign, a, b)
+    there = np.asarray(sides[0].is_valid()) & np.asarray(sides[1].is_valid())
+    beyond &= there
+    return pa.array(found, mask=beyond | ~there), beyond
+
+
+def _of_64_bits(sign: str, a: _Whole, b: _Whole) -> tuple[_Whole, npt.NDArray[np.bool_]]:
+    if sign == "+":
+        found = a + b
+        return found, ((a ^ found) & (b ^ found)) < 0
+    if sign == "-":
+        found = a - b
+        return found, ((a ^ b) & (a ^ found)) < 0
+    found = a * b
+    back = found // np.where(a == 0, 1, a)
+    return found, (a != 0) & ((back != b) | ((a == -1) & (b == _LEAST)))
+
+
+def _without(found: Values, which: Values) -> _Found:
+    """Values, null where they fail."""
+    if isinstance(found, pa.Scalar):
+        if which.as_py():
+            raise _ByRow
+        return found, None
+    if not pc.any(which).as_py():
+        return found, None
+    failed = np.asarray(pc.fill_null(which, False))
+    return pc.if_else(pa.array(failed), pa.scalar(None, found.type), found), failed
+
+
+def _divided(left: _Found, right: _Found) -> _Found:
+    one, other = _doubles(left[0]), _doubles(right[0])
+    zero = pc.equal(other, 0.0)
+    if not (zero.as_py() if isinstance(zero, pa.Scalar) else pc.any(zero).as_py()):
+        return pc.divide(one, other), any_of(left[1], right[1])
+    if isinstance(zero, pa.Scalar):
+        raise _ByRow
+    found, failed = _without(pc.divide(one, other), pc.and_(zero, pc.is_valid(one)))
+    return found, any_of(left[1], right[1], failed)
 
 
 def _as(kind: str, found: Values) -> Values:
     return found.cast(pa.int64()) if kind in types.INTEGERS else found
 
 
-def _chosen(kind: str, parts: list[Any], columns: Mapping[str, pa.Array]) -> Values:
+def _first(kind: str, given: list[_Found]) -> _Found:
+    """The first value that is not null: what follows is not asked."""
+    failed: Mask = None
+    for value, each_failed in reversed(given):
+        failed = any_of(each_failed, _where(pc.is_null(value), failed))
+    return pc.coalesce(*(_as(kind, value) for value, _ in given)), failed
+
+
+def _chosen(kind: str, parts: list[Any], columns: Mapping[str, pa.Array]) -> _Found:
     """What the first condition that holds says, else the last part."""
     *asked, otherwise = parts
-    found = _as(kind, _values(otherwise, columns))
+    found, failed = _values(otherwise, columns)
+    found = _as(kind, found)
     for condition, value in reversed(list(zip(asked[::2], asked[1::2], strict=True))):
-        holds = pc.fill_null(_values(condition, columns), False)
-        found = pc.if_else(holds, _as(kind, _values(value, columns)), found)
-    return found
+        held, held_failed = _values(condition, columns)
+        holds = pc.fill_null(held, False)
+        chosen, chosen_failed = _values(value, columns)
+        found = pc.if_else(holds, _as(kind, chosen), found)
+        rest = _where(pc.invert(holds), failed)
+        failed = any_of(held_failed, _where(holds, chosen_failed), rest)
+    return found, failed

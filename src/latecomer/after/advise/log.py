@@ -200,7 +200,7 @@ class LogHistory(History):
         stored = {name: rows.column(name) for name in rows.schema.names}
         found = {name: stored[each] for name, each in view.items() if each in stored}
         for name in self.computed.keys() & set(columns):
-            stored[name] = computed_column(name, self.computed[name].sql, kinds, found, rows.num_rows)
+            stored[name], _ = computed_column(name, self.computed[name].sql, kinds, found, rows.num_rows)
         return pa.record_batch({name: stored[name] for name in columns})
 
     def _field(self, name: str) -> tuple[str, pa.DataType]:

@@ -220,7 +220,8 @@ class _Read:
         return some(late, MOST_MARKS)
 
     def _with_fates(self, rows: Sequence[Mapping[str, Any]], met: Sequence[int]) -> Iterator[Point]:
-        """Each event with the worst that became of it in any of its windows; what `where` leaves out is left out."""
+        """Each event with the worst that became of it in any of its windows; what `where` leaves out, and
+        what cannot be computed, is left out."""
         windows, rules = self.rules.window, self.rules
         assert isinstance(windows, FixedWindow)  # noqa: S101
         periods = self.store.policies(self.output) or [(0, rules)]
@@ -254,7 +255,7 @@ _ENVELOPE = (
 
 
 def _fate(event: Event, window: Window, periods: Any, filters: Filters) -> Fate | None:
-    (judged,) = judged_for(window, [event], periods, filters.passes)
+    (judged,) = judged_for(window, [event], periods, filters.leaves_out)
     return judged.fate
 
 

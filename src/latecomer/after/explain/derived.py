@@ -8,12 +8,14 @@ from typing import Any
 
 from latecomer.config.models import Output
 from latecomer.errors import LatecomerError
-from latecomer.model.expressions import Expression, expression
+from latecomer.model.expressions import Expression, Failed, expression
 from latecomer.model.windows import Window
 from latecomer.store.store import Store
 
 Row = Mapping[str, Any]
-Places = Mapping[tuple[int, str, int], Mapping[str, Any]]
+Made = tuple[Mapping[str, Any], frozenset[str]]
+"""The derived columns of an event, and those that cannot be computed for it."""
+Places = Mapping[tuple[int, str, int], Made]
 """Batch, origin and position of an event → its derived columns."""
 Compute = Callable[[Store, Output, Sequence[str], Window], Places]
 """Has Spark compute the derived columns of an output, for the events of a stretch in some files of the log."""
@@ -31,7 +33,7 @@ class DerivedValues:
     def names(self) -> list[str]:
         return list(self.output.columns)
 
-    def of(self, rows: Sequence[Row], paths: Sequence[str], stretch: Window) -> list[dict[str, Any]]:
+    def of(self, rows: Sequence[Row], paths: Sequence[str], stretch: Window) -> list[Made]:
         """The derived columns of rows of the log, which come from these files and this stretch of event time."""
         made = {
             name: expression(each.sql, self.store.layout.types) for name, each in self.output.columns.items()
@@ -43,8 +45,15 @@ class DerivedValues:
                 f"only Spark can compute {', '.join(made)}; ask with latecomer explain, or latecomer.explain"
             )
         known = self.compute(self.store, self.output, paths, stretch) if rows else {}
-        return [dict(known[row["batch"], row["origin"], row["position"]]) for row in rows]
+        return [known[row["batch"], row["origin"], row["position"]] for row in rows]
 
-    def _computed(self, row: Row, made: Mapping[str, Expression]) -> dict[str, Any]:
+    def _computed(self, row: Row, made: Mapping[str, Expression]) -> Made:
         seen = {column: row[stored] for column, stored in self.store.layout.view.items()}
-        return {name: each.of(seen) for name, each in made.items()}
+        values: dict[str, Any] = dict.fromkeys(made)
+        failed = set()
+        for name, each in made.items():
+            try:
+                values[name] = each.computed(seen)
+            except Failed:
+                failed.add(name)
+        return values, frozenset(failed)

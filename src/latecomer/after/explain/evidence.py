@@ -34,7 +34,7 @@ _ENVELOPE = (
 )
 
 
-_DERIVED = "derived"
+_DERIVED, _FAILED = "derived", "failed"
 
 
 class Evidence:
@@ -92,8 +92,8 @@ class Evidence:
         made = self.derived.of(listed, table.paths(files), stretch)
         key = {column: value for column, value in self.key.items() if column in names}
         return [
-            {**row, _DERIVED: values}
-            for row, values in zip(listed, made, strict=True)
+            {**row, _DERIVED: values, _FAILED: failed}
+            for row, (values, failed) in zip(listed, made, strict=True)
             if all(values[column] == value for column, value in key.items())
         ]
 
@@ -134,6 +134,7 @@ class Evidence:
             row["event_id"],
             {column: row[view[column]] for column in self.columns} | row.get(_DERIVED, {}),
             first_arrival=None if first is None else to_micros(first),
+            failed=row.get(_FAILED, frozenset()),
         )
 
 

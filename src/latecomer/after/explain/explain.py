@@ -49,7 +49,7 @@ from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store, joining
 
-LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.DUPLICATE)
+LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.FAILED, Fate.DUPLICATE)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class _Case:
         self.place = place
         self.notes: list[str] = []
         self.covered = True
-        self.filters = Filters(self._periods, self.finder.book.layout.types)
+        self.filters = Filters(self._periods, self.finder.book.layout.types, self._filed())
         derived = DerivedValues(self.store, self.output, compute)
         self.evidence = Evidence(self.store, place.key, self._columns(), derived)
 
@@ -307,10 +307,10 @@ class _Case:
         """The events that this number is about, each with its fate."""
         if not isinstance(self.output.window, Session):
             window = self.place.window
-            judged = judged_for(window, self._events(window), self._periods, self.filters.passes)
+            judged = judged_for(window, self._events(window), self._periods, self.filters.leaves_out)
             return self._against_side_output(judged)
         events = self._connected(self.output.window)
-        judged = judged_sessions(events, self._periods, self.filters.passes)
+        judged = judged_sessions(events, self._periods, self.filters.leaves_out)
         if self.filters.unknown:
             judged = [Judged(each.event, None) for each in judged]
         if not self.place.published:
@@ -372,6 +372,14 @@ class _Case:
                 left_out[fate].append(self._with_reason(each))
         left_out[Fate.DUPLICATE] = self._duplicates(judged)
         return left_out
+
+    def _filed(self) -> set[tuple[Any, ...]]:
+        """The places of events that failed when they came, where the output has had other derived columns."""
+        letters = self.finder.book.tables.dead_letters
+        if len({str(then.columns) for _, then in self._periods}) < 2 or not letters.exists:
+            return set()
+        rows = letters.query("select batch, origin, position from t").to_pylist()
+        return {(row["batch"], row["origin"], row["position"]) for row in rows}
 
     def _side_output(self) -> set[tuple[Any, ...]]:
         table = self.finder.book.tables.late
@@ -557,6 +565,9 @@ def _reason(judged: Judged, rules: Output) -> str:
     """Why an event is in no pane."""
     if judged.fate is Fate.FILTERED:
         return "where excludes it"
+    if judged.fate is Fate.FAILED:
+        used = [name for name in rules.columns if name in judged.event.failed] or list(rules.columns)
+        return f"{' or '.join(used)} cannot be computed for it"
     if judged.fate in ACCEPTED:
         return "where excludes it, since a rebuild changed it"
     if judged.verdict is Verdict.LATE:

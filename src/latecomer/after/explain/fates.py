@@ -19,8 +19,9 @@ from latecomer.model.windows import FIRST_MOMENT, Session, Window
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 Periods = Sequence[tuple[int, Output]]
 """An output under each policy it has had, and the batch since which that was in force."""
-Keeps = Callable[["Event", int], bool | None]
-"""Whether the `where` of a batch keeps an event; None where that is not known, and it is taken to."""
+LeavesOut = Callable[["Event", int], Fate | None]
+"""As what an output leaves an event out, by the rules of a batch: filtered, or failed. None where it does not, or where
+that is not known."""
 Predicate = Callable[[Mapping[str, Any]], bool | None]
 
 
@@ -42,6 +43,8 @@ class Event:
     """Whether it was delivered again: in the log before, with its id and event time."""
     first_arrival: int | None = None
     """When it came as a dead letter; None where it never was one."""
+    failed: frozenset[str] = frozenset()
+    """The derived columns that cannot be computed for it."""
 
     @property
     def place(self) -> tuple[int, str | None, int | None]:
@@ -74,13 +77,22 @@ class Judged:
     verdict: Verdict | None = None
     reason: str | None = None
     unfiltered: Fate | None = None
-    """Of an event that `where` excluded: what would have become of it else."""
+    """Of an event that was left out before lateness counted: what would have become of it else."""
+
+    @property
+    def left_out(self) -> bool:
+        """Whether lateness did not count: `where` excluded it, or it could not be computed."""
+        return self.fate in (Fate.FILTERED, Fate.FAILED)
+
+    @property
+    def by_lateness(self) -> Fate | None:
+        """What becomes of it as far as lateness decides."""
+        return self.unfiltered if self.left_out else self.fate
 
     @property
     def accepted(self) -> bool:
         """Whether it may be in a pane, as far as lateness decides."""
-        fate = self.unfiltered if self.fate is Fate.FILTERED else self.fate
-        return fate is None or fate in ACCEPTED
+        return self.by_lateness is None or self.by_lateness in ACCEPTED
 
     @property
     def past_end(self) -> int | None:
@@ -98,13 +110,15 @@ def in_force(periods: Periods, batch: int) -> Output:
 
 
 def judged_for(
-    window: Window, events: Iterable[Event], periods: Periods, keeps: Keeps | None
+    window: Window, events: Iterable[Event], periods: Periods, leaves_out: LeavesOut | None
 ) -> list[Judged]:
     """The events of one window, each judged by its end."""
-    return [_judged(event, window, periods, keeps) for event in sorted(events, key=lambda each: each.order)]
+    return [
+        _judged(event, window, periods, leaves_out) for event in sorted(events, key=lambda each: each.order)
+    ]
 
 
-def judged_sessions(events: Iterable[Event], periods: Periods, keeps: Keeps | None) -> list[Judged]:
+def judged_sessions(events: Iterable[Event], periods: Periods, leaves_out: LeavesOut | None) -> list[Judged]:
     """The events of one key, each judged by the sessions there were when it came.
 
     As `model.sessions.SessionBook`, with no more of a session than where it begins and ends.
@@ -113,8 +127,8 @@ def judged_sessions(events: Iterable[Event], periods: Periods, keeps: Keeps | No
     judged = []
     for event in sorted(events, key=lambda each: each.order):
         rules = in_force(periods, event.batch)
-        if not _kept(event, keeps):
-            judged.append(Judged(event, Fate.FILTERED))
+        if (fate := _left_out(event, leaves_out)) is not None:
+            judged.append(Judged(event, fate))
             continue
         window = _session(rules)
         stretch = window.stretch(event.event_time)
@@ -143,17 +157,17 @@ def connected(events: Sequence[Event], around: Window, window: Session) -> Windo
     return Window(low, high)
 
 
-def _judged(event: Event, window: Window, periods: Periods, keeps: Keeps | None) -> Judged:
+def _judged(event: Event, window: Window, periods: Periods, leaves_out: LeavesOut | None) -> Judged:
     rules = in_force(periods, event.batch)
     verdict = judge(window.end, event.watermark, rules.allowed_lateness)
     fate = fate_of(verdict, rules.late, rules.too_late)
-    if not _kept(event, keeps):
-        return Judged(event, Fate.FILTERED, window, unfiltered=fate)
+    if (left_out := _left_out(event, leaves_out)) is not None:
+        return Judged(event, left_out, window, unfiltered=fate)
     return Judged(event, fate, window, verdict)
 
 
-def _kept(event: Event, keeps: Keeps | None) -> bool:
-    return keeps is None or keeps(event, event.batch) is not False
+def _left_out(event: Event, leaves_out: LeavesOut | None) -> Fate | None:
+    return None if leaves_out is None else leaves_out(event, event.batch)
 
 
 def _session(rules: Output) -> Session:

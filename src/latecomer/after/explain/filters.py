@@ -6,10 +6,11 @@ of the testing kit, or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from latecomer.after.explain.fates import Event, Periods, Predicate, in_force
+from latecomer.model.verdicts import Fate, OnError
 
 UNFILTERED, FILTERED, NEEDS_SPARK = "none", "applied", "needs_spark"
 """What became of the filters that were asked."""
@@ -18,16 +19,35 @@ UNFILTERED, FILTERED, NEEDS_SPARK = "none", "applied", "needs_spark"
 class Filters:
     """The predicates of an output, by batch."""
 
-    def __init__(self, periods: Periods, types: Mapping[str, str]) -> None:
+    def __init__(self, periods: Periods, types: Mapping[str, str], filed: Collection[Any] = ()) -> None:
         self.periods = periods
         self.types = types
+        self.filed = filed
+        """The places of events that failed when they came: derived columns are known as they are now."""
         self._known: dict[str, Predicate | None] = {}
         """Each `where` that was asked; None where only Spark can evaluate it."""
         self._passed: dict[tuple[str, Any], bool] = {}
 
+    def leaves_out(self, event: Event, batch: int) -> Fate | None:
+        """As what an event is left out by the rules of a batch: filtered, or failed. None where it is not, or only
+        Spark can tell."""
+        rules = in_force(self.periods, batch)
+        if rules.columns != self.periods[-1][1].columns and event.place in self.filed:
+            return Fate.FAILED
+        failed = event.failed if rules.on_error is not OnError.NULL else frozenset()
+        if failed.intersection(rules.asked):
+            return Fate.FAILED
+        if self._passes_where(event, rules.where) is False:
+            return Fate.FILTERED
+        return Fate.FAILED if failed.intersection(rules.counted) else None
+
     def passes(self, event: Event, batch: int) -> bool | None:
-        """Whether an event passes the `where` of a batch; None where only Spark can tell."""
-        where = in_force(self.periods, batch).where
+        """Whether an event is not left out by the rules of a batch; None where only Spark can tell."""
+        if self.leaves_out(event, batch) is not None:
+            return False
+        return self._passes_where(event, in_force(self.periods, batch).where)
+
+    def _passes_where(self, event: Event, where: str | None) -> bool | None:
         if where is None:
             return True
         keeps = self._predicate(where)

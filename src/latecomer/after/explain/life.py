@@ -184,7 +184,7 @@ class _Following:
         passed = self.passes(judged, max((at for at in self.closed if at >= came), default=came))
         if not self.closed:
             passed = self.passes(judged, NEWEST)
-        return judged.fate is not Fate.FILTERED if passed is None else passed
+        return not judged.left_out if passed is None else passed
 
     def _holds(self, pane: LifePane, judged: Judged, rules: Rules) -> bool:
         """Whether a pane holds an event, by when both came: the ON_TIME pane has no late ones.
@@ -197,15 +197,14 @@ class _Following:
         if judged.event.again and not judged.accepted:  # what was delivered again counts once
             return False
         passed = self.passes(judged, pane.batch)
-        if passed is False or (passed is None and judged.fate is Fate.FILTERED):
+        if passed is False or (passed is None and judged.left_out):
             return False
         if pane.timing is Timing.CORRECTION or self._was_rebuilt(pane, judged, rules):
             return True
         if not judged.accepted:
             return False
-        fate = judged.unfiltered if judged.fate is Fate.FILTERED else judged.fate
         late = pane.timing in (Timing.LATE, Timing.CLOSING)
-        return rules.sessions or late or fate is not Fate.LATE_ACCEPTED
+        return rules.sessions or late or judged.by_lateness is not Fate.LATE_ACCEPTED
 
     def _was_rebuilt(self, pane: LifePane, judged: Judged, rules: Rules) -> bool:
         """Whether the pane goes on from a correction that held the event already."""

@@ -16,7 +16,7 @@ from latecomer.model.migrations import Checks
 from latecomer.model.predicates import with_paths_quoted
 from latecomer.spark.errors import explained
 from latecomer.spark.session import build_session, own_session
-from latecomer.spark.trying import tried
+from latecomer.spark.trying import VALUE, tried
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
 from latecomer.windowing.columns import BATCH
@@ -39,7 +39,9 @@ def computed_by_spark(
         f"batch as {BATCH}",
     )
     computed = {
-        made[name]: tried(spark, with_paths_quoted(checks.sql[name]), checks.expressions[name].kind, BATCH)
+        made[name]: tried(
+            spark, with_paths_quoted(checks.sql[name]), checks.expressions[name].kind, BATCH
+        ).getField(VALUE)
         for name in names
     }
     logged = (f"{quoted(LOGGED + name)} as {quoted(name)}" for name in kept)

@@ -25,6 +25,7 @@ from latecomer.model.lateness.histogram import Whole
 from latecomer.model.nowcast.estimating import Real
 from latecomer.model.predicates import named_columns
 from latecomer.model.types import is_numeric
+from latecomer.model.verdicts import OnError
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.coverage import covered_since
 from latecomer.store.layout import PaneLayout
@@ -168,9 +169,12 @@ class _Needed:
         output = self.layout.output
         found = {} if rows is None else {name: rows[name].combine_chunks() for name in rows.schema.names}
         kinds, count = self.layout.events.types, len(times)
+        fails = np.zeros(count, bool)
         for name, derived in output.columns.items():
-            found[name] = computed_column(name, derived.sql, kinds, found, count)
-        kept = kept_by(output.where, self.layout.types, found, count)
+            found[name], failed = computed_column(name, derived.sql, kinds, found, count)
+            if output.on_error is not OnError.NULL and name in (*output.asked, *output.counted):
+                fails |= failed
+        kept = kept_by(output.where, self.layout.types, found, count) & ~fails
         order = np.argsort(times, kind="stable")
         order = order[kept[order]]
         first, code = distinct([found[name] for name in output.by], count)

@@ -26,6 +26,7 @@ from latecomer.model.ledger import ASSIGNMENTS
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.windows import Session
 from latecomer.store.coverage import DEAD_LETTERS, LATE, removed_until
+from latecomer.store.failed import standing_failed
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.repairs import standing_letters
 from latecomer.store.sql import double_quoted, moment_literal
@@ -213,12 +214,12 @@ class Accounts:
 
     def dead_letters(self) -> Loose:
         """What dead letters would have added, read out of their raw text as far as it can be."""
-        if not self.store.dead_letters.exists:
-            return Loose(dict.fromkeys(self.additive, Decimal(0)))
         tally, unplaced, unread = _Tally(self.additive), 0, dict.fromkeys(self.additive, 0)
         pipeline = self.store.pipeline
         views = pipeline.views
-        letters = standing_letters(self.store).select(["raw", "event_time", "source_partition"])
+        columns = ["raw", "event_time", "source_partition"]
+        of_source, failed = standing_letters(self.store), standing_failed(self.store, self.name, columns)
+        letters = pa.concat_tables([of_source.select(columns), failed])
         for row in letters.to_pylist():
             windows = self._windows_of(row["event_time"])
             if windows is None:

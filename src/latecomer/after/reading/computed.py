@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from latecomer.model.expressions import expression
+from latecomer.model.expressions import Failed, expression
 from latecomer.model.lateness.histogram import Flags, Whole
 from latecomer.model.nowcast.filling import numbered
 from latecomer.model.predicates import named_columns
@@ -22,15 +22,23 @@ class OnlySpark(Exception):
     """Why it cannot be computed here."""
 
 
-def computed_column(name: str, sql: str, kinds: Mapping[str, str], found: Columns, count: int) -> pa.Array:
-    """A derived column, from the columns that its SQL names."""
+def computed_column(
+    name: str, sql: str, kinds: Mapping[str, str], found: Columns, count: int
+) -> tuple[pa.Array, Flags]:
+    """A derived column, from the columns that its SQL names; and for which rows it cannot be computed."""
     made = expression(sql, kinds)
     if made.value is None:
         raise OnlySpark(f"only Spark can compute {name}")
     inputs = named_columns(sql, kinds)
     first, code = distinct([found[column] for column in inputs], count)
-    values = [made.of(row) for row in _rows(found, inputs, first)]
-    return pa.array(values, arrow_type(made.kind)).take(pa.array(code))
+    values, failed = [], np.zeros(len(first), bool)
+    for nth, row in enumerate(_rows(found, inputs, first)):
+        try:
+            values.append(made.computed(row))
+        except Failed:
+            values.append(None)
+            failed[nth] = True
+    return pa.array(values, arrow_type(made.kind)).take(pa.array(code)), np.asarray(failed[code], bool)
 
 
 def kept_by(where: str | None, kinds: Mapping[str, str], found: Columns, count: int) -> Flags:

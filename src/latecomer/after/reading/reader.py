@@ -36,7 +36,9 @@ from latecomer.model.holding import Holding
 from latecomer.model.panes import Accumulation
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import END_OF_TIME
+from latecomer.model.windows import Session
 from latecomer.store.columns import state_column
+from latecomer.store.failed import standing_failed
 from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.pins import read_pins
 from latecomer.store.publication import LATE_ORDER, publication_order
@@ -53,7 +55,8 @@ OPEN = "OPEN"
 """The timing of a window that has not fired yet."""
 
 _COUNT, _STATES = f"{PRIVATE}state_count", f"{PRIVATE}states_of_"
-LETTERS_BY = ("reason", "origin", "batch")
+OUTPUT = "output"
+LETTERS_BY = ("reason", OUTPUT, "origin", "batch")
 """What dead letters can be counted by."""
 _PLAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 
@@ -203,18 +206,53 @@ class Reader:
         return _public(_ask(table, "select * from t order by batch, origin, position", table.schema))
 
     def dead_letters(self) -> pa.Table:
-        """Every row that is no event, and why, in the order in which they were read. One that was replayed and stays a
-        dead letter has its newest reason."""
-        return standing_letters(self._store()).drop_columns([FILED_AS])
+        """Every row that is no event, and why, in the order in which they were read; and every event that an output
+        cannot compute, with its `output`. One that was replayed and stays a dead letter has its newest reason."""
+        store = self._store()
+        rows = _of_output(standing_letters(store).drop_columns([FILED_AS]), None)
+        in_order = [(name, "ascending") for name in ("batch", "origin", "position")]
+        failed = (
+            _of_output(standing_failed(store, name).sort_by(in_order), name) for name in self.pipeline.outputs
+        )
+        return pa.concat_tables([rows, *failed])
 
     def dead_letters_by(self, column: str = "reason", since_batch: int = 0) -> pa.Table:
-        """How many dead letters there are for each `reason`, `origin` or `batch`, the most first; `example` is what is
-        wrong with one of them. `since_batch` leaves out those of earlier batches."""
+        """How many dead letters there are for each `reason`, `output`, `origin` or `batch`, the most first; `example`
+        is what is wrong with one of them. `since_batch` leaves out those of earlier batches."""
         if column not in LETTERS_BY:
             fix = f"write one of {', '.join(LETTERS_BY)}"
             raise PipelineError([Problem("column", "is nothing to count dead letters by", column, fix)])
         require_kind("dead_letters_by", int, "the number of a batch", since_batch=since_batch)
-        return standing_letters_by(self._store(), column, since_batch)
+        store = self._store()
+        rows = standing_letters_by(store, "reason" if column == OUTPUT else column, since_batch)
+        if column == OUTPUT:
+            rows = rows.set_column(0, OUTPUT, pa.nulls(rows.num_rows, pa.string()))
+        parts = [rows]
+        for name in self.pipeline.outputs:
+            failed = _of_output(standing_failed(store, name, ["batch", "reason", "origin", "detail"]), name)
+            recent = failed.filter(pc.greater_equal(failed["batch"], since_batch))
+            counted = recent.group_by(column).aggregate([([], "count_all"), ("detail", "min")])
+            parts.append(counted.rename_columns(rows.schema.names))
+        together = pa.concat_tables(parts).group_by(column)
+        found = together.aggregate([("dead_letters", "sum"), ("example", "min")])
+        most_first = [("dead_letters", "descending"), (column, "ascending")]
+        return found.rename_columns(rows.schema.names).sort_by(most_first)
+
+    def failed(self) -> dict[str, tuple[int, int]]:
+        """Of each output that cannot compute events, how many of them there are, and where the first window starts that
+        lacks one, in microseconds."""
+        found = {}
+        for name, output in self.pipeline.outputs.items():
+            times = standing_failed(self._store(), name, ["event_time"])["event_time"]
+            if len(times):
+                first, window = int(pc.min(times.cast(pa.int64())).as_py()), output.window
+                starts = (
+                    [first]
+                    if isinstance(window, Session)
+                    else [each.start for each in window.assign_all(first)]
+                )
+                found[name] = len(times), min(starts)
+        return found
 
     def gaps(self, producer: str | None = None) -> pa.Table:
         """Numbers that a producer gave its events and that never came, as ranges from `first` to `last`.
@@ -532,6 +570,12 @@ def _ask(table: Table, sql: str, schema: pa.Schema, **others: Table) -> pa.Table
     rows = table.query(sql, **others)
     # Columns that a later pipeline file no longer names are shown as they are stored.
     return rows.cast(pa.schema([schema.field(f.name) if f.name in schema.names else f for f in rows.schema]))
+
+
+def _of_output(letters: pa.Table, output: str | None) -> pa.Table:
+    """Dead letters with the output that cannot compute them; none could, of those that are no events."""
+    place = letters.schema.get_field_index("reason") + 1
+    return letters.add_column(place, OUTPUT, pa.repeat(pa.scalar(output, pa.string()), letters.num_rows))
 
 
 def _public(rows: pa.Table) -> pa.Table:

@@ -19,7 +19,7 @@ from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE
 from latecomer.after.rebuild.corrected import field_of, parts, write_panes
 from latecomer.after.rebuild.rebuilt import Range, computed, events_of, open_states, published_panes, units
 from latecomer.firing.output import OutputLogic
-from latecomer.firing.overflow import overflow_in_words
+from latecomer.firing.stopping import stopping_in_words
 from latecomer.log.events import EventLog
 from latecomer.log.progress import Watch, Watched
 from latecomer.model import types
@@ -29,7 +29,7 @@ from latecomer.store.columns import EVENTS
 from latecomer.store.coverage import covered_since, require_windows
 from latecomer.store.files import Location, dataset, parquet_files, remove_all, write_table
 from latecomer.store.layout import arrow_type
-from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
+from latecomer.store.rebuilds import FAILED, Rebuild, Rebuilds, Record
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import TimelineKeeper
@@ -72,9 +72,9 @@ def planned(
     rebuilds = rebuilds or Rebuilds(store.root, logic.name)
     draft, began = rebuilds.draft(), time.monotonic()
     progress = Watched(sum(file.rows for file in read), watch)
-    with overflow_in_words(logic.name, logic.layout, store.measures()):
+    with stopping_in_words(logic.name, logic.layout, store.measures()):
         changes = draft / "changes"
-        found = _computed(range_, log or EventLog(logic.runner, store), read, published, progress)
+        found = _computed(range_, log or EventLog(logic.runner, store), read, published, progress, draft)
         write_table(found.changes, changes / "changes.parquet")
         if found.open is not None:
             write_table(found.open, draft / "partials" / "open.parquet")
@@ -100,13 +100,14 @@ def _computed(
     read: Sequence[DataFile],
     published: Sequence[DataFile],
     progress: Watched,
+    draft: Location,
 ) -> _Computed:
     logic = range_.logic
     merger, store = logic.merger, logic.store
     events = events_of(range_, log, read)
     events.on_read = progress.read
     with by_spark(events, [logic.output], store.layout, logic.runner, store.root) as seen:
-        truth = computed(range_, seen)
+        truth = computed(range_, seen, draft / FAILED)
     panes = published_panes(range_, published)
     still_open = open_states(range_, truth, panes, merger) if range_.redefined else None
     windows = truth.group_by([START, END]).aggregate([]).num_rows

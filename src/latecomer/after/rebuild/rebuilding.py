@@ -37,6 +37,7 @@ from latecomer.spark.when_needed import when_needed
 from latecomer.store.files import Location, is_writable, scratch
 from latecomer.store.layout import PaneLayout
 from latecomer.store.lock import require_writable
+from latecomer.store.pins import read_pins
 from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
@@ -138,7 +139,7 @@ def _opened(pipeline: Pipeline, output: str) -> Store:
         raise PipelineError(problems)
     checks.require_output(pipeline, output)
     keep_private(pipeline)
-    store = _with_declared_columns(open_store(pipeline))
+    store = _with_declared_columns(open_store(_with_others_as_they_were(pipeline, output)))
     check_against(pipeline, store.columns)
     if store.ledger.last_batch() < 0:
         raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
@@ -150,6 +151,19 @@ def _opened(pipeline: Pipeline, output: str) -> Store:
         store.redefining = output
     store.pins()
     return store
+
+
+def _with_others_as_they_were(pipeline: Pipeline, output: str) -> Pipeline:
+    """The pipeline in which other outputs mean what they did: several that name one column change together, and are
+    rebuilt one after the other."""
+    kept = (read_pins(pipeline.store_path) or {}).get("outputs", {})
+    outputs = {
+        name: each
+        if name == output or kept.get(name, definition_of(each)) == definition_of(each)
+        else under(each, kept[name])
+        for name, each in pipeline.outputs.items()
+    }
+    return pipeline.model_copy(update={"outputs": outputs})
 
 
 def _with_declared_columns(store: Store) -> Store:

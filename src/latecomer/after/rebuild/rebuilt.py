@@ -28,6 +28,7 @@ from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, measure_column
+from latecomer.store.files import Location, move, remove_all
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile
 from latecomer.windowing.anew import WindowChoice
@@ -120,20 +121,22 @@ def events_of(range_: Range, log: EventLog, read: Sequence[DataFile]) -> Logged:
     return log.without_repeated(logged, range_.through)
 
 
-def computed(range_: Range, events: Logged) -> pa.Table:
+def computed(range_: Range, events: Logged, letters: Location) -> pa.Table:
     """Every window of the events, aggregated as if nothing had ever been late: START, END, keys, values and states.
-    `where` leaves events out as it does in the stream."""
+    `where` leaves events out as it does in the stream; those that fail are written into the folder of `letters`."""
     logic = range_.logic
     names = (*logic.layout.keys, *logic.layout.values, *logic.merger.state_columns)
     kinds = {START: pa.int64(), END: pa.int64()}
     kinds |= {name: logic.merger.schema.field(name).type for name in names}
-    merged = (
-        whole_sessions(logic, events)
-        if range_.session
-        else logic.anew(range_.through, windows=range_.windows).aggregated(
-            logic.runner, f"rebuild of {logic.name}", events
-        )
-    )
+    if range_.session:
+        merged: pa.Table | None = whole_sessions(logic, events)
+    else:
+        drafts = letters / "drafts"
+        anew = logic.anew(range_.through, windows=range_.windows, letters=drafts)
+        merged, files = anew.with_letters(logic.runner, f"rebuild of {logic.name}", events)
+        for file in files:  # of the attempts that count
+            move(file, letters / file.name)
+        remove_all(drafts)
     if merged is None:
         return pa.schema(list(kinds.items())).empty_table()
     return pa.table({name: merged.column(name).cast(kind) for name, kind in kinds.items()})

@@ -23,8 +23,8 @@ from latecomer.after.rebuild.sessions import whole_sessions
 from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic
 from latecomer.firing.output import OutputLogic
-from latecomer.firing.overflow import overflow_in_words
 from latecomer.firing.sessions import SessionLogic
+from latecomer.firing.stopping import stopping_in_words
 from latecomer.log.events import EventLog
 from latecomer.log.logged import Logged
 from latecomer.model.aggregates import Aggregate
@@ -46,6 +46,7 @@ from latecomer.windowing.anew import only_on_time
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.fates import CODES, Periods
 from latecomer.windowing.merge import Merger
+from latecomer.windowing.spark_columns import computed
 
 LOG = logging.getLogger(__name__)
 
@@ -68,15 +69,19 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
     require_windows(store, "reconciling with the log", since, accounts.output.window)
     with (
         _recomputing(store, last, spark) as computing,
-        overflow_in_words(name, accounts.layout, store.measures()),
+        stopping_in_words(name, accounts.layout, store.measures()),
     ):
         LOG.info("computing output %s from the whole log", name)
         logic = output_logic(computing.runner, computing.store, name)
-        rows = _everything(logic, computing.logged, last)
-        dropped = pa.table({})
-        if accounts.any_dropped():
-            periods = [(since, under) for since, under in store.policies(name) if since <= last]
-            dropped = computing.dropped(logic, periods, accounts.additive)
+        periods = [(since, under) for since, under in store.policies(name) if since <= last]
+        outputs = [logic.output, *(under for _, under in periods)]
+        with computed(
+            computing.logged, outputs, store.layout, computing.runner, computing.store.root
+        ) as logged:
+            rows = _everything(logic, logged, last)
+            dropped = pa.table({})
+            if accounts.any_dropped():
+                dropped = computing.dropped(logic, logged, periods, accounts.additive)
     return Truth(rows, dropped)
 
 
@@ -116,7 +121,9 @@ class _Computing:
         keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
         return keeper.stretch(0, self.last)
 
-    def dropped(self, logic: OutputLogic, periods: Periods, additive: Mapping[str, Aggregate]) -> pa.Table:
+    def dropped(
+        self, logic: OutputLogic, logged: Logged, periods: Periods, additive: Mapping[str, Aggregate]
+    ) -> pa.Table:
         """What the dropped events would have added, judged by the watermarks and policies of their time."""
         adding = logic.output.model_copy(update={"aggregates": dict(additive)}).without_sinks()
         anew = replace(
@@ -126,11 +133,11 @@ class _Computing:
         )
         merger = anew.merger
         if isinstance(logic, SessionLogic):
-            log = Batch(self.last, self.stretch, self.logged, history=True)
+            log = Batch(self.last, self.stretch, logged, history=True)
             events = (found for _, found in logic.judged(log, merger.columns, periods))
             gone = (only_on_time(found, found.fate == CODES[Fate.DROPPED]) for found in events)
             return _as_rows(merger, merger.merge_parts(gone))
-        return _as_rows(merger, anew.aggregated(self.runner, f"what {logic.name} dropped", self.logged))
+        return _as_rows(merger, anew.aggregated(self.runner, f"what {logic.name} dropped", logged))
 
 
 @contextmanager

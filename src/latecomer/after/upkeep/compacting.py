@@ -200,6 +200,7 @@ class _Upkeep:
 
             yield _Kept(f"{root}/panes", tables.panes, over, engine_remembers=True)
             yield _Kept(f"{root}/late", tables.late, in_order, loses=(LATE, name))
+            yield _Kept(f"{root}/dead_letters", tables.dead_letters, in_order, loses=(DEAD_LETTERS, name))
             yield _Kept(f"{root}/partials", tables.partials, in_order, locked=store.root)
             corrections = store.root / root / "corrections"
             if is_folder(corrections):
@@ -234,6 +235,7 @@ class _Upkeep:
         remove(self.store, DEAD_LETTERS)
         for name in self.store.pipeline.outputs:
             remove(self.store, LATE, name)
+            remove(self.store, DEAD_LETTERS, name)
 
     def _count(self, going: Going) -> None:
         for table, rows in going.rows.items():

@@ -120,6 +120,8 @@ def _tables(store: Store, table: str, output: str | None) -> Iterator[tuple[str,
     if table == EVENTS:
         yield EVENTS, store.events
         yield DUPLICATES, store.duplicates
+    elif table == DEAD_LETTERS and output is not None:
+        yield f"{output}.{DEAD_LETTERS}", output_tables(store, output).dead_letters
     elif table == DEAD_LETTERS:
         yield DEAD_LETTERS, store.dead_letters
     else:
@@ -234,6 +236,9 @@ def _late(store: Store, last: int, kept: int, notes: list[str]) -> Iterator[Goin
             yield Going(DEAD_LETTERS, None, until, list(_as_rows(DEAD_LETTERS, None, counted)))
     for name in store.pipeline.outputs:
         yield from _side_output(store, name, old, notes)
+        done = removed_until(store, DEAD_LETTERS, name)
+        if old > done and (failed := _sums(output_tables(store, name).dead_letters, {}, done, old, None)):
+            yield Going(DEAD_LETTERS, name, old, list(_as_rows(DEAD_LETTERS, name, failed)))
 
 
 def _side_output(store: Store, name: str, old: int, notes: list[str]) -> Iterator[Going]:

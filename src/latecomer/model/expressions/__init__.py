@@ -8,6 +8,6 @@ joined.
 from __future__ import annotations
 
 from latecomer.model.expressions.parser import UnknownType, condition, condition_of, expression
-from latecomer.model.expressions.values import Expression
+from latecomer.model.expressions.values import Expression, Failed
 
-__all__ = ["Expression", "UnknownType", "condition", "condition_of", "expression"]
+__all__ = ["Expression", "Failed", "UnknownType", "condition", "condition_of", "expression"]

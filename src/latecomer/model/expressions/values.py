@@ -21,8 +21,8 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 """Digits of the decimals that whole numbers become where Spark compares them with decimals."""
 
 
-class _Failed(Exception):
-    """The expression has no value for this row."""
+class Failed(Exception):
+    """The expression cannot be computed for this row."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,17 @@ class Expression:
     are computed one by one."""
 
     def of(self, row: Row) -> Any:
-        """The value for a row; null where it cannot be computed, as on Spark."""
+        """The value for a row; null where it cannot be computed."""
+        try:
+            return self.computed(row)
+        except Failed:
+            return None
+
+    def computed(self, row: Row) -> Any:
+        """The value for a row; `Failed` is raised where it cannot be computed."""
         if self.value is None:
             raise ValueError("only Spark can compute this expression")
-        try:
-            return self.value(row)
-        except _Failed:
-            return None
+        return self.value(row)
 
 
 COMPARED: dict[str, Callable[[Any, Any], bool]] = {
@@ -214,20 +218,20 @@ def divided(a: Any, b: Any) -> float | None:
     if a is None or b is None:
         return None
     if b == 0:
-        raise _Failed
+        raise Failed
     return float(a) / float(b)
 
 
 def negative(value: Any, least: int | None) -> Any:
     if least is not None and value == least:
-        raise _Failed
+        raise Failed
     return -value
 
 
 def fitting(value: int | None, kind: str) -> int | None:
     """A whole number that its type can hold."""
     if value is not None and not -(1 << BITS[kind]) <= value < 1 << BITS[kind]:
-        raise _Failed
+        raise Failed
     return value
 
 

@@ -1,7 +1,7 @@
-"""Sums that outgrow their type (ADR 0028).
+"""What stops a batch, by output and column: an event that fails where `on_error` is fail (ADR 0081), and a sum that
+outgrows its type (ADR 0028).
 
-They stay exact beside their column, which is null meanwhile: that is warned of. Should one stop the batch all the same,
-it is reported by output and column."""
+As a rule such a sum stays exact beside its column, which is null meanwhile: that is warned of."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import beyond_column, beyond_halves
+from latecomer.windowing.failing import FailedEvent
 from latecomer.windowing.merge import Merger
 
 if TYPE_CHECKING:
@@ -23,12 +24,24 @@ LOG = logging.getLogger(__name__)
 
 
 @contextmanager
-def overflow_in_words(name: str, layout: PaneLayout, measures: Collection[str]) -> Iterator[None]:
+def stopping_in_words(name: str, layout: PaneLayout, measures: Collection[str]) -> Iterator[None]:
     """Around the work of an output."""
     try:
         yield
     except OverflowError as error:
         raise PipelineError([_problem(name, layout, measures)]) from error
+    except FailedEvent as error:
+        raise PipelineError([_failed(name, error)]) from error
+
+
+def _failed(name: str, error: FailedEvent) -> Problem:
+    return Problem(
+        f"outputs.{name}.{'where' if error.column is None else f'columns.{error.column}'}",
+        f"{error.detail}; the batch is logged, and waits",
+        error.sql,
+        f"write outputs.{name}.on_error: dead_letter, which keeps such events apart, or null, and run again; then "
+        "correct the expression (try_cast, nullif, coalesce), and a rebuild takes them in",
+    )
 
 
 def _problem(name: str, layout: PaneLayout, measures: Collection[str]) -> Problem:

@@ -1,0 +1,72 @@
+"""The dead letters of outputs: events of the log that an output cannot compute (ADR 0081).
+
+One stands until a rebuild has computed every window of its event anew: what still fails then is filed again, under the
+batch of the rebuild.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.model.arrays import flat
+from latecomer.model.verdicts import END_OF_TIME, OnError
+from latecomer.model.windows import Session
+from latecomer.store.layout import DEAD_LETTERS, PaneLayout
+from latecomer.store.rebuilds import Rebuilds, Record
+from latecomer.store.store import Store
+from latecomer.store.table import Table
+
+
+def letters_of(store: Store, output: str) -> Table:
+    """The dead letters of an output, those that a rebuild has taken in, too."""
+    layout = PaneLayout(store.pipeline.outputs[output], store.layout)
+    return store.output_tables(output, layout.published).dead_letters
+
+
+def standing_failed(store: Store, output: str, columns: Sequence[str] = DEAD_LETTERS.names) -> pa.Table:
+    """The events that an output cannot compute and no rebuild has taken in: some columns of its dead letters."""
+    schema = pa.schema([DEAD_LETTERS.field(name) for name in columns])
+    table = letters_of(store, output)
+    if not table.exists:
+        return schema.empty_table()
+    last = store.ledger.last_batch()
+    read = list(dict.fromkeys([*columns, "batch", "event_time"]))
+    with table.explained():
+        found = table.dataset(table.files(), DEAD_LETTERS).to_table(read, pc.field("batch") <= last)
+    done = [each.record for each in Rebuilds(store.root, output).published(last)]
+    if done and found.num_rows:
+        found = found.filter(pa.array(~_computed_anew(found, store, output, done)))
+    return found.select(schema.names).cast(schema)
+
+
+def _computed_anew(
+    letters: pa.Table, store: Store, output: str, rebuilds: Sequence[Record]
+) -> npt.NDArray[np.bool_]:
+    """Whether a rebuild has computed every window of each letter's event since it was filed."""
+    rules = store.pipeline.outputs[output]
+    time, batch = (np.asarray(flat(letters[name]).cast(pa.int64())) for name in ("event_time", "batch"))
+    if isinstance(rules.window, Session):
+        if rules.on_error is not OnError.NULL:  # no rebuild gives sessions another meaning
+            return np.zeros(len(time), bool)
+        nth, start, end = np.arange(len(time)), time, time + rules.window.gap
+    else:
+        nth, start, end, _ = rules.window.assign_many(time)
+    done = np.zeros(len(nth), bool)
+    for record in rebuilds:
+        within = (start >= record.since) & (start < record.until) & (end <= record.watermark)
+        if record.definition is not None:
+            settled = (
+                record.watermark
+                if record.watermark == END_OF_TIME
+                else record.watermark - rules.settles_after
+            )
+            within |= end > settled
+        done |= within & (batch[nth] <= record.through)
+    left = np.ones(len(time), bool)
+    left[nth[~done]] = False
+    return left

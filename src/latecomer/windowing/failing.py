@@ -1,0 +1,161 @@
+"""Events that an output cannot compute: which they are, and what is wrong with each (ADR 0081)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.models import Output
+from latecomer.errors import LatecomerError
+from latecomer.model.arrays import flat
+from latecomer.model.dead_letters import FAILED
+from latecomer.model.predicates import named_columns
+from latecomer.model.simple_predicates import NeedsSpark, predicate
+from latecomer.model.verdicts import OnError
+from latecomer.store.layout import DEAD_LETTERS, EventLayout
+from latecomer.values import json_texts
+from latecomer.windowing.seen import Seen, as_seen, condition
+from latecomer.windowing.vectors import Mask, any_of
+
+Flags = npt.NDArray[np.bool_]
+_LONGEST = 100
+"""So many characters of a value are shown."""
+
+
+class FailedEvent(LatecomerError):
+    """An event cannot be computed, and its output says `on_error: fail`. `column` is the derived column; None for its
+    `where`."""
+
+    def __init__(self, detail: str, column: str | None, sql: str) -> None:
+        super().__init__(f"{detail}; on_error is fail")
+        self.detail, self.column, self.sql = detail, column, sql
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """What cannot be computed, and for which events."""
+
+    column: str | None
+    """The derived column; None for `where`."""
+    sql: str
+    rows: Flags
+
+
+@dataclass(frozen=True)
+class Entering:
+    """Which events get to windows, and which fail. The others are filtered."""
+
+    enters: Flags
+    failed: Flags
+    causes: Sequence[_Cause] = ()
+
+
+def can_fail(output: Output, types: Mapping[str, str]) -> bool:
+    """Whether there may be events that an output cannot compute."""
+    if output.columns:
+        return True
+    if output.where is None:
+        return False
+    try:
+        predicate(output.where, types)
+    except NeedsSpark:
+        return True
+    return False
+
+
+def entering(seen: Seen, output: Output) -> Entering:
+    """Which events an output's `where` keeps, and which it cannot compute: with `on_error: null` none."""
+    count = seen.events.num_rows
+    nobody = np.zeros(count, bool)
+    holds, where_failed = condition(seen, output)
+    if output.on_error is OnError.NULL:
+        return Entering(holds, nobody)
+    asked = _causes(seen, output, output.asked)
+    if where_failed is not None:
+        asked.append(_Cause(None, output.where or "", where_failed))
+    unasked = any_of(*(each.rows for each in asked))
+    holds = holds if unasked is None else holds & ~unasked
+    counted = [
+        _Cause(each.column, each.sql, each.rows & holds) for each in _causes(seen, output, output.counted)
+    ]
+    causes = [each for each in (*asked, *counted) if each.rows.any()]
+    failed = any_of(*(each.rows for each in causes))
+    if failed is None:
+        return Entering(holds, nobody)
+    found = Entering(holds & ~failed, failed, causes)
+    if output.on_error is OnError.FAIL:
+        first = int(np.flatnonzero(failed)[0])
+        cause = _cause_of(found, first)
+        place = f"{_place(seen.events, first)}: " if "origin" in seen.events.schema.names else ""
+        raise FailedEvent(f"{place}{_details(seen, found, [first])[0]}", cause.column, cause.sql)
+    return found
+
+
+def _causes(seen: Seen, output: Output, names: Sequence[str]) -> list[_Cause]:
+    masks: dict[str, Mask] = {name: seen.failed.get(name) for name in names}
+    return [_Cause(name, output.columns[name].sql, mask) for name, mask in masks.items() if mask is not None]
+
+
+def _cause_of(found: Entering, row: int) -> _Cause:
+    return next(each for each in found.causes if each.rows[row])
+
+
+def failed_letters(events: pa.Table, layout: EventLayout, output: Output) -> pa.Table:
+    """Events that failed, as dead letters of their output. `events` are these alone, with all columns of the log."""
+    seen = as_seen(events, layout, output)
+    found = entering(seen, output)
+    rows = np.flatnonzero(found.failed).tolist()
+    some = events.take(pa.array(rows, pa.int64()))
+    columns = {
+        "reason": pa.array([FAILED] * len(rows), pa.string()),
+        "raw": pa.array(_raw(some, layout), pa.string()),
+        "detail": pa.array(_details(seen, found, rows), pa.string()),
+        "raw_bytes": pa.nulls(len(rows), pa.binary()),
+    }
+    same = {field.name: flat(some.column(field.name)) for field in DEAD_LETTERS if field.name not in columns}
+    made = {**columns, **same}
+    return pa.table({field.name: made[field.name].cast(field.type) for field in DEAD_LETTERS})
+
+
+def _raw(events: pa.Table, layout: EventLayout) -> list[str]:
+    """Each event as JSON, under the source's own names."""
+    texts = {
+        json_texts(pa.chunked_array([[layout.pipeline.source_name(column)]]))[0]: json_texts(
+            events.column(stored)
+        )
+        for column, stored in layout.view.items()
+    }
+    listed = zip(*texts.values(), strict=True)
+    return ["{" + ",".join(map("%s:%s".__mod__, zip(texts, row, strict=True))) + "}" for row in listed]
+
+
+def _details(seen: Seen, found: Entering, rows: Sequence[int]) -> list[str]:
+    """What is wrong with each: the column, the expression, and the values that it was given."""
+    causes = [_cause_of(found, row) for row in rows]
+    details = [""] * len(rows)
+    for cause in {id(each): each for each in causes}.values():
+        which = [nth for nth, each in enumerate(causes) if each is cause]
+        chosen = pa.array([rows[nth] for nth in which], pa.int64())
+        names = named_columns(cause.sql, seen.types)
+        given = [json_texts(pa.chunked_array([seen.column(name).take(chosen)])) for name in names]
+        what = "where" if cause.column is None else f"column {cause.column}"
+        for place, nth in enumerate(which):
+            values = ", ".join(
+                f"{name} is {_short(texts[place])}" for name, texts in zip(names, given, strict=True)
+            )
+            details[nth] = f"{what}: {cause.sql} cannot be computed" + (f" where {values}" if values else "")
+    return details
+
+
+def _place(events: pa.Table, row: int) -> str:
+    origin, position = (pc.take(events.column(name), [row])[0].as_py() for name in ("origin", "position"))
+    return f"{origin}, position {position}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
