@@ -343,7 +343,7 @@ def rule_in_words(rule: Rule) -> str:
         case Every():
             return f"every {format_duration(rule.every)} of {rule.clock} time"
         case Count():
-            return f"at every {rule.count} events"
+            return "at each event" if rule.count == 1 else f"at every {rule.count} events"
         case AfterFirst():
             return f"{format_duration(rule.after_first)} after the first event that is not published"
         case When():
@@ -352,8 +352,10 @@ def rule_in_words(rule: Rule) -> str:
             return " or ".join(map(rule_in_words, rule.any))
         case AllOf():
             return " and ".join(map(rule_in_words, rule.all))
+        case Until(until=Count(count=count)):
+            return f"{rule_in_words(rule.repeat)}, until the window has {count} of them"
         case Until():
-            return f"{rule_in_words(rule.repeat)}, until {rule_in_words(rule.until)}"
+            return f"{rule_in_words(rule.repeat)}, and for the last time {rule_in_words(rule.until)}"
     raise TypeError(f"no rule: {rule!r}")
 
 
