@@ -430,7 +430,9 @@ class _Case:
         """What the output was when a batch ran."""
         under = in_force(self._periods, batch)
         types, measures = self.finder.book.layout.types, list(self.store.measures())
-        return Rules(under.aggregates, types, under.accumulation, self._session, measures)
+        rules = {Timing.EARLY: under.trigger.early, Timing.LATE: under.trigger.late}
+        within = [timing for timing, rule in rules.items() if under.per_firing(rule)]
+        return Rules(under.aggregates, types, under.accumulation, self._session, measures, within)
 
     def _passes(self, judged: Judged, batch: int) -> bool | None:
         return self.filters.passes(judged.event, batch)

@@ -6,7 +6,7 @@ is claimed of it: the events that should be in it must give its counts and sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from typing import Any
@@ -92,6 +92,8 @@ class Rules:
     accumulation: Accumulation
     sessions: bool
     measures: Sequence[str] = ()
+    within: Collection[Timing] = ()
+    """The panes that fire within batches: they hold the events up to one, not all of a batch."""
 
     @property
     def exact(self) -> dict[str, Aggregate]:
@@ -156,6 +158,9 @@ class _Following:
         own = self.standing.setdefault(pane.window, {})
         counted = {id(each) for _, events in own.values() for each in events} if discards else set()
         stating = [each for each in held if id(each) not in counted]
+        if pane.timing in rules.within and pane.events is not None:
+            left = {id(each) for each in sorted(stating, key=self._turn)[pane.events :]}
+            stating, held = ([each for each in some if id(each) not in left] for some in (stating, held))
         check = checked(pane, stating, rules, empty=not held)
         took = [each for each in held if id(each) not in self.taken]
         if pane.timing is Timing.CORRECTION and not check.agrees:
@@ -175,6 +180,11 @@ class _Following:
         if pane.timing is not Timing.EARLY:
             self.closed.add(pane.batch)
         return published
+
+    def _turn(self, judged: Judged) -> tuple[Any, ...]:
+        """Events enter panes in this order: those that are in one, those on time, the late ones."""
+        late = judged.by_lateness is Fate.LATE_ACCEPTED
+        return id(judged) not in self.taken, late, judged.event.order
 
     def waits(self, judged: Judged) -> bool:
         """Whether an event was accepted and is in no pane yet, by the `where` that will judge it."""
