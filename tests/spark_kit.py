@@ -384,6 +384,26 @@ def require_equal(found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> None
 
 
 @contextmanager
+def event_log(spark: SparkSession, folder: Path) -> Iterator[Path]:
+    """What Spark's event log (`spark.eventLog.enabled`) says of the block; it is whole behind it."""
+    jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
+    assert jvm is not None
+    conf = context.conf().clone().set("spark.eventLog.compress", "false")
+    conf.set("spark.eventLog.rolling.enabled", "false")
+    listener = jvm.org.apache.spark.scheduler.EventLoggingListener(
+        "watched", jvm.scala.Option.empty(), jvm.java.net.URI(folder.as_uri()), conf
+    )
+    listener.start()
+    context.addSparkListener(listener)
+    try:
+        yield folder / "watched"
+    finally:
+        context.listenerBus().waitUntilEmpty()
+        context.removeSparkListener(listener)
+        listener.stop()
+
+
+@contextmanager
 def running_beside(pipeline: Pipeline, spark: SparkSession, patience: float = 120.0) -> Iterator[None]:
     """A continuous run beside the block."""
     stop, failed = threading.Event(), list[BaseException]()

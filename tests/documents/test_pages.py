@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
-@pytest.mark.parametrize("page", ["docs/guarantees.md", "docs/semantics.md"])
+@pytest.mark.parametrize("page", ["docs/guarantees.md", "docs/semantics.md", "SECURITY.md"])
 def test_the_tests_that_show_a_promise_exist(page: str) -> None:
     named = NAMED.findall((ROOT / page).read_text(encoding="utf-8"))
     assert len(named) >= 15

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import stat
+from collections.abc import Sequence
+from pathlib import Path
 
 import psutil
 import pytest
@@ -10,20 +13,40 @@ from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from latecomer.runner import Buckets, Parted
+from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import own_session
 
 
-@pytest.mark.usefixtures("spark")
-def test_spark_listens_on_loopback_alone() -> None:
-    java = [child for child in psutil.Process().children(recursive=True) if "java" in child.name()]
-    ports = [
+def test_spark_and_its_workers_listen_on_loopback_alone(spark: SparkSession) -> None:
+    SparkRunner(spark).run("a task", abs, [1])  # so that there are workers
+    children = psutil.Process().children(recursive=True)
+    java = [child for child in children if "java" in child.name()]
+    python = [child for child in children if "latecomer.spark.daemon" in child.cmdline()]
+    assert len(_listening(java)) >= 2, "the driver and its blocks have a port each"
+    assert _listening(python), "Spark asks there for workers"
+    assert [ip for ip in _listening([*java, *python]) if not _of_loopback(ip)] == []
+    assert spark.sparkContext.uiWebUrl is None
+
+
+def _listening(processes: Sequence[psutil.Process]) -> list[str]:
+    return [
         found.laddr.ip
-        for process in java
+        for process in processes
         for found in process.net_connections(kind="inet")
         if found.status == psutil.CONN_LISTEN
     ]
-    assert len(ports) >= 2, "the driver and its blocks have a port each"
-    assert [ip for ip in ports if not _of_loopback(ip)] == []
+
+
+def test_what_tasks_shuffle_and_are_given_is_for_this_user_alone(spark: SparkSession) -> None:
+    """Spark gives its folders the modes of the umask: rows of users stand in the files there."""
+    with_buckets = Buckets(lambda _task, parts: parts, [0, 1])
+    SparkRunner(spark).run("a shuffle", lambda nth: Parted(nth, {0: "row", 1: "row"}), [1, 2], with_buckets)
+    found = spark._jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager().localDirs()
+    folders = [Path(str(each)) for each in found]
+    assert any(file.name.startswith("shuffle") for folder in folders for file in folder.rglob("*"))
+    folders.append(Path(spark.sparkContext._temp_dir).parent)
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o700] * len(folders)
 
 
 def _of_loopback(address: str) -> bool:

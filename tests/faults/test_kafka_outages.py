@@ -198,13 +198,17 @@ def test_a_cut_cable_is_not_silence(
 def test_a_process_is_killed_while_a_producer_goes_on_and_tells_no_secret(
     spark: SparkSession, kafka: Client, tmp_path: Path
 ) -> None:
-    """A whole process, with a Spark of its own that has the connector; its password is in nothing that it leaves."""
+    """A whole process, with a Spark of its own; its password is in nothing that it leaves, nor in Spark's event log."""
     topic = kafka.create_topic(partitions=2)
     options = {"sasl.mechanism": "PLAIN", "sasl.username": "ana", "sasl.password": "${env:SHOP_WORD}"}
     pipeline = pipeline_on(tmp_path, kafka, topic, options=options, max_rows_per_batch=60)
     file = tmp_path / "pipeline.yaml"
     file.write_text(yaml.safe_dump(pipeline.model_dump(mode="json", by_alias=True, exclude_none=True)))
     environment = {**os.environ, **quick_start(), "SHOP_WORD": "open-sesame-17"}
+    (tmp_path / "history").mkdir()
+    history = {"enabled": "true", "dir": (tmp_path / "history").as_uri(), "compress": "false"}
+    told = " ".join(f"--conf spark.eventLog.{name}={value}" for name, value in history.items())
+    environment["PYSPARK_SUBMIT_ARGS"] = f"{told} {environment['PYSPARK_SUBMIT_ARGS']}"
     said = b""
     for nth, place in enumerate(("events.committed@0", "watermarks.committed@1", "")):
         kafka.produce(topic, ((row["txn"], row) for row in payments(100 * nth, 100)))
@@ -227,5 +231,9 @@ def test_a_process_is_killed_while_a_producer_goes_on_and_tells_no_secret(
     assert check_ledger(pipeline, spark) == []
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.name == "spark.log" for path in files)
+    assert any(
+        b"SparkListenerEnvironmentUpdate" in path.read_bytes()
+        for path in (tmp_path / "history").rglob("events*")
+    )
     assert not [path for path in files if b"open-sesame" in path.read_bytes()]
     assert b"open-sesame" not in said

@@ -26,6 +26,7 @@ from latecomer.source import kafka_broker
 from latecomer.source.kafka import KafkaReader
 from sink.sink_kit import SHAPE
 from source.kafka_source_kit import payments, pipeline_on, totals
+from spark_kit import event_log
 from tls_kit import Authority
 
 pytestmark = pytest.mark.usefixtures("spark")  # one process runs them all: they share a broker
@@ -84,7 +85,8 @@ def test_source_sink_and_doctor_use_certificates_and_passwords(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The source by a certificate of its own, the sink by a password, whose words are in no file that a run writes."""
+    """The source by a certificate of its own, the sink by a password, whose words are in no file that a run writes, nor
+    in Spark's event log."""
     broker, made = secure.broker, tmp_path / "made"
     made.mkdir()
     topic, results = broker.create_topic(), broker.new_name()
@@ -111,9 +113,10 @@ def test_source_sink_and_doctor_use_certificates_and_passwords(
     file.write_text(yaml.safe_dump(written), encoding="utf-8")
 
     pipeline = load_pipeline(file)
-    run(pipeline, once=True, spark=spark)
-    broker.produce(topic, payments(60, 60))
-    run(pipeline, drain=True, spark=spark)
+    with event_log(spark, made):
+        run(pipeline, once=True, spark=spark)
+        broker.produce(topic, payments(60, 60))
+        run(pipeline, drain=True, spark=spark)
     assert totals(pipeline) == (120, sum(range(120)))
     assert check_ledger(pipeline, spark) == []
     told = [json.loads(record.value or b"") for record in broker.consume(results)]

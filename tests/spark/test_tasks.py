@@ -131,6 +131,21 @@ def test_lines_are_logged_alike(spark: SparkSession, tmp_path: Path, form: str) 
     assert reasons == {"unreadable", "unreadable_event_time", "no_event_time", "too_far_ahead"}
 
 
+def test_two_attempts_at_a_task_write_files_of_their_own(tmp_path: Path) -> None:
+    """Whichever of them is committed: the other has neither taken its place nor written into its files."""
+    source, plan = plan_of(tmp_path, "json")
+    parts = [
+        FilePart(part) for file in files_in(tmp_path, "json") for part in source.decoder.splits(file, 1 << 20)
+    ]
+    folders = Folders(*(tmp_path / name for name in ("events", "duplicates", "letters")))
+    first, second = (write_split(plan, LogTask(0, parts, GIVEN, folders)) for _ in range(2))
+    assert first.files.keys() == second.files.keys() >= {Lane.EVENTS, Lane.DEAD_LETTERS}
+    for lane, files in first.files.items():
+        assert not {*files} & {*second.files[lane]}
+        one, other = (pq.read_table(each[0], partitioning=None) for each in (files, second.files[lane]))
+        assert one.equals(other)
+
+
 def test_what_a_task_says_of_files_is_what_this_process_says(spark: SparkSession, tmp_path: Path) -> None:
     """All that it has found to be damaged, with the reasons."""
     source, plan = plan_of(tmp_path, "parquet")

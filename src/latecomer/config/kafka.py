@@ -12,7 +12,7 @@ from pydantic import Field, WithJsonSchema, field_validator, model_validator
 
 from latecomer.config.own import PolledSource
 from latecomer.config.secrets import resolved
-from latecomer.errors.redacting import conceal, is_secret
+from latecomer.errors.redacting import conceal, concealed_in, is_secret
 from latecomer.model.base import Model
 
 Metadata = Literal["key", "headers", "timestamp", "timestamp_type", "topic", "partition", "offset"]
@@ -40,6 +40,22 @@ RESERVED = frozenset(
 def written_settings(servers: str, options: Options) -> dict[str, str]:
     """What the file says of a cluster, under the names of its fields: any of it may refer to a secret."""
     return {"servers": servers, **{f"options.{name}": str(value) for name, value in options.items()}}
+
+
+class ClientSettings(dict[str, str]):
+    """Settings of a client, secrets included. A process that they are sent to hides these in its errors, too."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (dict(self), concealed_in(self.values()))
+
+
+def _received(settings: dict[str, str], secrets: list[str]) -> ClientSettings:
+    for secret in secrets:
+        conceal(secret)
+    return ClientSettings(settings)
 
 
 def client_options(written: Options, base: Path) -> dict[str, str]:

@@ -38,7 +38,10 @@ def _portable_source(source: Source) -> Source:
 
 
 def _portable_format(written: Any) -> Any:
-    """A decoder of users' own decodes in Spark's SQL: tasks need to know no more than its name."""
-    if not isinstance(written, Decoder) or isinstance(written, Registered):
+    """A decoder of users' own decodes in Spark's SQL: tasks need to know no more than its name. No task asks a
+    registry, so that they need no token."""
+    if isinstance(written, Registered):
+        return written.model_copy(update={"token": None})
+    if not isinstance(written, Decoder):
         return written
     return WrittenDecoder(name=written.shown, options={})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 HIDDEN = "***"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -21,6 +22,12 @@ def conceal(secret: str) -> str:
     if len(secret) > 3:
         _CONCEALED.update((secret, repr(secret)[1:-1]))
     return secret
+
+
+def concealed_in(texts: Iterable[str]) -> list[str]:
+    """What of some texts no sentence shows: for another process, which has to be told."""
+    every = list(texts)
+    return sorted(secret for secret in _CONCEALED if any(secret in text for text in every))
 
 
 def redacted(written: str) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from latecomer.config.kafka import KafkaTopics, StartAt
+from latecomer.config.kafka import ClientSettings, KafkaTopics, StartAt
 from latecomer.config.own import PolledSource
 from latecomer.errors import SourceError
 from latecomer.source.kafka_broker import Broker
@@ -40,7 +40,7 @@ class KafkaReader(PolledSource):
     def _broker(self) -> Broker:
         return Broker(self.topics, self.base)
 
-    def client_settings(self) -> dict[str, str]:
+    def client_settings(self) -> ClientSettings:
         """What a client needs, as librdkafka names it, with the secrets."""
         return self._broker.settings()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from latecomer.config.kafka import KafkaTopics, StartAt, client_options, written_settings
+from latecomer.config.kafka import ClientSettings, KafkaTopics, StartAt, client_options, written_settings
 from latecomer.config.secrets import reference_problem, resolved
 from latecomer.errors import MachineError, PipelineError, SourceError, SourceOutage, first_line
 from latecomer.errors.redacting import without_secrets
@@ -48,10 +48,10 @@ class Broker:
             if problem is not None:
                 raise PipelineError([problem])
 
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> ClientSettings:
         """The settings of a client, as librdkafka names them, with their secrets."""
         options = client_options(self.topics.options, self.base)
-        return {"bootstrap.servers": resolved(self.topics.servers, self.base), **options}
+        return ClientSettings({"bootstrap.servers": resolved(self.topics.servers, self.base), **options})
 
     @contextmanager
     def asked(self) -> Iterator[Questions]:

@@ -68,7 +68,7 @@ def fetched(settings: Mapping[str, str], ranges: Ranges) -> Iterator[list[Fetche
     if client is None or not client.goes_on(ranges):
         if client is not None:
             client.close()
-        client = _Client(settings, ranges)
+        client = _connected(settings, ranges)
     try:
         yield from client.take(ranges)
     except KafkaException as error:
@@ -78,6 +78,19 @@ def fetched(settings: Mapping[str, str], ranges: Ranges) -> Iterator[list[Fetche
         client.close()
         raise
     _kept[_key(settings)] = client
+
+
+def _connected(settings: Mapping[str, str], ranges: Ranges) -> _Client:
+    """The driver has such a client already: what is wrong with another is that it is somewhere else."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return _Client(settings, ranges)
+    except KafkaException as error:
+        raise SourceError(
+            f"kafka source: a task cannot make a client ({without_secrets(error.args[0].str())}); files that "
+            "source.kafka.options name must be on every executor"
+        ) from None
 
 
 _kept: dict[frozenset[tuple[str, str]], _Client] = {}

@@ -6,13 +6,14 @@ import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from latecomer.config.kafka import ClientSettings
 from latecomer.decode.columns import RECORD
 from latecomer.decode.frames import HEAD_SIZE, LARGEST_ID
 from latecomer.decode.own import OwnRecords
@@ -42,8 +43,8 @@ class TopicSplit(Split):
     to: int
     newest: int
     """When a record came that does not say so."""
-    settings: Mapping[str, str] = field(repr=False)
-    """Those of a client, secrets included."""
+    settings: ClientSettings
+    """Secrets included."""
 
     @property
     def size(self) -> int:

@@ -155,7 +155,15 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
     except (*SPARK_ERRORS, OSError) as error:
         raise MachineError(f"Spark could not be started: {why_not_started(error, log)}") from error
     remember_classes(spark)
+    _keep_scratch_to_user(spark)
     return spark
+
+
+def _keep_scratch_to_user(spark: SparkSession) -> None:
+    """Spark gives the folders of what it shuffles and spills the modes of the umask, and rows are in there."""
+    blocks = getattr(spark._jvm, "org.apache.spark.SparkEnv").get().blockManager()
+    for folder in blocks.diskBlockManager().localDirs():
+        Path(str(folder)).chmod(0o700)
 
 
 def why_not_started(error: Exception, log: Path | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -320,6 +321,37 @@ def test_an_abandoned_attempt_is_swept_once_it_is_old(days: Days) -> None:
     assert folder.exists()
     compact(days.pipeline, now=LATER)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("table", ["events", "panes"])
+def test_what_a_second_attempt_at_a_task_wrote_is_never_seen_and_swept(days: Days, table: str) -> None:
+    """A task that failed, was killed or ran beside another leaves its files among those that were committed."""
+    of = days.store.events if table == "events" else days.tables("totals").panes
+    committed = of.root / of.files()[0].path
+    again = committed.with_name(f"part-00000-{'a' * 32}-0.parquet")
+    shutil.copy(committed, again)
+    before = contents(days.store)
+    compact(days.pipeline)
+    assert again.exists()
+    compact(days.pipeline, now=LATER)
+    assert not again.exists()
+    assert contents(days.store) == before
+
+
+def test_what_was_staged_by_a_run_that_was_killed_is_swept(days: Days, tmp_path: Path) -> None:
+    """A link in its place is left alone."""
+    staged = days.store.root / "staging" / "killed" / "rows" / "part.parquet"
+    elsewhere = tmp_path / "elsewhere" / "part.parquet"
+    for file in (staged, elsewhere):
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"rows")
+    (days.store.root / "staging" / "link").symlink_to(elsewhere.parent)
+    compact(days.pipeline)
+    compact(days.pipeline, now=LATER, dry_run=True)
+    assert staged.exists()
+    compact(days.pipeline, now=LATER)
+    assert not staged.parent.parent.exists()
+    assert elsewhere.exists()
 
 
 @pytest.mark.parametrize("batch", [11, 12, 13])

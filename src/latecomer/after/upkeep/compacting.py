@@ -17,7 +17,7 @@ import pyarrow as pa
 from latecomer.after.upkeep.merging import Remnant, Remnants, merge, plan_merge, remnant, straddling
 from latecomer.after.upkeep.plan import Group, clustered, complete, final, joined
 from latecomer.after.upkeep.retention import Going, output_tables, plan_retention, reached, record, remove
-from latecomer.after.upkeep.sweeping import Safe, delete, swept
+from latecomer.after.upkeep.sweeping import Safe, delete, sweep_staging, swept
 from latecomer.config import checks
 from latecomer.config.arguments import require_flags, require_moments, require_pipeline
 from latecomer.config.models import Pipeline
@@ -166,6 +166,8 @@ class _Upkeep:
             self._merge(each)
         for each in [*kept, *self._left_out(kept)]:
             self._sweep(each)
+        if not self.dry_run:
+            sweep_staging(self.store.root, self.now.timestamp() - self.keep)
         return self.report
 
     def _tables(self) -> Iterator[_Kept]:

@@ -15,6 +15,7 @@ from latecomer.store.files import (
     is_link,
     names,
     remove,
+    remove_all,
     remove_empty,
     written_at,
 )
@@ -55,6 +56,16 @@ def delete(table: Table, files: Sequence[Location]) -> None:
     data = table.root / "data"
     for folder in {parent for file in files for parent in file.parents if data in parent.parents}:
         remove_empty(folder, data)
+
+
+def sweep_staging(store: Location, before: float) -> None:
+    """Remove what was staged for a batch or a verb that was killed. Whoever has not been is at work on newer files."""
+    place = store / "staging"
+    for folder in (place / name for name in names(place)):
+        if is_link(place) or is_link(folder) or not is_folder(folder):
+            continue
+        if all(_written_before(each, before) for each in [folder, *files_below(folder)]):
+            remove_all(folder)
 
 
 def _folders(table: Table, safe: Safe) -> Iterator[Location]:
