@@ -93,12 +93,14 @@ def test_a_pipeline_is_told_in_words(undeclared: Path, cli: Cli) -> None:
         ),
         ("window: {tumbling: 1m}\n    trigger: {late: every 30s}", "late events are published every 30s"),
         (
-            "window: {tumbling: 1m}\n    trigger: {early: {any: [{when: paise > 9}, {after_first: 30s}]}, late: {count: 1}}",
-            "open windows are published at each event where paise > 9 or 30s after the first event that is not published; "
+            "window: {tumbling: 1m}\n"
+            "    trigger: {early: {any: [{when: paise > 9}, {after_first: 30s}]}, late: {count: 1}}",
+            "published at each event where paise > 9 or 30s after the first event that is not published; "
             "late events are published at each event",
         ),
         (
-            "window: {tumbling: 1m}\n    trigger: {early: {repeat: {all: [{count: 2}, {every: 1m}]}, until: {count: 9}}}",
+            "window: {tumbling: 1m}\n"
+            "    trigger: {early: {repeat: {all: [{count: 2}, {every: 1m}]}, until: {count: 9}}}",
             "published at every 2 events and every 1m of arrival time, until the window has 9 of them",
         ),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from latecomer.config.models import Output
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.cuts import Turns, cuts
 from latecomer.ledger.check import check_ledger
+from latecomer.model.arrivals import Arrival
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.triggers import AllOf, AnyOf, Count, Every, Rule, When
 from latecomer.model.verdicts import BEGIN_OF_TIME
@@ -95,3 +97,22 @@ def test_a_session_fires_once_a_batch(tmp_path: Path, rule: object) -> None:
     assert [(each.field, each.message) for each in problems] == [
         ("outputs.out.trigger.early", "a session fires once a batch")
     ]
+
+
+def test_sessions_of_all_events_beside_sessions_of_a_key() -> None:
+    """Keys are shared out to buckets; an output without a key has all its events in one."""
+    chance = Random(1)
+    moments = [(nth // 4, chance.choice((0, 0, 1, 3, 8, 20)), str(chance.randrange(9))) for nth in range(120)]
+    read = [
+        Arrival(now - behind, now, "a", {"key": key, "paise": 1, "ok": True}) for now, behind, key in moments
+    ]
+    session = {"window": {"session": "2us"}, "aggregates": {"rows": "count(*)"}, "late": "update"}
+    outputs = {
+        name: Output(**session, by=by, allowed_lateness="20us")
+        for name, by in (("keyed", ("key",)), ("all", ()))
+    }
+    batches: list[Batch] = [read[:50], read[50:]]
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(None, Path(folder), Bounded("1us", every="1us"), outputs, PAYLOAD, spread=True)  # type: ignore[arg-type]
+        store = bench.run(batches, drain=True)
+        assert_same(bench, store, bench.oracle(batches, drain=True), batches)

@@ -46,7 +46,7 @@ def test_opposite_errors_in_two_entries_do_not_cancel() -> None:
 def test_an_entry_shows_both_sides_and_every_fate() -> None:
     assert str(entry("1E+3", on_time=2, dropped=1)) == (
         "batch 7, output minutes, paise: received 1000 != on_time 2 + late_accepted 0 + side_output 0 + "
-        "dropped 1 + duplicate 0 + filtered 0 + dead_letter 0"
+        "dropped 1 + duplicate 0 + filtered 0 + failed 0 + dead_letter 0"
     )
 
 

@@ -15,9 +15,10 @@ from sink.sink_kit import lines_of, rows_of_delta, rows_of_sqlite
 
 
 def of_reader(pipeline: Pipeline, which: str) -> pa.Table:
-    """What the store has of side output, or of dead letters."""
+    """What the store has of side output, or of rows that are no events: sinks get these, and not what an output cannot
+    compute."""
     reader = Reader(pipeline)
-    return reader.late("totals") if which == "late" else reader.dead_letters()
+    return reader.late("totals") if which == "late" else reader.dead_letters().drop_columns(["output"])
 
 
 def found_in(folder: Path, which: str, kind: str) -> list[dict[str, Any]]:

@@ -132,7 +132,16 @@ def _require_plain_object(node: Node) -> None:
 def _says_only(node: Node, allowed: set[str]) -> bool:
     """Whether a node has no keyword but these."""
     plain = Node()
-    aside = {"step", "serial", "format", "dependencies", "contains_evaluates", *allowed}
+    aside = {
+        "step",
+        "serial",
+        "source",
+        "format",
+        "dependencies",
+        "contains_evaluates",
+        "additional_items",
+        *allowed,
+    }
     return all(
         getattr(node, name) == getattr(plain, name) for name in Node.__dataclass_fields__ if name not in aside
     )

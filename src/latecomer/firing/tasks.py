@@ -263,7 +263,7 @@ def _divided(rows: pa.Table, keys: Sequence[str], count: int) -> Iterator[tuple[
 
 
 def _suspects(suspects: Arrivals, by: Sequence[str], count: int) -> Iterator[tuple[int, Arrivals]]:
-    if count == 1:
+    if count == 1 or not by:
         yield 0, suspects
         return
     codes = bucket_of(pa.table({key: suspects.columns[key] for key in by}), by, count)

@@ -306,7 +306,7 @@ def test_sessions_are_judged_as_the_oracle_judges_them(
     for nth, (time, rise) in enumerate(arrivals):
         watermark += 3 * rise
         events.append(Event(time, nth, 0, nth, watermark))
-        (judged,) = book.take(0, nth, Arrival(time, nth), watermark)
+        (judged,) = book.take(0, nth, Arrival(time, nth), watermark, nth)
         expected.append((judged.fate, judged.window, judged.verdict))
     found = judged_sessions(events, [(0, output)], None)
     assert [(each.fate, each.window, each.verdict) for each in found] == expected
