@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import os
 import re
 import tracemalloc
 from collections.abc import Callable
@@ -107,3 +108,17 @@ def test_lines_that_are_not_in_their_encoding_are_told() -> None:
     wide = Lines.of("\ufeffa\r\nb\n".encode("utf-16le") + b"\x00\xd8\n\0", "utf-16le")
     assert [wide.text_of(nth) for nth in range(3)] == [("a", True), ("b", True), ("\ufffd", False)]
     assert wide.bytes_of(0) == "\ufeffa\r".encode("utf-16le")
+
+
+def test_a_line_of_many_parts_is_looked_through_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, real, looked = tmp_path / "a.json", os.pread, list[int]()
+    file.write_bytes(b"x" * 3_000_000 + b"\nlast\n")
+    monkeypatch.setattr(text_lines, "BLOCK", 1000)
+    monkeypatch.setattr(os, "pread", lambda *asked: looked.append(len(found := real(*asked))) or found)
+    found = [
+        each
+        for start, end in cut(file, 100_000)
+        for each in TextPart(file, "utf-8", 1_000_000, 1 << 40, start, end).lines()
+    ]
+    assert [each.size for each in found if isinstance(each, LongLine)] == [3_000_001]
+    assert sum(looked) < 2 * 3_000_000

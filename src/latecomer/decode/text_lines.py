@@ -273,18 +273,19 @@ class TextPart:
         return self._next_end(text[:upto], max(self.end - at - width, 0), last=True)
 
     def _first_line(self, descriptor: int) -> int:
-        """Where the first line begins at or after the start."""
+        """Where the first line begins at or after the start; the end of the part, where none does before that: a line may
+        be as long as a thousand parts."""
         ends = line_ends(self.encoding)
         width, at = len(ends[0]), self.start - len(ends[0])
         if at < 0:
             return 0
-        while data := os.pread(descriptor, BLOCK, at):
+        while (self.end is None or at < self.end) and (data := os.pread(descriptor, BLOCK, at)):
             found = _PATTERNS[ends].search(data)
             if found is not None:
                 end = at + found.end()
                 return end + (found[0] == b"\r" and os.pread(descriptor, 1, end) == b"\n")
             at += max(len(data) - width + 1, 1)
-        return os.fstat(descriptor).st_size
+        return os.fstat(descriptor).st_size if self.end is None else self.end
 
     def _unpacked(self, read: Callable[[int], bytes]) -> Iterator[bytes]:
         total = 0
