@@ -273,8 +273,8 @@ class TextPart:
         return self._next_end(text[:upto], max(self.end - at - width, 0), last=True)
 
     def _first_line(self, descriptor: int) -> int:
-        """Where the first line begins at or after the start; the end of the part, where none begins before it. A line may be
-        as long as a thousand parts."""
+        """Where the first line begins at or after the start; the end of the part, where none begins before it. A line
+        may be as long as a thousand parts."""
         ends = line_ends(self.encoding)
         width, at = len(ends[0]), self.start - len(ends[0])
         if at < 0:
