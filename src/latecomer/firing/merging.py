@@ -188,14 +188,13 @@ class Firing:
             },
         )
         if held.num_rows and self.output.accumulation is Accumulation.RETRACTING:
-            return self._with_retracts(panes, held)
+            return self.with_retracts(panes, held)
         return panes
 
     def retracts(self, fired: pa.Table, earlier: pa.Table) -> pa.Table:
-        """What panes that just fired replace, taken back: the early panes of their windows."""
-        panes = fired.filter(pc.greater(fired.column("sequence"), 0))
-        held = self._newest(panes, earlier)
-        return taken_back(held, panes.take(pa.array(self._replacing(panes, held))))
+        """What panes that just fired replace, taken back: each the one before it."""
+        before, replacing = self._replaced(fired, earlier)
+        return taken_back(before, fired.take(pa.array(replacing)))
 
     def _newest(self, wanted: pa.Table, panes: pa.Table) -> pa.Table:
         """The pane that was published last for each window and key that is wanted."""
@@ -206,20 +205,22 @@ class Firing:
         newest = last_of(there, np.asarray(flat(panes.column("sequence"))))
         return panes.take(pa.array(np.sort(newest[np.isin(there[newest], asked)])))
 
-    def _with_retracts(self, panes: pa.Table, held: pa.Table) -> pa.Table:
+    def with_retracts(self, panes: pa.Table, earlier: pa.Table) -> pa.Table:
         """Each pane that replaces another, preceded by the withdrawal of that other."""
-        replacing = self._replacing(panes, held)
-        retracts = taken_back(held, panes.take(pa.array(replacing)))
+        before, replacing = self._replaced(panes, earlier)
+        retracts = taken_back(before, panes.take(pa.array(replacing)))
         order = np.concatenate([2 * np.arange(panes.num_rows) + 1, 2 * replacing])
         return pa.concat_tables([panes, retracts]).take(pa.array(np.argsort(order)))
 
-    def _replacing(self, panes: pa.Table, held: pa.Table) -> Micros:
-        """Which pane takes the place of each that is held."""
+    def _replaced(self, panes: pa.Table, earlier: pa.Table) -> tuple[pa.Table, Micros]:
+        """The pane before each of these that has one, and which of these that is."""
         names = ["window_start", *self.merger.layout.keys]
-        codes = places_of([panes.select(names), held.select(names)])
-        at = np.empty(int(codes.max(initial=-1)) + 1, np.int64)
-        at[codes[: panes.num_rows]] = np.arange(panes.num_rows)
-        return at[codes[panes.num_rows :]]
+        held = self._newest(panes, earlier)
+        both = pa.concat_tables([held, panes])
+        place = places_of([both.select(names)])
+        order = np.lexsort((numbers(both, "sequence"), place))
+        replacing = np.flatnonzero(place[order][1:] == place[order][:-1]) + 1
+        return both.take(pa.array(order[replacing - 1])), order[replacing] - held.num_rows
 
 
 # Rows

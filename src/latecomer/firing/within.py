@@ -19,7 +19,7 @@ from latecomer.config.models import Output
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.columns import Lane
 from latecomer.firing.cuts import NEVER, Cuts, Turns, cuts
-from latecomer.firing.merging import Firing, constant, following, numbers, places_of, said, taken_back
+from latecomer.firing.merging import Firing, constant, following, numbers, places_of, said
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.triggers import AfterFirst, Every, Rule, Until
@@ -72,7 +72,7 @@ def folded(events: pa.Table, found: Judged, merger: Merger) -> pa.Table:
         elif output.per_firing(rule):
             alone |= ours
     inputs = merger.of_events(found)
-    together = _numbered([found.start, found.end, intervals])[~alone]
+    together = places_of([pa.table({START: found.start, END: found.end, _STEP: intervals})])[~alone]
     each, rest = np.flatnonzero(alone), np.flatnonzero(~alone)
     order = {
         BATCH: pa.array(micros_of(events, "batch")[found.nth]),
@@ -92,15 +92,6 @@ def _merged(merger: Merger, inputs: pa.Table, groups: Micros) -> pa.Table:
     merged = merger.merge([inputs.append_column(_STEP, pa.array(groups))], within=_STEP)
     order = np.argsort(np.asarray(flat(merged.column(_STEP))), kind="stable")
     return merged.drop_columns([_STEP]).take(pa.array(order))
-
-
-def _numbered(columns: Sequence[Micros]) -> Micros:
-    """A number for each row, the same where all columns are."""
-    codes = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        known, each = np.unique(column, return_inverse=True)
-        codes = np.unique(codes * len(known) + each, return_inverse=True)[1].astype(np.int64)
-    return codes
 
 
 # Where they are merged
@@ -124,8 +115,7 @@ class Panes:
     @property
     def nth(self) -> Micros:
         """Which pane of its place each is, from 0."""
-        at = np.arange(len(self.place))
-        found: Micros = at - np.maximum.accumulate(np.where(self.first, at, 0))
+        found: Micros = np.arange(len(self.place)) - _begins(self.first)
         return found
 
 
@@ -223,7 +213,7 @@ class FiringWithin(Firing):
     def _of_window(self, found: Panes) -> dict[str, Any]:
         """The private columns that hold what is known of all events of a window, up to each pane."""
         known, made = self.merger.state_columns, dict[str, Any]()
-        starts = np.maximum.accumulate(np.where(found.first, np.arange(len(found.first)), 0))
+        starts = _begins(found.first)
         for name in (HELD, *map(when_column, self.output.trigger.whens)):
             if name in known:
                 counts = numbers(found.rows, name)
@@ -277,8 +267,7 @@ class FiringWithin(Firing):
         shown = alone if discards else self.running(alone, place)
         first = _firsts(place)
         nth = Panes(shown, place, is_held, first).nth
-        starts = np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
-        sequence = np.where(is_held, numbers(alone, LAST_SEQUENCE), 0)[starts] + nth
+        sequence = np.where(is_held, numbers(alone, LAST_SEQUENCE), 0)[_begins(first)] + nth
         count = len(order)
         panes = self.merger.published(
             shown,
@@ -292,28 +281,10 @@ class FiringWithin(Firing):
             },
             {name: flat(alone.column(name)) for name in self.merger.new_columns},
         )
-        if self.output.accumulation is not Accumulation.RETRACTING:
-            return panes.filter(pa.array(~is_held))
-        # A pane takes back the one before it: the held one as it was published, the others as they are.
-        before = both.take(pa.array(order))
-        published = pa.concat_tables([panes.filter(pa.array(~is_held)), before.filter(pa.array(is_held))])
-        at = np.empty(count, np.int64)
-        at[~is_held], at[is_held] = np.arange((~is_held).sum()), (~is_held).sum() + np.arange(is_held.sum())
-        replacing = np.flatnonzero(~is_held & ~first)
-        back = taken_back(published.take(pa.array(at[replacing - 1])), panes.take(pa.array(replacing)))
-        new = np.flatnonzero(~is_held)
-        turn = np.argsort(np.concatenate([2 * new + 1, 2 * replacing]), kind="stable")
-        return pa.concat_tables([panes.take(pa.array(new)), back]).take(pa.array(turn))
-
-    def retracts(self, fired: pa.Table, earlier: pa.Table) -> pa.Table:
-        """What panes that just fired replace, taken back: each the one before it."""
-        names = ["window_start", *self.merger.layout.keys]
-        both = pa.concat_tables([self._newest(fired, earlier), fired])
-        place, sequence = places_of([both.select(names)]), numbers(both, "sequence")
-        order = np.lexsort((sequence, place))
-        replacing = np.flatnonzero(~_firsts(place[order]))
-        new = order[replacing]
-        return taken_back(both.take(pa.array(order[replacing - 1])), both.take(pa.array(new)))
+        panes = panes.filter(pa.array(~is_held))
+        return (
+            self.with_retracts(panes, held) if self.output.accumulation is Accumulation.RETRACTING else panes
+        )
 
     # Merged
 
@@ -478,6 +449,13 @@ def _chosen(rows: pa.Table | None, flags: Flags | None, wanted: bool) -> pa.Tabl
 def _firsts(place: Micros) -> Flags:
     first: Flags = np.diff(place, prepend=-1) != 0
     return first
+
+
+def _begins(first: Flags) -> Micros:
+    """For each row, where its place begins."""
+    at = np.arange(len(first))
+    found: Micros = np.maximum.accumulate(np.where(first, at, 0))
+    return found
 
 
 def _with(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:

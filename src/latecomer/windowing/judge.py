@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -63,11 +63,10 @@ class Watermarks:
     """The arrival clock of each tick, where that is asked for."""
 
     @classmethod
-    def of_ticks(cls, ticks: Mapping[int, int], clocks: Mapping[int, int] | None = None) -> Watermarks:
-        """Of one batch: tick → watermark, and tick → arrival clock."""
+    def of_ticks(cls, ticks: Mapping[int, int]) -> Watermarks:
+        """Of one batch: tick → watermark."""
         known = sorted(ticks)
-        marks = np.array([ticks[each] for each in known], np.int64)
-        return cls(np.array(known, np.int64), marks, clocks=_in_order(clocks, known))
+        return cls(np.array(known, np.int64), np.array([ticks[each] for each in known], np.int64))
 
     @classmethod
     def of_batches(
@@ -79,7 +78,8 @@ class Watermarks:
         marks = np.array([ticks[each] for each in known], np.int64)
         batches, all_ticks = np.unique(batch), np.unique(tick)
         codes = np.searchsorted(batches, batch) * len(all_ticks) + np.searchsorted(all_ticks, tick)
-        return cls(codes, marks, all_ticks, batches, _in_order(clocks, known))
+        ats = None if clocks is None else np.array([clocks[each] for each in known], np.int64)
+        return cls(codes, marks, all_ticks, batches, ats)
 
     def over(self, events: pa.Table) -> Micros:
         """The watermark that judged each event."""
@@ -99,10 +99,6 @@ class Watermarks:
             batch = micros_of(events, "batch")
             code = _places(self.batches, batch) * len(self.ticks) + _places(self.ticks, code)
         return _places(self.codes, code)
-
-
-def _in_order(clocks: Mapping[Any, int] | None, known: Sequence[Any]) -> Micros | None:
-    return None if clocks is None else np.array([clocks[each] for each in known], np.int64)
 
 
 def _places(known: Micros, wanted: Micros) -> Micros:

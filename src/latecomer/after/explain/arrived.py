@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from latecomer.after.explain.derived import DerivedValues
 from latecomer.after.explain.diagram import FATES, MOST_DOTS, MOST_MARKS, Diagram, Point, drawn, some
-from latecomer.after.explain.evidence import Evidence
+from latecomer.after.explain.evidence import ENVELOPE, Evidence
 from latecomer.after.explain.fates import Event, judged_for
 from latecomer.after.explain.filters import Filters
 from latecomer.after.reading.met import met_watermarks, micros
@@ -162,7 +162,7 @@ class _Read:
         table, columns = self.store.events, self._columns()
         view, kinds = self.store.layout.view, self.store.layout.schema
         names = dict.fromkeys(
-            [*_ENVELOPE, self.store.layout.first_arrival, *(view[column] for column in columns)]
+            [*ENVELOPE, self.store.layout.first_arrival, *(view[column] for column in columns)]
         )
         schema = pa.schema([kinds.field(name) for name in names])
         files = self._files(table.files() if table.exists else [], since, until)
@@ -240,18 +240,6 @@ class _Read:
             self.notes.append(
                 "`where` needs Spark here: events that it leaves out are drawn as if it kept them"
             )
-
-
-_ENVELOPE = (
-    "event_time",
-    "arrival_time",
-    "batch",
-    "tick",
-    "source_partition",
-    "origin",
-    "position",
-    "event_id",
-)
 
 
 def _fate(event: Event, window: Window, periods: Any, filters: Filters) -> Fate | None:

@@ -22,7 +22,7 @@ from latecomer.store.layout import TIMESTAMP
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile, Table
 
-_ENVELOPE = (
+ENVELOPE = (
     "event_time",
     "arrival_time",
     "batch",
@@ -78,7 +78,7 @@ class Evidence:
             return []
         schema, view = self.store.layout.schema, self.store.layout.view
         first = self.store.layout.first_arrival
-        stored = list(dict.fromkeys([*_ENVELOPE, first, *(view[column] for column in self.columns)]))
+        stored = list(dict.fromkeys([*ENVELOPE, first, *(view[column] for column in self.columns)]))
         low, high = (_moment(at) for at in stretch)
         chosen = (pc.field("event_time") >= low) & (pc.field("event_time") < high)
         names = self.derived.names
