@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import stat
+import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -20,22 +23,37 @@ from latecomer.spark.session import own_session
 
 def test_spark_and_its_workers_listen_on_loopback_alone(spark: SparkSession) -> None:
     SparkRunner(spark).run("a task", abs, [1])  # so that there are workers
-    children = psutil.Process().children(recursive=True)
-    java = [child for child in children if "java" in child.name()]
-    python = [child for child in children if "latecomer.spark.daemon" in child.cmdline()]
-    assert len(_listening(java)) >= 2, "the driver and its blocks have a port each"
-    assert _listening(python), "Spark asks there for workers"
-    assert [ip for ip in _listening([*java, *python]) if not _of_loopback(ip)] == []
+    listening = _listening(psutil.Process().children(recursive=True))
+    java = [ip for name, ip in listening if name.endswith("java")]
+    python = [ip for name, ip in listening if "latecomer.spark.daemon" in name]
+    assert len(java) >= 2, "the driver and its blocks have a port each"
+    assert python, "Spark asks there for workers"
+    assert [ip for ip in [*java, *python] if not _of_loopback(ip)] == []
     assert spark.sparkContext.uiWebUrl is None
 
 
-def _listening(processes: Sequence[psutil.Process]) -> list[str]:
-    return [
-        found.laddr.ip
-        for process in processes
-        for found in process.net_connections(kind="inet")
-        if found.status == psutil.CONN_LISTEN
-    ]
+def _listening(processes: Sequence[psutil.Process]) -> list[tuple[str, str]]:
+    """The command and the address of each port; a process that ends meanwhile has none."""
+    found = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            command = process.cmdline()
+            if not command:  # a zombie has none
+                continue
+            name = next((word for word in command if word == "latecomer.spark.daemon"), command[0])
+            for port in process.net_connections(kind="inet"):
+                if port.status == psutil.CONN_LISTEN:
+                    found.append((name, port.laddr.ip))
+    return found
+
+
+def test_a_process_that_has_ended_listens_nowhere() -> None:
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is still in the list
+    try:
+        assert _listening([psutil.Process(ended.pid)]) == []
+    finally:
+        ended.wait()
 
 
 def test_what_tasks_shuffle_and_are_given_is_for_this_user_alone(spark: SparkSession) -> None:
