@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Sink,
         SqliteSink,
     )
-    from latecomer.config.sources import Files, NamedSource, Source
+    from latecomer.config.sources import Files, Frames, NamedSource, Source
     from latecomer.errors import (
         LatecomerError,
         LedgerError,
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         TornCheckpoint,
         TornCommit,
     )
+    from latecomer.frames import Into, append, into
     from latecomer.model.durations import Duration
     from latecomer.model.strategies import (
         Adaptive,
@@ -113,8 +114,10 @@ __all__ = [
     "Every",
     "Explanation",
     "Files",
+    "Frames",
     "Global",
     "Head",
+    "Into",
     "JsonlSink",
     "KafkaSink",
     "LatecomerError",
@@ -169,6 +172,7 @@ __all__ = [
     "Until",
     "When",
     "advise",
+    "append",
     "apply_rebuild",
     "certify",
     "check_alerts",
@@ -177,6 +181,7 @@ __all__ = [
     "correct",
     "explain",
     "gaps",
+    "into",
     "load_pipeline",
     "nowcast",
     "plan_rebuild",
@@ -210,8 +215,10 @@ _PLACES = {
     "Every": "model.triggers",
     "Explanation": "after.explain.explain",
     "Files": "config.sources",
+    "Frames": "config.sources",
     "Global": "model.windows",
     "Head": "model.strategies",
+    "Into": "frames",
     "JsonlSink": "config.sinks",
     "KafkaSink": "config.sinks",
     "LatecomerError": "errors",
@@ -266,6 +273,7 @@ _PLACES = {
     "Until": "model.triggers",
     "When": "model.triggers",
     "advise": "api",
+    "append": "frames",
     "apply_rebuild": "api",
     "certify": "api",
     "check_alerts": "api",
@@ -274,6 +282,7 @@ _PLACES = {
     "correct": "api",
     "explain": "api",
     "gaps": "api",
+    "into": "frames",
     "load_pipeline": "config.load",
     "nowcast": "api",
     "plan_rebuild": "api",

@@ -52,6 +52,8 @@ from latecomer.model.windows import AnyWindow
 from latecomer.model.zones import Zone
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+INBOX = "inbox"
+"""The folder of the store that DataFrames are handed in to."""
 _NAME_FIX = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
 
 
@@ -459,22 +461,23 @@ class Pipeline(Answering, Model):
     @property
     def format(self) -> str | Decoder:
         """How records are decoded."""
-        return self.source.format if self.source.files is None else self.source.files.format
+        return self.source.written
 
     @property
     def order_by(self) -> str | None:
         """The column with the arrival time; without one, the source says when a row came."""
-        return None if self.source.files is None else self.source.files.order_by
+        read = self.source.in_files
+        return None if read is None else read.order_by
 
     @property
     def partition_column(self) -> str | None:
-        files = self.source.files
-        return self.event.partition or (None if files is None else files.partition)
+        read = self.source.in_files
+        return self.event.partition or (None if read is None else read.partition)
 
     @property
     def arrival_unit(self) -> Unit | None:
-        files = self.source.files
-        return (None if files is None else files.unit) or self.event.unit
+        read = self.source.in_files
+        return (None if read is None else read.unit) or self.event.unit
 
     @property
     def declared_columns(self) -> dict[str, str] | None:
@@ -516,7 +519,10 @@ class Pipeline(Answering, Model):
 
     @property
     def source_path(self) -> str:
-        """The source's folder or pattern, absolute; what stands before a pattern stands for itself."""
+        """The source's folder or pattern, absolute; what stands before a pattern stands for itself. Of DataFrames, the
+        folder in the store that they are handed in to."""
+        if self.source.dataframe is not None:
+            return str(self.store_path / INBOX)
         written = Path(self.files.path).expanduser()
         folder = os.path.normpath(self.base.resolve() / written)
         if Path(folder).is_dir():

@@ -21,6 +21,7 @@ from latecomer.spark.tasks import Done, by_bucket, done, in_one, merged
 
 Shared.pickler = cloudpickle.dumps  # classes of users are sent along
 
+DESCRIPTION = "spark.job.description"
 LARGE = 10_000_000
 """So many rows of the log are computed anew in the time that Spark takes to start."""
 
@@ -56,11 +57,12 @@ class SparkRunner:
         if not tasks and buckets is None:
             return Made([], [])
         context = self.spark.sparkContext
+        before = context.getLocalProperty(DESCRIPTION)
         context.setJobDescription(what)
         try:
             found = self._rows(kernel, tasks, buckets).collect()
         finally:
-            context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+            context.setLocalProperty(DESCRIPTION, before)  # type: ignore[arg-type]
         with self._counting:
             self.work.jobs += 1
             self.work.tasks += len(found)
