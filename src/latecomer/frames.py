@@ -34,6 +34,8 @@ from latecomer.following import Following, Intake
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.running import RunReport, opened, raise_in_words, report_of
 from latecomer.source.choose import sources_of
+from latecomer.source.handed_in import HandedIn
+from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, remove_all, url
 from latecomer.store.inbox import Inbox
 from latecomer.store.store import home_of
@@ -195,8 +197,12 @@ class Receiver:
         self, inbox: Inbox, source: str, placed: list[Location], giver: str, number: int, intake: Intake
     ) -> None:
         if placed:
-            inbox.receive(placed, giver, number, time.time_ns() // 1000)
+            handed_in = self._followed[source].source
+            if isinstance(handed_in, HandedIn):
+                handed_in.require_fitting(placed)
+            batch = inbox.receive(placed, giver, number, time.time_ns() // 1000)
             self._read(source, intake)
+            failpoint("inbox.read", batch)
 
     def _read(self, source: str, intake: Intake) -> None:
         """Accept what has a receipt, and wait until it is published."""

@@ -5,16 +5,19 @@ Nobody asks this source for news: a receipt in the inbox is the next batch (`sto
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from latecomer.config.views import place_in
 from latecomer.decode.files import SourceFile
-from latecomer.errors import StoreError
+from latecomer.errors import SourceError, StoreError
 from latecomer.source.base import Clock
 from latecomer.source.files import FileSource
 from latecomer.source.found_files import FileSlice
 from latecomer.source.polled import resume_answers
 from latecomer.store import files
+from latecomer.store.files import Location
 from latecomer.store.inbox import Inbox
 from latecomer.store.recovery import RESTORE
 
@@ -61,6 +64,16 @@ class HandedIn(FileSource):
                     f"{file} was handed in and not read yet, and is not there any more; {RESTORE}"
                 )
         return FileSlice.of([SourceFile(f"file://{file}", receipt.at, files.size(file)) for file in found])
+
+    def require_fitting(self, files_placed: Sequence[Location]) -> None:
+        """Refuse a frame that does not have the columns of the store: in a file it would be one dead letter."""
+        for file in files_placed[:1]:  # all of them have one schema
+            reason = self.decoder.misfit(SourceFile(f"file://{file}", 0, files.size(file)))
+            if reason is not None:
+                raise SourceError(
+                    f"the DataFrame does not fit the store: {reason}; cast it, as in frame.withColumn(…), or declare "
+                    f"{place_in(self.name, 'source.schema')} and start a new store"
+                )
 
     def news(self, home: Path, number: int) -> FileSlice | None:
         return self.answered(home, number)

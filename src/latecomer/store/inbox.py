@@ -79,6 +79,7 @@ class Inbox:
         placed = [files.move(file, self.folder / f"{label}-{nth}.parquet") for nth, file in enumerate(found)]
         files.sync_files(placed, self.root)
         files.remove_all(draft)
+        failpoint("inbox.placed", self.answers.last() + 1)
         return placed
 
     def discard(self, placed: Sequence[Location]) -> None:
