@@ -39,6 +39,7 @@ from latecomer.config.renames import (
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink, FileSink, ListedSink, OwnSink, Sink, Stream
 from latecomer.config.sources import Files, NamedSource, Source, Unit, any_strategy, loaded_source
+from latecomer.config.spark_columns import as_sql
 from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
@@ -116,7 +117,9 @@ class Output(Model):
 
     window: AnyWindow
     by: tuple[str, ...] = ()
-    where: str | None = Field(None, description="an SQL predicate; what it excludes is counted as filtered")
+    where: Annotated[str | None, BeforeValidator(as_sql)] = Field(
+        None, description="an SQL predicate; what it excludes is counted as filtered"
+    )
     aggregates: Annotated[dict[str, WrittenAggregate], BeforeValidator(_aggregates_as_mapping)]
     columns: dict[str, WrittenExpression] = Field(
         default_factory=dict,
