@@ -32,6 +32,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import LatecomerError, PipelineError, Problem
 from latecomer.following import Following, Intake
 from latecomer.pipeline import BatchReport, Engine
+from latecomer.progress import Progress, progress_of
 from latecomer.running import RunReport, opened, raise_in_words, report_of
 from latecomer.source.choose import sources_of
 from latecomer.source.handed_in import HandedIn
@@ -39,6 +40,7 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, remove_all, url
 from latecomer.store.inbox import Inbox
 from latecomer.store.store import home_of
+from latecomer.watching import Watch, watch_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     )
 
 LOG = logging.getLogger(__name__)
-Watch = Callable[[BatchReport], None]
 _QUERY = "sql.streaming.queryId"
 _APPENDED = "append"
 _GROUP_BYTES = 16 << 20
@@ -62,7 +63,7 @@ def into(
     pipeline: Pipeline | str | Path,
     *,
     source: str | None = None,
-    watch: Watch = lambda _: None,
+    watch: Watch | StreamingQueryListener = lambda _: None,
     spark: SparkSession | None = None,
 ) -> Into:
     """What takes in the batches of a streaming query, each exactly once:
@@ -70,12 +71,13 @@ def into(
     stream.writeStream.foreachBatch(into("pipeline.yaml")).option("checkpointLocation", …).start()
 
     The pipeline has `source: {dataframe: {}}`; of several, `source` names the one that is handed in. `watch` is called
-    after every batch. `spark` is the session that the query runs in, where it is not the active one.
+    after every batch, or is a listener of Spark's that is told of its progress. `spark` is the session that the query
+    runs in, where it is not the active one.
     """
     made, file = _loaded("into", pipeline)
-    require_kind("into", Callable, "a function of one BatchReport", watch=watch)  # type: ignore[arg-type]
+    told = watch_of("into", made, watch)
     require_kind("into", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
-    return Into(made, file, _source("into", made, source), watch, spark)
+    return Into(made, file, _source("into", made, source), told, spark)
 
 
 def append(
@@ -86,7 +88,7 @@ def append(
     app: str | None = None,
     version: int | None = None,
     drain: bool = False,
-    watch: Watch = lambda _: None,
+    watch: Watch | StreamingQueryListener = lambda _: None,
 ) -> RunReport:
     """Take in a DataFrame as one batch; with `drain`, close every window after it.
 
@@ -94,7 +96,7 @@ def append(
     last one is not taken again.
     """
     made, file = _loaded("append", pipeline)
-    require_kind("append", Callable, "a function of one BatchReport", watch=watch)  # type: ignore[arg-type]
+    told = watch_of("append", made, watch)
     require_flags("append", drain=drain)
     require_kind("append", (str, type(None)), "the name of the program", app=app)
     require_kind("append", (int, type(None)), "a number that grows with each frame", version=version)
@@ -105,7 +107,7 @@ def append(
     shared = made.store_path in _OPEN
     receiver = _receiver(made, file, frame.sparkSession)
     try:
-        receiver.take(frame, named, app or _APPENDED, version, watch)
+        receiver.take(frame, named, app or _APPENDED, version, told)
         return receiver.finish(drain)
     finally:
         if not shared:
@@ -119,7 +121,7 @@ class Into:
         self, pipeline: Pipeline, file: Path | None, source: str, watch: Watch, spark: SparkSession | None
     ) -> None:
         self.pipeline = pipeline
-        self.progress: BatchReport | None = None
+        self.progress: Progress | None = None
         """What the last batch did; None before the first."""
         self._file = file
         self._source = source
@@ -139,7 +141,7 @@ class Into:
         receiver.listen(query, [self._spark, SparkSession.getActiveSession()])
 
     def _report(self, report: BatchReport) -> None:
-        self.progress = report
+        self.progress = progress_of(report)
         self._watch(report)
 
     def close(self) -> None:

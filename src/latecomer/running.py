@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from latecomer.config import checks
 from latecomer.config.arguments import require_flags, require_kind, require_pipeline
@@ -26,7 +27,8 @@ from latecomer.following import follow
 from latecomer.log.filling import NOTHING_FILLED, Filled
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import zone_of
-from latecomer.pipeline import BatchReport, Engine
+from latecomer.pipeline import Engine
+from latecomer.progress import Progress, progress_of
 from latecomer.runner import Work
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.choose import sources_of
@@ -41,6 +43,7 @@ from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, source_columns
 from latecomer.store.unknown import NONE_SEEN, UnknownSeen
 from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.watching import Watch, watch_of, watched
 from latecomer.windowing.widening import require_widenable
 
 LOG = logging.getLogger(__name__)
@@ -62,6 +65,8 @@ class RunReport:
     """What this run has kept of fields that are no columns."""
     filled: Filled = NOTHING_FILLED
     """What past events got of columns that are new."""
+    progress: Progress | None = None
+    """What the last batch did; None where there was none."""
 
     @property
     def drained(self) -> bool:
@@ -75,20 +80,20 @@ def run(
     once: bool = False,
     drain: bool = False,
     spark: SparkSession | None = None,
-    watch: Callable[[BatchReport], None] = lambda _: None,
+    watch: Watch | StreamingQueryListener = lambda _: None,
     stop: threading.Event | None = None,
     file: str | Path | None = None,
     begin: Callable[[Engine], None] = lambda _: None,
 ) -> RunReport:
     """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
 
-    Bring your own `spark`, or a local one is started. `watch` is called after every batch. `stop` ends a
-    continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread. `begin` is handed the engine
-    before it starts.
+    Bring your own `spark`, or a local one is started. `watch` is called after every batch, or is a listener of Spark's
+    that is told of its progress. `stop` ends a continuous run after the batch under way; so do SIGINT and SIGTERM in
+    the main thread. `begin` is handed the engine before it starts.
     """
     require_pipeline("run", pipeline)
     require_flags("run", once=once, drain=drain)
-    require_kind("run", Callable, "a function of one BatchReport", watch=watch)  # type: ignore[arg-type]
+    told = watch_of("run", pipeline, watch)
     require_kind("run", (threading.Event, type(None)), "a threading.Event", stop=stop)
     require_kind("run", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
     require_kind("run", (str, Path, type(None)), "the path of the pipeline file", file=file)
@@ -96,7 +101,7 @@ def run(
     if not (once or drain):
         _require_followed(pipeline)
     stopping = stop or threading.Event()
-    with opened(pipeline, spark, watch, stopping, file, drain=drain) as engine:
+    with opened(pipeline, spark, told, stopping, file, drain=drain) as engine:
         begin(engine)
         return _run(engine, stopping, once or drain, drain)
 
@@ -120,7 +125,7 @@ def _require_followed(pipeline: Pipeline) -> None:
 def opened(
     pipeline: Pipeline,
     spark: SparkSession | None,
-    watch: Callable[[BatchReport], None],
+    watch: Watch,
     stopping: threading.Event,
     file: str | Path | None,
     *,
@@ -151,7 +156,7 @@ def opened(
             LOG.info("preparing the run")
             check_zones(session, pipeline, file)
             check_predicates(session, store, file)
-            yield Engine(runner, store, watch)
+            yield Engine(runner, store, watched(pipeline, session, watch))
 
 
 def _columns(pipeline: Pipeline, file: str | Path | None, stopping: threading.Event) -> Columns:
@@ -216,6 +221,7 @@ def report_of(engine: Engine) -> RunReport:
         engine.runner.work,
         engine.log.unknown,
         engine.filled,
+        None if engine.reported is None else progress_of(engine.reported),
     )
 
 
