@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+import latecomer
 from cli.cli_kit import calling
 from documents.tutorial_kit import commands, matches
 from latecomer import Reader, load_pipeline, run
@@ -33,7 +34,7 @@ def test_both_jobs_do_what_the_page_says(
 ) -> None:
     events = table("file", "seen")
     files = [list(rows) for _, rows in groupby(events, lambda event: event["file"])]
-    queries = list(started(spark, tmp_path))
+    queries = list(started(spark, tmp_path, block("python")))
     for rows in files:
         put(rows, tmp_path)
         for query in queries:
@@ -78,11 +79,30 @@ def test_both_jobs_do_what_the_page_says(
         assert matches(command.expected, said.out), f"{command.text} prints\n{said.out}"
 
 
+@pytest.mark.skipif(not hasattr(latecomer, "into"), reason="latecomer.into is not there yet")
+def test_the_job_may_hand_its_stream_in(spark: SparkSession, tmp_path: Path) -> None:
+    events = table("file", "seen")
+    files = [list(rows) for _, rows in groupby(events, lambda event: event["file"])]
+    file = tmp_path / "shops.yaml"
+    source = block("yaml", 1).splitlines()[1]
+    file.write_text(re.sub(r"^  files: .*$", source, block("yaml"), flags=re.MULTILINE), encoding="utf-8")
+    [query] = started(spark, tmp_path, block("python", 1).replace('"shops.yaml"', f'"{file}"'))
+    for rows in files:
+        put(rows, tmp_path)
+        query.processAllAvailable()
+    query.stop()
+    ledger = [row for row in Reader(load_pipeline(file)).ledger().to_pylist() if row["unit"] == "events"]
+    for output in ("minute_totals", "visits"):
+        for fate in {event[output] for event in events}:
+            read = [int(row[fate]) for row in ledger if row["output"] == output and row["received"]]
+            assert read == counts(files, output, fate), f"{output}, {fate}"
+
+
 # The page
 
 
-def block(language: str) -> str:
-    return found(rf"^```{language}\n(.*?)^```$")
+def block(language: str, number: int = 0) -> str:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[number]
 
 
 def found(pattern: str) -> str:
@@ -106,12 +126,10 @@ def counts(files: list[list[Row]], column: str, word: str) -> list[int]:
 # The job of Spark
 
 
-def started(spark: SparkSession, folder: Path) -> Iterator[StreamingQuery]:
-    """The queries of the job on the page, with its paths in this folder."""
+def started(spark: SparkSession, folder: Path, job: str) -> Iterator[StreamingQuery]:
+    """The queries of a job on the page, with its paths in this folder."""
     (folder / "arrivals").mkdir()
-    written = block("python").replace('"arrivals"', f'"{folder}/arrivals"')
-    for name in ("checkpoints", "tables"):
-        written = written.replace(f'f"{name}/', f'f"{folder}/{name}/')
+    written = re.sub(r'"(arrivals|checkpoints|tables)\b', rf'"{folder}/\1', job)
     names: dict[str, Any] = {"spark": spark}
     before = {query.id for query in spark.streams.active}
     exec(compile(written, "<the page>", "exec"), names)
