@@ -32,8 +32,7 @@ Row = dict[str, str]
 def test_both_jobs_do_what_the_page_says(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    events = table("file", "seen")
-    files = [list(rows) for _, rows in groupby(events, lambda event: event["file"])]
+    events, files = events_by_file()
     queries = list(started(spark, tmp_path, block("python")))
     for rows in files:
         put(rows, tmp_path)
@@ -64,7 +63,7 @@ def test_both_jobs_do_what_the_page_says(
         spark, tmp_path, Reader(pipeline), "minute_totals", "minute"
     )
     assert table("visit", "shop") == side_by_side(spark, tmp_path, Reader(pipeline), "visits", "visit")
-    watermarks = table("file", "Spark")
+    watermarks = table("file", "arrives")
     assert [row["latecomer"] for row in watermarks] == [moment(report.watermark) for report in reports[:-1]]
     for each in progress:
         assert [row["Spark"] for row in watermarks] == [fates["judged by"] for fates in each]
@@ -81,8 +80,7 @@ def test_both_jobs_do_what_the_page_says(
 
 @pytest.mark.skipif(not hasattr(latecomer, "into"), reason="latecomer.into is not there yet")
 def test_the_job_may_hand_its_stream_in(spark: SparkSession, tmp_path: Path) -> None:
-    events = table("file", "seen")
-    files = [list(rows) for _, rows in groupby(events, lambda event: event["file"])]
+    events, files = events_by_file()
     file = tmp_path / "shops.yaml"
     source = block("yaml", 1).splitlines()[1]
     file.write_text(re.sub(r"^  files: .*$", source, block("yaml"), flags=re.MULTILINE), encoding="utf-8")
@@ -99,6 +97,13 @@ def test_the_job_may_hand_its_stream_in(spark: SparkSession, tmp_path: Path) -> 
 
 
 # The page
+
+
+def events_by_file() -> tuple[list[Row], list[list[Row]]]:
+    """The events of the page, and those of each file, with the moment at which it arrives."""
+    arrives = {row["file"]: row["arrives"] for row in table("file", "arrives")}
+    events = [{**row, "seen": arrives[row["file"]]} for row in table("file", "payment")]
+    return events, [list(rows) for _, rows in groupby(events, lambda event: event["file"])]
 
 
 def block(language: str, number: int = 0) -> str:
