@@ -309,7 +309,7 @@ def _window(window: AnyWindow) -> str:
             gaps = "gaps of at most" if window.joins else "gaps under"
             text = f"each session with {gaps} {format_duration(window.gap)}"
             text += f", cut at multiples of {format_duration(window.max)} (UTC)" if window.max else ""
-            text += ", final a gap after its lateness" if window.joinable_after else ""
+            text += " (final a gap after its lateness)" if window.joinable_after else ""
         case Calendar():
             text = f"each {window.calendar}"
         case Global():
