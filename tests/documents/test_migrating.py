@@ -15,7 +15,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-import latecomer
 from cli.cli_kit import calling
 from documents.tutorial_kit import commands, matches
 from latecomer import Reader, load_pipeline, run
@@ -78,7 +77,6 @@ def test_both_jobs_do_what_the_page_says(
         assert matches(command.expected, said.out), f"{command.text} prints\n{said.out}"
 
 
-@pytest.mark.skipif(not hasattr(latecomer, "into"), reason="latecomer.into is not there yet")
 def test_the_job_may_hand_its_stream_in(spark: SparkSession, tmp_path: Path) -> None:
     events, files = events_by_file()
     file = tmp_path / "shops.yaml"

@@ -58,7 +58,7 @@ def test_a_listener_of_sparks_is_told(tmp_path: Path, spark: SparkSession) -> No
     assert first.id == second.id != first.runId
     assert first.eventTime["watermark"].startswith("2026-11-08")
     assert first.observedMetrics["latecomer"]["minutes_side_output"] > 0
-    assert second.observedMetrics["latecomer"]["duplicates"] == 75
+    assert second.observedMetrics["latecomer"]["duplicates"] == 67  # the others are too old to do harm
     assert first.durationMs["log"] >= 0
 
 
