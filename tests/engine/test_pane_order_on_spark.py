@@ -68,7 +68,7 @@ def came(*times: int, at: int) -> list[Arrival]:
 def test_a_retract_stands_right_before_what_replaces_it(spark: SparkSession, tmp_path: Path) -> None:
     outputs = {
         "totals": output(
-            {"tumbling": "10us"}, tmp_path / "totals", trigger={"early": {"count": 1}, "per": "batch"}
+            {"tumbling": "10us"}, tmp_path / "totals", trigger={"early": {"count": 1, "per": "batch"}}
         ),
         "visits": output({"session": "10us"}, tmp_path / "visits"),
         "bits": output({"session": "10us"}, tmp_path / "bits", late="update", accumulation="discarding"),
