@@ -37,9 +37,10 @@ from latecomer.running import RunReport, opened, raise_in_words, report_of
 from latecomer.source.choose import sources_of
 from latecomer.source.handed_in import HandedIn
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import Location, remove_all, url
+from latecomer.store.files import Location, local_url, remove_all
 from latecomer.store.inbox import Inbox
-from latecomer.store.store import home_of
+from latecomer.store.private import keep_private
+from latecomer.store.store import columns_known, home_of
 from latecomer.watching import Watch, watch_of
 
 if TYPE_CHECKING:
@@ -181,13 +182,16 @@ class Receiver:
         """Take in a frame that a giver has given a number, unless it did so before. Without one it is the next."""
         with self.lock:
             self.watch = watch
+            keep_private(self.pipeline)
             inbox = Inbox(self.pipeline.store_path, home_of(self.pipeline.store_path, source), source)
             if number is not None and number <= inbox.reached(giver):
                 LOG.info("frame %d of %s was handed in before", number, giver)
                 self._do(lambda _: None)  # if it was interrupted then, it is finished now
                 return
             nth = inbox.reached(giver) + 1 if number is None else number
-            placed = inbox.place(_written(frame, inbox.draft()), giver, nth)
+            # Where nothing says the columns, the first frame does, also one without rows.
+            empty = not columns_known(self.pipeline)
+            placed = inbox.place(_written(frame, inbox.draft()), giver, nth, empty)
             try:
                 self._do(partial(self._receive, inbox, source, placed, giver, nth))
             except BaseException:
@@ -198,10 +202,12 @@ class Receiver:
     def _receive(
         self, inbox: Inbox, source: str, placed: list[Location], giver: str, number: int, intake: Intake
     ) -> None:
-        if placed:
-            handed_in = self._followed[source].source
-            if isinstance(handed_in, HandedIn):
-                handed_in.require_fitting(placed)
+        handed_in = self._followed[source].source
+        if placed and isinstance(handed_in, HandedIn):
+            handed_in.require_fitting(placed)
+        if not inbox.has_rows(placed):
+            inbox.discard(placed)
+        else:
             batch = inbox.receive(placed, giver, number, time.time_ns() // 1000)
             self._read(source, intake)
             failpoint("inbox.read", batch)
@@ -243,8 +249,11 @@ class Receiver:
     def _do(self, what: Callable[[Intake], None]) -> None:
         """Do something with the engine, which is opened if need be. After an error it is let go, and the next to use it
         starts from what is in the store."""
+        fresh = self._engine is None
         engine = self._engine or self._open()
         try:
+            for source in self._followed if fresh else ():
+                self._read(source, self._intake)
             what(self._intake)
         except BaseException as error:
             with suppress(Exception):
@@ -270,8 +279,6 @@ class Receiver:
             self._engine, self._held = engine, held.pop_all()
         with _OPENING:
             _OPEN[self.pipeline.store_path] = self
-        for source in self._followed:
-            self._read(source, self._intake)
         keep_all_served(self.pipeline)
         return engine
 
@@ -432,7 +439,7 @@ def _written(frame: DataFrame, draft: Location) -> Location:
     nothing = [each.name for each in frame.schema.fields if isinstance(each.dataType, NullType)]
     options: Mapping[str, Any] = {"compression": "snappy", "parquet.block.size": str(_GROUP_BYTES)}
     try:
-        frame.drop(*nothing).write.options(**options).parquet(url(draft))
+        frame.drop(*nothing).write.options(**options).parquet(local_url(draft))
     except BaseException:
         remove_all(draft)
         raise

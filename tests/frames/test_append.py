@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,37 @@ def test_wrong_arguments(
 ) -> None:
     with pytest.raises(latecomer.PipelineError, match=message):
         latecomer.append(write_pipeline(tmp_path), spark.sql(ROWS), **options)  # type: ignore[arg-type]
+
+
+def test_the_first_frame_may_be_empty(tmp_path: Path, spark: SparkSession) -> None:
+    """Some sources begin so, `rate` for one. The columns are known from then on."""
+    file = write_pipeline(tmp_path)
+    assert latecomer.append(file, spark.sql(ROWS).where("false")).batches == 0
+    assert latecomer.append(file, spark.sql(ROWS)).batches == 1
+
+
+def test_dead_letters_of_a_frame_can_be_taken_in_again(tmp_path: Path, spark: SparkSession) -> None:
+    file = write_pipeline(tmp_path)
+    frame = spark.sql(ROWS).selectExpr("id", "if(id = 2, null, at) as at", "came", "shop", "paise")
+    latecomer.append(file, frame)
+    pipeline = latecomer.load_pipeline(file)
+    (letter,) = latecomer.Reader(pipeline).dead_letters().to_pylist()
+    assert letter["raw"].startswith('{"id":2')
+    assert letter["origin"] == "append-0-1.parquet"
+    fix = {"column:at": "came"}
+    assert latecomer.replay_dead_letters(pipeline, fix=fix, spark=spark).events == 1
+    assert latecomer.append(file, spark.sql(ROWS).where("false"), drain=True).drained
+    rows = latecomer.Reader(pipeline).results("minutes").to_pylist()
+    assert [(row["shop"], row["taps"]) for row in rows] == [("a", 1), ("b", 1)]
+
+
+def test_what_a_killed_process_left_is_swept(tmp_path: Path, spark: SparkSession) -> None:
+    file = write_pipeline(tmp_path)
+    latecomer.append(file, spark.sql(ROWS))
+    draft = tmp_path / "store" / "inbox" / ".drafts" / "0123" / "part.parquet"
+    draft.parent.mkdir(parents=True)
+    draft.write_bytes(b"PAR1")
+    for each in (draft, draft.parent):
+        os.utime(each, (1, 1))
+    latecomer.compact(latecomer.load_pipeline(file))
+    assert not draft.parent.exists()

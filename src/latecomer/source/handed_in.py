@@ -13,8 +13,9 @@ from latecomer.config.views import place_in
 from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError, StoreError
 from latecomer.source.base import Clock
+from latecomer.source.columns import FULL_ORIGIN, ORIGIN
 from latecomer.source.files import FileSource
-from latecomer.source.found_files import FileSlice
+from latecomer.source.found_files import FileSlice, encoded_path
 from latecomer.source.polled import resume_answers
 from latecomer.store import files
 from latecomer.store.files import Location
@@ -27,6 +28,11 @@ class HandedIn(FileSource):
     """The frames that programs hand in."""
 
     name: str = ""
+
+    def where(self, file: SourceFile) -> dict[str, str]:
+        """A frame is known by its giver and number: its file goes when it is logged."""
+        name = encoded_path("/".join((self.name, file.local.name) if self.name else (file.local.name,)))
+        return {ORIGIN: name, FULL_ORIGIN: name}
 
     def inbox(self, home: Path) -> Inbox:
         return Inbox(self.pipeline.store_path, home, self.name)

@@ -40,6 +40,11 @@ def url(location: Location) -> str:
     return str(location)
 
 
+def local_url(location: Location) -> str:
+    """The same in a session that is not ours, which may have another file system by default."""
+    return f"file://{location}"
+
+
 def storage_options(location: Location) -> dict[str, str] | None:
     """What delta-rs needs besides, to get at a location: nothing, on this machine."""
     return None

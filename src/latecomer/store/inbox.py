@@ -19,7 +19,7 @@ from latecomer.store.answers import Answer, Answers
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 
-_DRAFTS = ".drafts"
+DRAFTS = ".drafts"
 _AWKWARD = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -54,7 +54,7 @@ class Inbox:
 
     def draft(self) -> Location:
         """Where a frame may be written that is not received yet."""
-        return self.root / INBOX / _DRAFTS / files.new_token()
+        return self.root / INBOX / DRAFTS / files.new_token()
 
     def reached(self, giver: str) -> int:
         """The number of the last frame of a giver; -1 where it has handed in none."""
@@ -69,18 +69,23 @@ class Inbox:
     def files_of(self, receipt: Receipt) -> list[Location]:
         return [self.folder / name for name in receipt.files]
 
-    def place(self, draft: Location, giver: str, number: int) -> list[Location]:
-        """Move the files of a draft, those that have rows, to where they are read from; they are on the disk then."""
+    def place(self, draft: Location, giver: str, number: int, empty: bool = False) -> list[Location]:
+        """Move the files of a draft, those that have rows, to where they are read from; they are on the disk then. If
+        none has any, one that is `empty` may do."""
         label = f"{_AWKWARD.sub('_', giver)[:80]}-{number}"
         for name in files.names(self.folder):  # of an attempt that was not received
             if name.startswith(f"{label}-"):
                 files.remove(self.folder / name)
-        found = [file for file in files.parquet_files(draft) if files.footer(file).num_rows]
+        written = files.parquet_files(draft)
+        found = [file for file in written if files.footer(file).num_rows] or (written[:1] if empty else [])
         placed = [files.move(file, self.folder / f"{label}-{nth}.parquet") for nth, file in enumerate(found)]
         files.sync_files(placed, self.root)
         files.remove_all(draft)
         failpoint("inbox.placed", self.answers.last() + 1)
         return placed
+
+    def has_rows(self, placed: Sequence[Location]) -> bool:
+        return any(files.footer(file).num_rows for file in placed)
 
     def discard(self, placed: Sequence[Location]) -> None:
         """Remove files that are placed and were not received."""

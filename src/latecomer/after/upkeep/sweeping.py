@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from latecomer.config.models import INBOX
 from latecomer.store.files import (
     Location,
     files_below,
@@ -19,6 +20,7 @@ from latecomer.store.files import (
     remove_empty,
     written_at,
 )
+from latecomer.store.inbox import DRAFTS
 from latecomer.store.short_log import commits_since
 from latecomer.store.table import DataFile, Table
 
@@ -60,12 +62,12 @@ def delete(table: Table, files: Sequence[Location]) -> None:
 
 def sweep_staging(store: Location, before: float) -> None:
     """Remove what was staged for a batch or a verb that was killed. Whoever has not been is at work on newer files."""
-    place = store / "staging"
-    for folder in (place / name for name in names(place)):
-        if is_link(place) or is_link(folder) or not is_folder(folder):
-            continue
-        if all(_written_before(each, before) for each in [folder, *files_below(folder)]):
-            remove_all(folder)
+    for place in (store / "staging", store / INBOX / DRAFTS):
+        for folder in (place / name for name in names(place)):
+            if is_link(place) or is_link(folder) or not is_folder(folder):
+                continue
+            if all(_written_before(each, before) for each in [folder, *files_below(folder)]):
+                remove_all(folder)
 
 
 def _folders(table: Table, safe: Safe) -> Iterator[Location]:
