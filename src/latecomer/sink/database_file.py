@@ -116,7 +116,9 @@ class DatabaseFileLogic(FileSinkLogic):
         self._take(database, found, self._steps_to(found, wanted, what, fix))
 
     def _owner(self, database: Any) -> tuple[str, str] | None:
-        return one_row(database, f"SELECT pipeline, output FROM {PROGRESS} WHERE sink_table = ?", self._table)
+        asked = f"SELECT pipeline, output FROM {PROGRESS} WHERE sink_table = ?"
+        found: tuple[str, str] | None = one_row(database, asked, self._table)
+        return found
 
     def _claim(self, database: Any) -> None:
         if self._owner(database) is None:

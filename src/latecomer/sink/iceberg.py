@@ -212,6 +212,8 @@ class IcebergLogic(BuiltInLogic):
             return self._system_refusal(error, batch) or self._outage(
                 f"the catalog or its storage cannot be reached ({text})", fix, batch
             )
+        if names & {"NotInstalledError"}:
+            return self._refusal(f"pyiceberg lacks a package ({text})", "install what it names", batch)
         fix = "correct the catalog (properties here, or pyiceberg's own file), or give the sink another table"
         return self._refusal(f"pyiceberg refused ({text})", fix, batch)
 
@@ -223,7 +225,7 @@ _PASSING = {"OSError", "OperationalError", "ServerError", "ServiceUnavailableErr
 """Errors of pyiceberg, requests and SQLAlchemy by their names: which of them are installed depends on the catalog."""
 
 
-_THEIRS = {"pyiceberg", "sqlalchemy", "requests", "botocore", "thrift"}
+_THEIRS = {"pyiceberg", "sqlalchemy", "requests", "strictyaml", "botocore", "thrift"}
 
 
 def _package(error: Exception) -> str:
