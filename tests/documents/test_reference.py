@@ -51,7 +51,7 @@ def test_every_key_of_the_pipeline_file_is_there() -> None:
     for shape in (schema, *schema["$defs"].values()):
         for key in shape.get("properties", {}):
             assert f"| `{key}` |" in page
-    assert {"delta", "sqlite", "parquet", "jsonl", "postgres", "kafka"} <= set(headings("pipeline-file.md"))
+    assert {"delta", "iceberg", "sqlite", "duckdb", "parquet", "jsonl", "postgres", "kafka"} <= set(headings("pipeline-file.md"))
 
 
 def test_every_public_name_is_there() -> None:
