@@ -171,6 +171,8 @@ class Place:
             ask_at(os.environ[TARGET], f'drop schema "{schema_at(self.path)}" cascade')
         else:
             self.path.rename(self.path.with_name("old"))
+            if self.kind == "iceberg":
+                self.path.mkdir()  # the catalog is still there, with nothing in it
 
     def standing(self, shape: PaneShape = SHAPE) -> dict[tuple[Any, ...], tuple[Any, ...]]:
         """(window_start, keys) → (sequence, values), all as text, so that kinds compare; one row each."""

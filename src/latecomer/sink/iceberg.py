@@ -163,7 +163,9 @@ class IcebergLogic(BuiltInLogic):
                 self._belongs_to(f"table {self._sink.table}", owner.get(PIPELINE, ""), owner.get(OUTPUT, "")),
                 "give the sink another table",
             )
-        found, wanted = _types(table.schema().as_arrow()), _types(self._kept_schema)
+        found = _types(table.schema().as_arrow())
+        self._go_by(found)
+        wanted = _types(self._kept_schema)
         if list(found) != list(wanted) and found.keys() == wanted.keys():
             found = {name: found[name] for name in wanted}  # which is first is no matter
         with table.transaction() as transaction:
