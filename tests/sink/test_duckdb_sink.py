@@ -16,6 +16,7 @@ import pytest
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.sink import SinkLogic
 from latecomer.sink.keeper import SinkKeeper, sink_status
+from latecomer.store.files import keep_to_user
 from latecomer.store.store import open_store
 from sink.feeding_kit import Fed, HandClock, eventually
 from sink.sink_kit import SHAPE, apply, insert, opened, retract, rows_of_duckdb, shape_of
@@ -285,3 +286,13 @@ def test_many_keys_of_one_window_are_replaced_in_one_batch(path: Path) -> None:
     found = [row["sequence"] for row in rows_of_duckdb(path)]
     assert (found.count(1), found.count(0)) == (2_000, 500)
     assert SHAPE.place == ("window_start", "window_end", "merchant")
+
+
+def test_what_a_crash_left_beside_the_file_is_made_private_with_it(path: Path) -> None:
+    opened("duckdb", path)
+    beside = path.with_name(f"{path.name}.wal")
+    beside.write_bytes(b"rows")
+    for file in (path, beside):
+        file.chmod(0o644)
+    keep_to_user(path)
+    assert [file.stat().st_mode & 0o777 for file in (path, beside)] == [0o600, 0o600]
