@@ -303,6 +303,33 @@ def test_a_password_in_plain_text_is_warned_of_and_hidden(tmp_path: Path, cli: C
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "is_secret"),
+    [
+        ("token", "hunter2", True),
+        ("credential", "id:hunter2", True),
+        ("s3.secret-access-key", "hunter2", True),
+        ("uri", "postgresql+psycopg2://ana:hunter2@db/catalog", True),
+        ("s3.secret-access-key", "${env:HOME}", False),
+        ("uri", "postgresql+psycopg2://ana:${env:HOME}@db/catalog", False),
+        ("uri", "sqlite:////lake/catalog.db", False),
+        ("s3.access-key-id", "AKIA", False),
+    ],
+)
+def test_a_secret_of_a_catalog_in_plain_text_is_warned_of_and_hidden(
+    tmp_path: Path, cli: Cli, name: str, value: str, is_secret: bool
+) -> None:
+    options = {"table": "shop.minutes", "catalog": "lake", "properties": {name: value}}
+    file = with_target(tmp_path, "host=db")
+    text = file.read_text("utf-8").replace("postgres: host=db", f"iceberg: {json.dumps(options)}")
+    file.write_text(text, encoding="utf-8")
+    said = cli("validate", file)
+    assert said.status == 0, said.err
+    assert (f"sinks[0].properties.{name}: holds a secret in plain text" in said.err) is is_secret
+    assert "written to iceberg lake.shop.minutes" in said.out
+    assert "hunter2" not in said.out + said.err
+
+
+@pytest.mark.parametrize(
     "target",
     [
         "postgresql://ana:${env:PATH}@db/books",

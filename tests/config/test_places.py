@@ -65,6 +65,16 @@ def refusal(folder: Path, **written: str) -> str:
             "shares a folder with the source",
         ),
         ({"second": "{delta: ./x/../one}"}, "outputs.two.sinks[0]", "output one writes already"),
+        (
+            {"first": "{iceberg: shop.one}", "second": "{iceberg: {table: shop.one}}"},
+            "outputs.two.sinks[0]",
+            "output one writes already",
+        ),
+        (
+            {"first": "{duckdb: one.db}", "second": "{duckdb: {path: one.db, table: ONE}}"},
+            "outputs.two.sinks[0]",
+            "output one writes already",
+        ),
         ({"second": "{parquet: one}"}, "outputs.two.sinks[0]", "output one writes already"),
         (
             {"first": "{sqlite: {path: a.db, table: T}}", "second": "{sqlite: {path: ./a.db, table: t}}"},

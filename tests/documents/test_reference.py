@@ -14,6 +14,7 @@ import latecomer
 from latecomer import testing
 from latecomer.cli import app
 from latecomer.config.jsonschema import pipeline_schema
+from latecomer.config.sinks import SINKS
 
 PAGES = reference.pages()
 
@@ -51,7 +52,7 @@ def test_every_key_of_the_pipeline_file_is_there() -> None:
     for shape in (schema, *schema["$defs"].values()):
         for key in shape.get("properties", {}):
             assert f"| `{key}` |" in page
-    assert {"delta", "sqlite", "parquet", "jsonl", "postgres", "kafka"} <= set(headings("pipeline-file.md"))
+    assert SINKS.keys() <= set(headings("pipeline-file.md"))
 
 
 def test_every_public_name_is_there() -> None:

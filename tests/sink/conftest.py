@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from postgres_kit import Postgres
-from sink.sink_kit import TARGET, Place, let_go, rows_of_delta, rows_of_postgres, rows_of_sqlite
+from sink.sink_kit import (
+    TARGET,
+    Place,
+    let_go,
+    rows_of_delta,
+    rows_of_duckdb,
+    rows_of_iceberg,
+    rows_of_postgres,
+    rows_of_sqlite,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +31,7 @@ def target(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> str:
     return postgres.url_with_password
 
 
-@pytest.fixture(params=["delta", "sqlite", "postgres"])
+@pytest.fixture(params=["delta", "sqlite", "duckdb", "iceberg", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Each sink that upserts."""
     if request.param == "postgres":
@@ -30,4 +39,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         return Place("postgres", tmp_path / "results", rows_of_postgres)
     if request.param == "delta":
         return Place("delta", tmp_path / "totals", rows_of_delta)
+    if request.param == "duckdb":
+        return Place("duckdb", tmp_path / "results.duckdb", rows_of_duckdb)
+    if request.param == "iceberg":
+        return Place("iceberg", tmp_path / "lake", rows_of_iceberg)
     return Place("sqlite", tmp_path / "results.db", rows_of_sqlite)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,17 @@ import pyarrow.parquet as pq
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.values import json_rows
-from sink.sink_kit import lines_of, rows_of_delta, rows_of_sqlite
+from sink.sink_kit import catalog_at, lines_of, rows_of_delta, rows_of_duckdb, rows_of_iceberg, rows_of_sqlite
+
+
+def sinks_in(folder: Path, which: str) -> str:
+    """A sink of each kind for side output or dead letters, as the pipeline file has them."""
+    table = {"late": "totals_late", "dead": "dead_letters"}[which]
+    iceberg = json.dumps({"iceberg": {**catalog_at(folder), "table": f"shop.{table}"}})
+    return (
+        f"[{{sqlite: both.db}}, {{duckdb: both.duckdb}}, {iceberg}, {{delta: {which}}}, "
+        f"{{jsonl: {which}_lines}}, {{parquet: {which}_files}}]"
+    )
 
 
 def of_reader(pipeline: Pipeline, which: str) -> pa.Table:
@@ -26,8 +37,10 @@ def found_in(folder: Path, which: str, kind: str) -> list[dict[str, Any]]:
     table = {"late": "totals_late", "dead": "dead_letters"}[which]
     if kind == "sqlite":
         return rows_of_sqlite(folder / "both.db", table)
-    if kind == "delta":
-        rows = rows_of_delta(folder / which)
+    if kind == "duckdb":
+        return rows_of_duckdb(folder / "both.duckdb", table)
+    if kind in ("delta", "iceberg"):
+        rows = rows_of_delta(folder / which) if kind == "delta" else rows_of_iceberg(folder, table)
         return sorted(
             rows, key=lambda row: [row.get(n) for n in ("batch", "origin", "position", "window_start")]
         )
@@ -39,7 +52,7 @@ def found_in(folder: Path, which: str, kind: str) -> list[dict[str, Any]]:
 
 def wanted_in(rows: pa.Table, kind: str) -> list[dict[str, Any]]:
     """What the reader has, as the sink writes it."""
-    if kind in ("delta", "parquet"):
+    if kind in ("delta", "duckdb", "iceberg", "parquet"):
         return rows.to_pylist()
     written = list(json_rows(rows))
     if kind == "sqlite" and "raw_bytes" in rows.column_names:

@@ -13,9 +13,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table as IcebergTable
 
 from latecomer.config.sinks import SINKS
 from latecomer.model.durations import to_moment
@@ -86,11 +89,20 @@ def opened(
 ) -> SinkLogic:
     if kind == "postgres":
         settings = {"target": os.environ.get(TARGET), "schema": schema_at(path), **settings}
+    elif kind == "iceberg":
+        path.mkdir(exist_ok=True)
+        settings = {**catalog_at(path), "table": f"shop.{shape.name}", **settings}
     else:
         settings = {"path": str(path), **settings}
     sink = open_sink(SINKS[kind](**settings), path, pipeline, shape)
     OPENED.append(sink)
     return sink
+
+
+def catalog_at(path: Path) -> dict[str, Any]:
+    """A catalog of Iceberg tables in a folder."""
+    properties = {"type": "sql", "uri": f"sqlite:///{path}/catalog.db", "warehouse": str(path)}
+    return {"catalog": "lake", "properties": properties}
 
 
 def let_go() -> None:
@@ -119,6 +131,23 @@ def rows_of_sqlite(path: Path, table: str = "minute_totals") -> list[dict[str, A
         return [dict(row) for row in database.execute(f'SELECT * FROM "{table}"')]
 
 
+def rows_of_duckdb(path: Path, table: str = "minute_totals") -> list[dict[str, Any]]:
+    with closing(duckdb.connect(path, read_only=True)) as database:
+        rows: list[dict[str, Any]] = database.sql(f'SELECT * FROM "{table}"').to_arrow_table().to_pylist()
+        return rows
+
+
+def iceberg_table(path: Path, table: str = "minute_totals") -> IcebergTable:
+    found = catalog_at(path)
+    with closing(load_catalog(found["catalog"], **found["properties"])) as catalog:
+        return catalog.load_table(f"shop.{table}")
+
+
+def rows_of_iceberg(path: Path, table: str = "minute_totals") -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = iceberg_table(path, table).scan().to_arrow().to_pylist()
+    return rows
+
+
 def rows_of_postgres(path: Path, table: str = "minute_totals") -> list[dict[str, Any]]:
     rows = ask_at(os.environ[TARGET], f'select * from "{schema_at(path)}"."{table}"')
     return [{name: value for name, value in row.items() if name != "_lc_place"} for row in rows]
@@ -142,6 +171,8 @@ class Place:
             ask_at(os.environ[TARGET], f'drop schema "{schema_at(self.path)}" cascade')
         else:
             self.path.rename(self.path.with_name("old"))
+            if self.kind == "iceberg":
+                self.path.mkdir()  # the catalog is still there, with nothing in it
 
     def standing(self, shape: PaneShape = SHAPE) -> dict[tuple[Any, ...], tuple[Any, ...]]:
         """(window_start, keys) → (sequence, values), all as text, so that kinds compare; one row each."""
@@ -181,7 +212,8 @@ def crashing(kind: str, batch: int) -> Iterator[None]:
         if (name, at) == (f"sink.{kind}.written", batch):
             raise Crash(name)
 
-    module = "changes" if kind in ("parquet", "jsonl") else kind
+    shared = {"parquet": "changes", "jsonl": "changes", "sqlite": "database_file", "duckdb": "database_file"}
+    module = shared.get(kind, kind)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(f"latecomer.sink.{module}.failpoint", die)
         with pytest.raises(Crash):

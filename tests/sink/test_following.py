@@ -18,14 +18,13 @@ from latecomer.sink import RowShape, open_sink
 from latecomer.sink.keeper import SinkKeeper, check_sinks
 from postgres_kit import Postgres
 from sink.feeding_kit import COLUMNS, Fed
-from sink.row_kit import found_in, of_reader, wanted_in
+from sink.row_kit import found_in, of_reader, sinks_in, wanted_in
 from sink.sink_kit import OPENED, TARGET, Place, apply, insert, opened, rows_of_postgres, schema_at, shape_of
 
 KEY = {"till": pa.int32()}
 NARROW = shape_of(KEY, {"paise": pa.decimal128(12, 0), "least": pa.int32()})
 WIDER = shape_of({"till": pa.int64()}, {"paise": pa.decimal128(30, 0), "least": pa.int64()})
 MORE = shape_of(KEY, {"paise": pa.decimal128(12, 0), "least": pa.int32(), "most": pa.int64()})
-LATE = "[{sqlite: both.db}, {delta: late}, {jsonl: late_lines}, {parquet: late_files}]"
 
 
 def rows_by_window(place: Place) -> list[dict[str, Any]]:
@@ -75,7 +74,7 @@ def test_what_cannot_be_followed_is_refused_and_nothing_is_changed(place: Place)
     assert place.rows(place.path) == before
 
 
-@pytest.mark.parametrize("kind", ["delta", "sqlite"])
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "sqlite", "duckdb"])
 def test_a_table_of_somebody_else_does_not_follow(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "there"
     opened(kind, path, NARROW)
@@ -87,17 +86,18 @@ def test_a_table_of_somebody_else_does_not_follow(tmp_path: Path, kind: str) -> 
 
 
 def test_the_side_output_has_columns_that_are_declared_later(tmp_path: Path) -> None:
-    fed = Fed(tmp_path, late_to=LATE)
+    late_to = sinks_in(tmp_path, "late")
+    fed = Fed(tmp_path, late_to=late_to)
     fed.set_aside(0, late=2)
     brought_up(fed, 0)
-    wider = Fed(tmp_path, late_to=LATE, columns=COLUMNS.replace("}", ", tip: int, city: string}"))
+    wider = Fed(tmp_path, late_to=late_to, columns=COLUMNS.replace("}", ", tip: int, city: string}"))
     check_sinks(wider.store)
     check_sinks(wider.store)
     wider.set_aside(1, late=1, tip=3, city="Pune")
     brought_up(wider, 1)
     rows = of_reader(wider.pipeline, "late")
     assert [row["tip"] for row in rows.to_pylist()] == [None] * 4 + [3, 3]
-    for kind in ("sqlite", "delta"):
+    for kind in ("sqlite", "duckdb", "iceberg", "delta"):
         assert _sorted(found_in(tmp_path, "late", kind)) == _sorted(wanted_in(rows, kind)), kind
     for kind in ("jsonl", "parquet"):  # files that are there stay as they are
         found = found_in(tmp_path, "late", kind)
@@ -105,16 +105,16 @@ def test_the_side_output_has_columns_that_are_declared_later(tmp_path: Path) -> 
     owner = json.loads((tmp_path / "late_lines" / ".latecomer.json").read_text("utf-8"))
     assert owner["columns"]["tip"] == "int32"
     # A wider type, after that.
-    widest = Fed(tmp_path, late_to=LATE, columns=COLUMNS.replace("}", ", tip: bigint, city: string}"))
+    widest = Fed(tmp_path, late_to=late_to, columns=COLUMNS.replace("}", ", tip: bigint, city: string}"))
     widest.set_aside(2, late=1, tip=2**40, city="Pune")
     brought_up(widest, 2)
     rows = of_reader(widest.pipeline, "late")
-    for kind in ("sqlite", "delta"):
+    for kind in ("sqlite", "duckdb", "iceberg", "delta"):
         assert _sorted(found_in(tmp_path, "late", kind)) == _sorted(wanted_in(rows, kind)), kind
     last = sorted((tmp_path / "late_files").glob("*.parquet"))[-1]
     assert pq.read_schema(last).field("tip").type == pa.int64()
     # And back to the first file: nobody writes the columns any more, and nothing is lost.
-    fed = Fed(tmp_path, late_to=LATE)
+    fed = Fed(tmp_path, late_to=late_to)
     check_sinks(fed.store)
 
 

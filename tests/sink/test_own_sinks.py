@@ -16,12 +16,12 @@ import pytest
 
 from latecomer import PipelineError, Sink, SinkError, SinkLogic, SinkOutage, load_pipeline
 from latecomer.config.contract import Shape
-from latecomer.config.sinks import SINKS, FileSink
+from latecomer.config.sinks import SINKS, FileSink, IcebergSink
 from latecomer.sink import LOGICS
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.testing import check_sink
 from sink.feeding_kit import Fed, HandClock, eventually
-from sink.sink_kit import lines_of, rows_of_delta, rows_of_sqlite
+from sink.sink_kit import catalog_at, lines_of, rows_of_delta, rows_of_duckdb, rows_of_iceberg, rows_of_sqlite
 
 BLOCKS = re.findall(
     r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "sinks.md").read_text("utf-8"), re.S
@@ -76,6 +76,7 @@ def test_the_documented_sink_and_its_check(tmp_path: Path) -> None:
 READERS: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
     "delta": rows_of_delta,
     "sqlite": lambda path: rows_of_sqlite(path, "checked"),
+    "duckdb": lambda path: rows_of_duckdb(path, "checked"),
     "jsonl": lines_of,
     "parquet": lambda path: [
         row for file in sorted(path.glob("*.parquet")) for row in pq.read_table(file).to_pylist()
@@ -92,6 +93,14 @@ def test_every_kind_of_sink_has_its_logic_and_is_put_through_the_check() -> None
 def test_every_sink_of_latecomers_own_keeps_the_promises(kind: str, tmp_path: Path) -> None:
     places = (tmp_path / str(number) for number in count())
     check_sink(lambda: SINKS[kind](path=str(next(places))), read=lambda sink: READERS[kind](Path(sink.path)))
+
+
+def test_an_iceberg_table_keeps_the_promises(tmp_path: Path) -> None:
+    names = (f"checked_{number}" for number in count())
+    check_sink(
+        lambda: IcebergSink(table=f"shop.{next(names)}", **catalog_at(tmp_path)),
+        read=lambda sink: rows_of_iceberg(tmp_path, sink.table.removeprefix("shop.")),
+    )
 
 
 class Listed(Sink):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import yaml
 
 from latecomer.cli import main
 from latecomer.config.load import load_pipeline
@@ -23,12 +24,10 @@ from latecomer.sink.published import feed_of
 from latecomer.sink.status import NOTES
 from latecomer.store.store import open_store
 from sink.feeding_kit import Fed, HandClock, eventually
-from sink.row_kit import found_in, of_reader, wanted_in
+from sink.row_kit import found_in, of_reader, sinks_in, wanted_in
 from sink.sink_kit import crashing
 
-KINDS = ("sqlite", "delta", "jsonl", "parquet")
-LATE = "[{sqlite: both.db}, {delta: late}, {jsonl: late_lines}, {parquet: late_files}]"
-DEAD = "[{sqlite: both.db}, {delta: dead}, {jsonl: dead_lines}, {parquet: dead_files}]"
+KINDS = ("sqlite", "duckdb", "iceberg", "delta", "jsonl", "parquet")
 
 
 def brought_up(fed: Fed, complete: int) -> None:
@@ -40,7 +39,7 @@ def brought_up(fed: Fed, complete: int) -> None:
 
 @pytest.mark.parametrize("which", ["late", "dead"])
 def test_every_kind_of_sink_holds_what_the_reader_has(tmp_path: Path, which: str) -> None:
-    fed = Fed(tmp_path, late_to=LATE, dead_letters_to=DEAD)
+    fed = Fed(tmp_path, late_to=sinks_in(tmp_path, "late"), dead_letters_to=sinks_in(tmp_path, "dead"))
     check_sinks(fed.store)
     fed.set_aside(0, late=3, dead=2)
     fed.set_aside(1)
@@ -70,7 +69,7 @@ def test_rows_come_while_the_run_goes_on_and_nothing_comes_twice(tmp_path: Path)
 def test_a_row_sink_that_is_down_holds_nobody_and_is_caught_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("latecomer.sink.sqlite.BUSY_SECONDS", 0.01)
+    monkeypatch.setattr("latecomer.sink.database_file.BUSY_SECONDS", 0.01)
     fed, clock = Fed(tmp_path, late_to="[{sqlite: both.db}, {jsonl: late_lines}]"), HandClock()
     keeper = SinkKeeper(fed.store, clock)
     keeper.start(-1)
@@ -97,8 +96,8 @@ def test_a_row_sink_that_is_down_holds_nobody_and_is_caught_up(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_that_was_killed_is_applied_once(tmp_path: Path, kind: str) -> None:
-    place = {"sqlite": "both.db", "delta": "late", "jsonl": "late_lines", "parquet": "late_files"}[kind]
-    fed = Fed(tmp_path, late_to=f"[{{{kind}: {place}}}]")
+    chosen = next(each for each in yaml.safe_load(sinks_in(tmp_path, "late")) if kind in each)
+    fed = Fed(tmp_path, late_to=json.dumps([chosen]))
     fed.set_aside(0, late=2)
     fed.set_aside(1, late=3)
     (listed,) = fed.pipeline.listed_sinks()

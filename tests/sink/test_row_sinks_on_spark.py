@@ -60,7 +60,7 @@ def test_nothing_is_lost_or_doubled(
     with closing(sqlite3.connect(file.parent / "both.db", isolation_level=None)) as other:
         other.execute("begin exclusive")
         with monkeypatch.context() as impatient:
-            impatient.setattr("latecomer.sink.sqlite.BUSY_SECONDS", 0.2)
+            impatient.setattr("latecomer.sink.database_file.BUSY_SECONDS", 0.2)
             impatient.setattr("latecomer.sink.waiting.LAST_SECONDS", 0.2)
             with pytest.raises(SinkError, match=r"sqlite sink .*both\.db.*Nothing is lost"):
                 run(pipeline, drain=True, spark=spark)

@@ -24,12 +24,12 @@ apply(sink, 1, insert(0, "chai", 1), insert(1, "chai", 0))
 """
 
 
-@pytest.mark.parametrize("kind", ["delta", "sqlite", "parquet", "jsonl"])
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "sqlite", "duckdb", "parquet", "jsonl"])
 def test_a_killed_batch_is_applied_by_the_next_run(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "sink"
     killed = subprocess.run(
         [sys.executable, "-c", SCRIPT, kind, str(path), TESTS],
-        env={"LATECOMER_FAILPOINT": f"sink.{kind}.written@1"},
+        env={**os.environ, "LATECOMER_FAILPOINT": f"sink.{kind}.written@1"},
         capture_output=True,
         check=False,
     )

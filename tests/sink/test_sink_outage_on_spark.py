@@ -87,7 +87,7 @@ def test_the_others_keep_their_pace(
     seconds: float,
     pace: float,
 ) -> None:
-    monkeypatch.setattr("latecomer.sink.sqlite.BUSY_SECONDS", 0.2)
+    monkeypatch.setattr("latecomer.sink.database_file.BUSY_SECONDS", 0.2)
     (tmp_path / "in").mkdir()
     file = tmp_path / "pipeline.yaml"
     file.write_text(PIPELINE, encoding="utf-8")

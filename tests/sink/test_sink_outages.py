@@ -37,7 +37,7 @@ def working(fed: Fed, clock: HandClock, complete: int = -1) -> Iterator[SinkKeep
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latecomer.sink.sqlite.BUSY_SECONDS", 0.01)
+    monkeypatch.setattr("latecomer.sink.database_file.BUSY_SECONDS", 0.01)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from latecomer.errors import SinkError
 from sink.sink_kit import BY_TWO, SHAPE, Place, apply, crashing, insert, opened, retract, shape_of, table_of
 
 AT = "2026-04-25T14:00:00Z"
@@ -157,7 +158,13 @@ def test_any_column_name_will_do(place: Place, name: str) -> None:
 
 @pytest.mark.parametrize("folder", ["with space", "100%", "hash#mark", "what?", "naïve"])
 def test_any_path_will_do(tmp_path: Path, folder: str, place: Place) -> None:
+    if place.kind == "iceberg":
+        pytest.skip("it has no path")
     there = Place(place.kind, tmp_path / folder / "deeper" / "results", place.rows)
+    if (place.kind, folder) == ("duckdb", "what?"):
+        with pytest.raises(SinkError, match="cannot use a path with a question mark; give the sink another"):
+            opened(there.kind, there.path)
+        return
     apply(opened(there.kind, there.path), 0, insert(0, "chai", 0))
     apply(opened(there.kind, there.path), 1, insert(0, "chai", 1))
     assert there.standing() == {(AT, "chai"): (1, "LATE", "100", "1")}

@@ -189,7 +189,7 @@ def test_a_folder_that_cannot_be_made_is_refused(path: Path) -> None:
 
 
 def test_a_locked_database_is_refused_and_then_taken(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latecomer.sink.sqlite.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("latecomer.sink.database_file.BUSY_SECONDS", 0.05)
     sink = opened("sqlite", path)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -204,7 +204,7 @@ def test_a_locked_database_is_refused_and_then_taken(path: Path, monkeypatch: py
 def test_a_reader_that_holds_on_past_the_commit_undoes_the_batch(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("latecomer.sink.sqlite.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("latecomer.sink.database_file.BUSY_SECONDS", 0.05)
     sink = opened("sqlite", path)
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")

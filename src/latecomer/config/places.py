@@ -8,7 +8,7 @@ from pathlib import Path
 
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
-from latecomer.config.sinks import FileSink, KafkaSink, PostgresSink, Stream, owner_in_words
+from latecomer.config.sinks import FileSink, IcebergSink, KafkaSink, PostgresSink, Stream, owner_in_words
 from latecomer.config.views import in_each_source, place_in
 from latecomer.errors import Problem
 
@@ -101,6 +101,8 @@ def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
                 yield Problem(field, "shares a folder with the source", sink.path, _APART)
         elif isinstance(sink, PostgresSink):
             place = sink.target
+        elif isinstance(sink, IcebergSink):
+            place = f"catalog {sink.catalog}"
         else:
             continue
         part = sink.part(listed.name)

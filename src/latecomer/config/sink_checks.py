@@ -8,7 +8,7 @@ from latecomer.config.kafka import KafkaTopics, written_settings
 from latecomer.config.models import Output, Pipeline
 from latecomer.config.registered import Registered
 from latecomer.config.secrets import reference_problem
-from latecomer.config.sinks import KafkaSink, PostgresSink, Stream
+from latecomer.config.sinks import IcebergSink, KafkaSink, PostgresSink, Stream
 from latecomer.config.views import place_in
 from latecomer.errors import Problem
 
@@ -24,7 +24,7 @@ def sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
         else:
             what, change = _updates_of(output)
             why = f"is append only and cannot take the updates of {what}"
-            fix = f"use {change}, or a sink that upserts (delta, sqlite, postgres)"
+            fix = f"use {change}, or a sink that upserts (delta, iceberg, sqlite, duckdb, postgres)"
         yield Problem(f"outputs.{name}.sinks.{index}", f"{sink.kind} {why}", {sink.kind: sink.place}, fix)
 
 
@@ -71,16 +71,19 @@ def rows_that_go_nowhere(pipeline: Pipeline) -> Iterator[Problem]:
 
 def plain_passwords(pipeline: Pipeline) -> list[Problem]:
     """Passwords that everyone who can read the file can read."""
-    return [
-        Problem(
-            f"{listed.field}.target",
-            "holds a password in plain text",
-            listed.sink.target,
-            "write ${env:NAME} or ${file:PATH} in its place, or leave it to PGPASSFILE",
-        )
-        for listed in pipeline.listed_sinks()
-        if isinstance(listed.sink, PostgresSink) and listed.sink.has_plain_password
-    ]
+    found = []
+    for listed in pipeline.listed_sinks():
+        sink, field = listed.sink, listed.field
+        if isinstance(sink, PostgresSink) and sink.has_plain_password:
+            fix = "write ${env:NAME} or ${file:PATH} in its place, or leave it to PGPASSFILE"
+            found.append(Problem(f"{field}.target", "holds a password in plain text", sink.target, fix))
+        for name in sink.plain_secrets if isinstance(sink, IcebergSink) else ():
+            fix = (
+                "write ${env:NAME} or ${file:PATH} in its place, or leave it to pyiceberg's own configuration"
+            )
+            # The value is not shown: not every secret looks like one.
+            found.append(Problem(f"{field}.properties.{name}", "holds a secret in plain text", fix=fix))
+    return found
 
 
 def missing_secrets(pipeline: Pipeline) -> list[Problem]:
@@ -103,6 +106,11 @@ def _with_secrets(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     for listed in pipeline.listed_sinks():
         if isinstance(listed.sink, PostgresSink):
             yield f"{listed.field}.target", listed.sink.target
+        elif isinstance(listed.sink, IcebergSink):
+            yield from (
+                (f"{listed.field}.properties.{name}", str(text))
+                for name, text in listed.sink.properties.items()
+            )
         elif isinstance(listed.sink, KafkaSink):
             servers.append((listed.field, listed.sink))
     for field, each in servers:

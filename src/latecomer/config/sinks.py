@@ -166,19 +166,18 @@ class DeltaSink(FileSink):
     kind: ClassVar[str] = "delta"
 
 
-_SQLITE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class SqliteSink(FileSink):
-    """A table in a SQLite file, upserted by window and key; named as the output by default."""
+class DatabaseFileSink(FileSink):
+    """A table in a database that is one file."""
 
-    kind: ClassVar[str] = "sqlite"
-    table: str | None = Field(None, json_schema_extra={"pattern": f"^{_SQLITE_NAME.pattern}$"})
+    table: str | None = Field(None, json_schema_extra={"pattern": f"^{_PLAIN_NAME.pattern}$"})
 
     @field_validator("table")
     @classmethod
     def _plain_table(cls, table: str | None) -> str | None:
-        if table is not None and not _SQLITE_NAME.fullmatch(table):
+        if table is not None and not _PLAIN_NAME.fullmatch(table):
             raise ValueError(
                 "is not a usable table name; use letters, digits and _, not starting with a digit"
             )
@@ -186,6 +185,18 @@ class SqliteSink(FileSink):
 
     def part(self, name: str) -> str:
         return f"table {(self.table or name).lower()}"
+
+
+class SqliteSink(DatabaseFileSink):
+    """A table in a SQLite file, upserted by window and key; named as the output by default."""
+
+    kind: ClassVar[str] = "sqlite"
+
+
+class DuckdbSink(DatabaseFileSink):
+    """A table in a DuckDB file, upserted by window and key; named as the output by default."""
+
+    kind: ClassVar[str] = "duckdb"
 
 
 class ParquetSink(FileSink):
@@ -204,6 +215,7 @@ class JsonlSink(FileSink):
     accepts: ClassVar[frozenset[Accumulation]] = CHANGES
 
 
+_PASSWORD_IN_URL = re.compile(r"(?i)^[a-z][a-z0-9+.-]*://[^/@:]*:[^@/]+@")
 _PLAIN_PASSWORD = re.compile(r"(?i)^postgres(ql)?://[^/@:]*:[^@]+@|password\s*=\s*('[^']|[^\s&'])")
 LONGEST_NAME = 63
 """How many bytes of a name Postgres keeps."""
@@ -303,8 +315,62 @@ class KafkaSink(Sink):
         return f"topic {self.topic or name}"
 
 
+_TABLE_IN_CATALOG = re.compile(r"[^.\s]+(\.[^.\s]+)+")
+_SECRET_PROPERTY = re.compile(
+    r"(?i)(^|[.-])(secret|password|credential|token|authorization|connection-string|account-key|secret-access-key)$"
+)
+
+
+class IcebergSink(Sink):
+    """A table in an Iceberg catalog, upserted by window and key."""
+
+    kind: ClassVar[str] = "iceberg"
+    takes_rows: ClassVar[bool] = True
+    short: ClassVar[str] = "table"
+    table: str = Field(
+        json_schema_extra={"pattern": f"^{_TABLE_IN_CATALOG.pattern}$"},
+        description="NAMESPACE.NAME; both are made if they are not there",
+    )
+    catalog: str = Field(
+        "default", min_length=1, description="a catalog of pyiceberg's own configuration, or a name for it"
+    )
+    properties: dict[str, str | int | float | bool] = Field(
+        {},
+        repr=False,
+        description="of the catalog, by pyiceberg's names: type, uri …; secrets as ${env:NAME} or ${file:PATH}",
+    )
+
+    @field_validator("table")
+    @classmethod
+    def _in_a_namespace(cls, table: str) -> str:
+        if not _TABLE_IN_CATALOG.fullmatch(table):
+            raise ValueError("is no table of a catalog; write NAMESPACE.NAME, such as shop.minutes")
+        return table
+
+    @property
+    def place(self) -> str:
+        return f"{self.catalog}.{self.table}"
+
+    @property
+    def plain_secrets(self) -> list[str]:
+        """Properties with a secret in plain text."""
+        texts = {name: without_references(str(value)) for name, value in self.properties.items()}
+        return [
+            name
+            for name, text in texts.items()
+            if (_SECRET_PROPERTY.search(name) and text) or _PASSWORD_IN_URL.search(text)
+        ]
+
+    def part(self, name: str) -> str:
+        return f"table {self.table}"
+
+
 SINKS: dict[str, type[Sink]] = {
-    sink.kind: sink for sink in (DeltaSink, SqliteSink, ParquetSink, JsonlSink, PostgresSink, KafkaSink)
+    sink.kind: sink
+    for sink in (
+        *(DeltaSink, IcebergSink, SqliteSink, DuckdbSink, PostgresSink),
+        *(ParquetSink, JsonlSink, KafkaSink),
+    )
 }
 
 

@@ -11,6 +11,8 @@ from latecomer.config.sinks import FileSink, Sink
 from latecomer.errors.redacting import redacted
 from latecomer.sink.changes import JsonlLogic, ParquetLogic
 from latecomer.sink.delta import DeltaLogic
+from latecomer.sink.duckdb import DuckdbLogic
+from latecomer.sink.iceberg import IcebergLogic
 from latecomer.sink.kafka import KafkaLogic
 from latecomer.sink.own import OwnLogic
 from latecomer.sink.postgres import PostgresLogic
@@ -20,7 +22,10 @@ __all__ = ["PaneShape", "RowShape", "SinkLogic", "make_sink", "open_sink", "targ
 
 LOGICS: dict[str, Any] = {
     logic.kind: logic
-    for logic in (DeltaLogic, SqliteLogic, ParquetLogic, JsonlLogic, PostgresLogic, KafkaLogic)
+    for logic in (
+        *(DeltaLogic, IcebergLogic, SqliteLogic, DuckdbLogic, PostgresLogic),
+        *(ParquetLogic, JsonlLogic, KafkaLogic),
+    )
 }
 
 

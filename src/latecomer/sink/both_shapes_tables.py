@@ -24,13 +24,14 @@ from latecomer.sink.both_shapes import (
     table_steps,
     would_lose,
 )
+from latecomer.sink.database_file import LEFT_OUT, PROGRESS
 from latecomer.sink.delta import LEFT_OUT as PROPERTY
 from latecomer.sink.delta import DeltaLogic
 from latecomer.sink.postgres import PROGRESS as POSTGRES_PROGRESS
 from latecomer.sink.postgres import PostgresLogic, copy_rows
 from latecomer.sink.postgres_rows import declared
 from latecomer.sink.postgres_views import make_view, one_row, run_sql
-from latecomer.sink.sqlite import LEFT_OUT, PROGRESS, SqliteLogic, storable
+from latecomer.sink.sqlite import SqliteLogic, storable
 from latecomer.store.files import require_room
 from latecomer.store.sql import double_quoted, listed
 
@@ -155,7 +156,7 @@ class SqliteMigrated(SqliteLogic):
 
     def bring(self, stored: Stored) -> TableSteps:
         self._require_there()
-        table, view = double_quoted(self._table), f"{self._table}{VIEW}"
+        table, view = self._named, f"{self._table}{VIEW}"
         with self._transaction("rw") as database:
             steps = self._planned(database)
             named = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (view,)).fetchone()
@@ -181,7 +182,7 @@ class SqliteMigrated(SqliteLogic):
             raise _no_table(self, self._table)
 
     def _planned(self, database: sqlite3.Connection) -> TableSteps:
-        there = [row[1] for row in database.execute(f"PRAGMA table_info({double_quoted(self._table)})")]
+        there = list(self._found(database))
         if not there or self._owner(database) is None:
             raise _no_table(self, self._table)
         self._require_owner(database)
@@ -190,7 +191,7 @@ class SqliteMigrated(SqliteLogic):
         return table_steps(there, wanted, self.left_out, self.shapes, self.contracted)
 
     def _bring_back(self, database: sqlite3.Connection, steps: TableSteps, stored: Stored) -> None:
-        table, staged = double_quoted(self._table), self._stage(database, list(steps.brings), stored)
+        table, staged = self._named, self._stage(database, list(steps.brings), stored)
         for name in steps.brings:
             column = f"{double_quoted(name)} {self._kind(name)}".rstrip()
             database.execute(f"ALTER TABLE {table} ADD COLUMN {column}")

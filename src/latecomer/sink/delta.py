@@ -8,12 +8,9 @@ out what was decided; where no stored row is touched, that is a plain append.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,10 +22,11 @@ from latecomer.config.checks import PRIVATE
 from latecomer.config.contract import Shape
 from latecomer.config.sinks import DeltaSink
 from latecomer.errors import first_line
-from latecomer.model.panes import Op, Pane, Place, Timing, surviving
+from latecomer.model.panes import Place
 from latecomer.model.types import field_name
-from latecomer.sink.base import FileSinkLogic, bounds, differing, micros
+from latecomer.sink.base import FileSinkLogic, bounds, differing
 from latecomer.sink.following import Steps
+from latecomer.sink.settling import Change, places_of, settle
 from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import make_folder, require_room, sync_files
@@ -38,17 +36,7 @@ _ROOM = 256 << 10
 asked for first."""
 LEFT_OUT = "latecomer.leftOut"
 """The property of a table with those of its columns that a migration has dropped."""
-_NAN = float("nan")
 _PUTS, _STORED = f"{PRIVATE}puts", f"{PRIVATE}stored"
-
-
-class Change(NamedTuple):
-    """What a batch does to one window and key: its pane in `row` is put there, or what stands goes."""
-
-    row: int
-    puts: bool
-    stored: int | None
-    """The sequence that stands there before."""
 
 
 class DeltaLogic(FileSinkLogic):
@@ -93,7 +81,7 @@ class DeltaLogic(FileSinkLogic):
 
     def _settled(self, table: DeltaTable, panes: pa.Table) -> tuple[pa.Table, list[Change]]:
         """What a batch of panes comes to: the rows to put there, or to take away, and which of the two."""
-        changes = settle(_places(panes, self.shape.place), panes, self._stored(table, panes))
+        changes = settle(places_of(panes, self.shape.place), panes, self._stored(table, panes))
         rows = pa.array([change.row for change in changes], pa.int64())
         return panes.select(self.shape.standing.names).take(rows), changes
 
@@ -154,7 +142,7 @@ class DeltaLogic(FileSinkLogic):
         )
         for key in self.shape.place[2:]:
             rows = rows.filter(pc.is_in(rows[key], value_set=panes[key].unique()))
-        return dict(zip(_places(rows, self.shape.place), rows["sequence"].to_pylist(), strict=True))
+        return dict(zip(places_of(rows, self.shape.place), rows["sequence"].to_pylist(), strict=True))
 
     def _progress(self, table: DeltaTable) -> int:
         version = table.transaction_version(self._application)
@@ -224,50 +212,6 @@ class DeltaLogic(FileSinkLogic):
                 "make the folder readable and writable, or give the sink another path",
                 batch,
             ) from error
-
-
-def settle(places: Sequence[Place], panes: pa.Table, stored: dict[Place, int]) -> list[Change]:
-    """What a batch comes to, for each window and key: an insert wins only with a larger sequence, a
-    retract takes back only the sequence it names."""
-    rows = {place: row for row, place in enumerate(places)}
-    before = (_pane(place, sequence, Op.INSERT, None) for place, sequence in stored.items())
-    batch = (
-        _pane(place, sequence, Op(op), row)
-        for row, (place, sequence, op) in enumerate(
-            zip(places, panes["sequence"].to_pylist(), panes["op"].to_pylist(), strict=True)
-        )
-    )
-    standing = surviving(chain(before, batch))
-    changes = []
-    for place, last_row in rows.items():
-        stands = standing.get(place)
-        if stands is None:
-            if place in stored:
-                changes.append(Change(last_row, False, stored[place]))
-        elif stands.values["row"] is not None:
-            changes.append(Change(stands.values["row"], True, stored.get(place)))
-    return changes
-
-
-def _pane(place: Place, sequence: int, op: Op, row: int | None) -> Pane:
-    return Pane(*place, {"row": row}, sequence, Timing.ON_TIME, op)
-
-
-def _places(rows: pa.Table, place: Sequence[str]) -> list[Place]:
-    start, end, *keys = place
-    of_keys = [_comparable(rows[key]) for key in keys]
-    of_rows = zip(*of_keys, strict=True) if of_keys else ((),) * rows.num_rows
-    return list(zip(micros(rows[start]), micros(rows[end]), of_rows, strict=True))
-
-
-def _comparable(column: pa.ChunkedArray) -> list[Any]:
-    if pa.types.is_timestamp(column.type):
-        return micros(column)
-    values: list[Any] = column.to_pylist()
-    if pa.types.is_floating(column.type):
-        # One and the same NaN is equal to itself inside a tuple; two of them are not.
-        return [_NAN if value is not None and math.isnan(value) else value for value in values]
-    return values
 
 
 def _with_all(table: DeltaTable, rows: pa.Table) -> pa.Table:

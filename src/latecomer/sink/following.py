@@ -20,7 +20,7 @@ _BY_WIDTH = (
     ("int8", "int16", "int32", "int64"),  # Arrow
     ("float", "double"),
 )
-_ARROW_LIST = "list<element: "
+_ARROW_LIST = re.compile(r"\blist<\w+: ")
 _DECIMAL = re.compile(r"(?:numeric|decimal|decimal128)\((\d+), ?(\d+)\)")
 
 
@@ -72,7 +72,7 @@ def is_wider(kind: str, than: str) -> bool:
     >>> is_wider("map<string, list<element: int64>>", "map<string, list<element: int32>>")
     True
     """
-    new, old = (each.replace(_ARROW_LIST, "array<") for each in (kind, than))
+    new, old = (_ARROW_LIST.sub("array<", each) for each in (kind, than))
     try:
         return widened_type(old, new, _is_wider_plain) not in (None, old)
     except ValueError:  # a file that names types in a way that is not ours

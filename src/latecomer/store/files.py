@@ -348,8 +348,8 @@ def require_room(folder: Location, count: int) -> None:
 
 
 def keep_to_user(location: Location) -> None:
-    """Let nobody but their owner read a file with those that SQLite keeps beside it, or a folder with all that is in
-    it. Links are not followed. An error says which file it was."""
+    """Let nobody but their owner read a file with those that SQLite and DuckDB keep beside it, or a folder with all
+    that is in it. Links are not followed. An error says which file it was."""
     for each in _within(Path(location)):
         with suppress(FileNotFoundError):  # a run that goes on beside may remove files
             mode = each.lstat().st_mode
@@ -359,7 +359,8 @@ def keep_to_user(location: Location) -> None:
 
 def _within(location: Path) -> Iterator[Path]:
     yield location
-    yield from location.parent.glob(f"{glob.escape(location.name)}-*") if location.is_file() else ()
+    for beside in ("-*", ".wal") if location.is_file() else ():
+        yield from location.parent.glob(f"{glob.escape(location.name)}{beside}")
     for folder, folders, inside in os.walk(location):
         yield from (Path(folder, name) for name in (*folders, *inside))
 

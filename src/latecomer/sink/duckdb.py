@@ -1,0 +1,161 @@
+"""A table of what stands in a DuckDB file, upserted by window and key; or of rows, appended.
+
+Rows are handed over as Arrow tables, and have the types that DuckDB gives those. DuckDB lets one process write and
+nobody else read meanwhile: it is waited for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from latecomer.config.checks import PRIVATE
+from latecomer.config.sinks import DuckdbSink
+from latecomer.errors import SinkError, first_line
+from latecomer.sink import database_file
+from latecomer.sink.database_file import DatabaseFileLogic, one_row
+from latecomer.sink.following import Steps
+from latecomer.sink.settling import places_of, settle
+from latecomer.sink.turns import Turn
+from latecomer.store.files import sync_folder
+from latecomer.store.sql import double_quoted, listed
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_GIVEN = f"{PRIVATE}given"
+"""Rows that are handed over."""
+_PAUSE_SECONDS = 0.05
+_IS_HELD = ("Could not set lock", "different configuration than existing")
+"""By another process, or by another connection of this one."""
+
+
+class DuckdbLogic(DatabaseFileLogic):
+    kind = DuckdbSink.kind
+    key = "TEXT COLLATE NOCASE"
+
+    def _found(self, database: DuckDBPyConnection) -> dict[str, str]:
+        known = one_row(database, "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", self._table)
+        return {} if known is None else _types(database, self._named)
+
+    def _wanted(self, database: DuckDBPyConnection) -> dict[str, str]:
+        with _given(database, self.shape.standing.empty_table()):
+            return _types(database, _GIVEN)
+
+    def _create(self, database: DuckDBPyConnection) -> None:
+        with _given(database, self.shape.standing.empty_table()):
+            database.execute(f"CREATE TABLE {self._named} AS SELECT * FROM {_GIVEN}")
+
+    def _take(self, database: DuckDBPyConnection, found: Mapping[str, str], steps: Steps) -> None:
+        with _given(database, self.shape.standing.empty_table()):
+            kinds = {row[0]: row[1] for row in database.execute(f"DESCRIBE {_GIVEN}").fetchall()}
+        for name in steps.widened:
+            database.execute(
+                f"ALTER TABLE {self._named} ALTER COLUMN {double_quoted(name)} TYPE {kinds[name]}"
+            )
+        for name in steps.added:
+            database.execute(f"ALTER TABLE {self._named} ADD COLUMN {double_quoted(name)} {kinds[name]}")
+
+    def _append(self, database: DuckDBPyConnection, rows: pa.Table) -> None:
+        names = listed(self.shape.standing.names)
+        with _given(database, rows):
+            database.execute(f"INSERT INTO {self._named} ({names}) SELECT {names} FROM {_GIVEN}")
+
+    def _upsert(self, database: DuckDBPyConnection, panes: pa.Table) -> None:
+        place = self.shape.place
+        same = " AND ".join(
+            f"stored.{name} IS NOT DISTINCT FROM {_GIVEN}.{name}" for name in map(double_quoted, place)
+        )
+        asked = f"SELECT {listed((*place, 'sequence'))} FROM {self._named} AS stored"
+        with _given(database, panes.select(place)):
+            found = database.sql(f"{asked} SEMI JOIN {_GIVEN} ON {same}").to_arrow_table()
+        stored = dict(zip(places_of(found, place), found["sequence"].to_pylist(), strict=True))
+        changes = settle(places_of(panes, place), panes, stored)
+        with _given(database, _taken(panes, [each.row for each in changes if each.stored is not None])):
+            database.execute(f"DELETE FROM {self._named} AS stored USING {_GIVEN} WHERE {same}")
+        self._append(database, _taken(panes, [each.row for each in changes if each.puts]))
+
+    @contextmanager
+    def _connection(self, mode: str, batch: int | None = None) -> Iterator[DuckDBPyConnection]:
+        try:
+            import duckdb
+        except ImportError:
+            raise self._refusal(
+                "it needs the package duckdb", "install it: pip install 'latecomer[duckdb]'", batch
+            ) from None
+        if "?" in str(self.path):  # it takes what follows for options when it writes beside the file
+            raise self._refusal("DuckDB cannot use a path with a question mark", "give the sink another path")
+        # DuckDB refuses transactions that change one table at once, and connections that read beside one that writes.
+        with closing(Turn(str(self.path))):
+            try:
+                if mode == "rwc" and not self.path.exists():
+                    self._make_file(duckdb)
+                elif not self.path.is_file():
+                    raise self._not_opened(batch)
+                with closing(self._connected(duckdb, mode)) as database:
+                    yield database
+            except duckdb.Error as error:
+                raise self._explained(error, batch) from error
+
+    def _make_file(self, duckdb: Any) -> None:
+        """It appears whole: one that a crash left half made could not be opened again."""
+        hidden = self.path.with_name(f".{self.path.name}.tmp")
+        hidden.unlink(missing_ok=True)
+        duckdb.connect(hidden).close()
+        hidden.replace(self.path)
+        sync_folder(self.path.parent)
+
+    def _connected(self, duckdb: Any, mode: str) -> DuckDBPyConnection:
+        until = time.monotonic() + database_file.BUSY_SECONDS
+        while True:
+            try:
+                database: DuckDBPyConnection = duckdb.connect(self.path, read_only=mode == "ro")
+                return database
+            except duckdb.Error as error:
+                if not _is_held(error) or time.monotonic() >= until:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
+
+    def _explained(self, error: Exception, batch: int | None) -> SinkError:
+        """The reason and the fix, and whether it may pass."""
+        text = first_line(error)
+        if _is_held(error):
+            return self._held(batch)
+        if "not a valid DuckDB database file" in text:
+            fix = "move it away, or give the sink another path"
+            return self._refusal("the file is not a DuckDB database", fix, batch)
+        if (refusal := self._system_refusal(error, batch)) is not None:
+            return refusal
+        if not self.path.is_file():
+            return self._not_opened(batch)
+        return self._refusal(
+            f"the database refused ({text})",
+            "run again, after fixing the file or giving the sink another path",
+            batch,
+        )
+
+
+def _is_held(error: Exception) -> bool:
+    return any(words in str(error) for words in _IS_HELD)
+
+
+@contextmanager
+def _given(database: DuckDBPyConnection, rows: pa.Table) -> Iterator[None]:
+    """Rows as a table that statements can name."""
+    database.register(_GIVEN, rows)
+    yield
+    database.unregister(_GIVEN)
+
+
+def _types(database: DuckDBPyConnection, table: str) -> dict[str, str]:
+    """The columns of a table, with the types that Arrow has for them."""
+    schema = database.sql(f"SELECT * FROM {table} LIMIT 0").to_arrow_table().schema
+    return {field.name: str(field.type) for field in schema}
+
+
+def _taken(rows: pa.Table, numbers: list[int]) -> pa.Table:
+    return rows.take(pa.array(numbers, pa.int64()))
