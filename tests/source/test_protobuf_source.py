@@ -182,7 +182,12 @@ def test_files_of_messages_have_their_lengths_before_them(
     (tmp_path / "in").mkdir()
     sized = b"".join(len(each).to_bytes(4, "big") + each for each in messages)
     (tmp_path / "in" / "a.bin").write_bytes(sized + (99).to_bytes(4, "big") + b"torn")
-    written = {"registry": registry.url, "subject": f"{topic}-value", "message": "Payment", "messages": "sized"}
+    written = {
+        "registry": registry.url,
+        "subject": f"{topic}-value",
+        "message": "Payment",
+        "messages": "sized",
+    }
     pipeline = payments_from(
         tmp_path, {"files": {"path": str(tmp_path / "in"), "format": {"protobuf": written}}}
     )

@@ -6,8 +6,10 @@ parsed at once, as the elements of one list; where that fails, one by one.
 
 from __future__ import annotations
 
+import gc
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -38,9 +40,13 @@ from latecomer.store.layout import source_type
 MOST_PLACES = 100
 _LONGEST_NUMBER = 5
 """Bytes of a place."""
-_ROWS = b"\x0a"
-"""Before an element of the list that all records are parsed as: it is its first field, and has a length."""
+_HEAD = HEAD_SIZE + 1
+"""Bytes before the payload of most records: they are of the first message, which one byte says. In its place an
+element of the list that all are parsed as has the mark of its field, and its length in five bytes."""
+_ROWS = 0x0A
 _DELIMITED = 2
+BLOCK = 4_000
+"""Records that are looked at together: their messages are at hand while each of their columns is made."""
 FEW = 4
 """So few records are parsed one by one."""
 
@@ -79,6 +85,33 @@ def _number(record: bytes, at: int) -> tuple[int, int]:
     return -1, at
 
 
+def _by_head(frames: Frames, rows: Numbers) -> dict[tuple[tuple[int, ...], int], Numbers]:
+    """Which records have which places and as many bytes before their payloads; no places where they cannot be read."""
+    at = frames.starts[rows] + HEAD_SIZE
+    is_first = (at < frames.ends[rows]) & (np.frombuffer(frames.data, np.uint8)[at] == 0)
+    others: dict[tuple[tuple[int, ...], int], list[int]] = {}
+    for nth in np.flatnonzero(~is_first):
+        found = places_of(frames.records[rows[nth]])
+        others.setdefault(((), _HEAD) if found is None else found, []).append(int(nth))
+    made = {head: np.array(each) for head, each in others.items()}
+    if is_first.any():
+        head = ((0,), _HEAD)
+        made[head] = np.concatenate([np.flatnonzero(is_first), *([made[head]] if head in made else [])])
+    return made
+
+
+@contextmanager
+def paused_collection() -> Iterator[None]:
+    """Messages hold no circles, and there are many at once: to look for circles among them takes most of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 @dataclass(frozen=True)
 class ProtobufMessages(FramedDecoder):
     """Messages as columns of the reader's message."""
@@ -91,34 +124,39 @@ class ProtobufMessages(FramedDecoder):
         return lambda *_: None  # no payload says where it ends
 
     def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
-        by_places: dict[tuple[int, ...], list[tuple[int, bytes]]] = {}
-        for nth, row in enumerate(rows):
-            record = frames.records[row]
-            found = ((0,), HEAD_SIZE + 1) if record[HEAD_SIZE : HEAD_SIZE + 1] == b"\0" else places_of(record)
-            places, start = ((), 0) if found is None else found
-            by_places.setdefault(places, []).append((nth, record[start:]))
-        order: list[int] = []
+        order: list[Numbers] = []
         parts: list[Decoded] = []
-        for places, found_there in by_places.items():
-            order += [nth for nth, _ in found_there]
-            parts.append(self._of_message(number, places, [payload for _, payload in found_there], columns))
-        back = pa.array(np.argsort(np.array(order)))
+        with paused_collection():
+            for (places, start), some in _by_head(frames, rows).items():
+                records = [frames.records[row] for row in rows[some]]
+                if start != _HEAD:
+                    records = [each[start - _HEAD :] for each in records]
+                order.append(some)
+                for first in range(0, len(records), BLOCK):
+                    block = records[first : first + BLOCK]
+                    parts.append(self._of_message(number, places, block, columns))
+        if len(parts) == 1:
+            return parts[0]
+        back = np.argsort(np.concatenate(order))
         corrupt = np.concatenate([each.corrupt for each in parts])[back]
-        table = pa.concat_tables([each.columns for each in parts]).take(back)
-        kept = [_no_text(len(each.corrupt)) if each.kept is None else each.kept for each in parts]
-        return Decoded(table, corrupt, pa.concat_arrays(kept).take(back))
+        table = pa.concat_tables([each.columns for each in parts])
+        kept = pa.concat_arrays(
+            [_no_text(len(each.corrupt)) if each.kept is None else each.kept for each in parts]
+        )
+        if len(order) == 1:
+            return Decoded(table, corrupt, kept)
+        return Decoded(table.take(pa.array(back)), corrupt, kept.take(pa.array(back)))
 
     def _of_message(
-        self, number: int, places: tuple[int, ...], payloads: Sequence[bytes], columns: Mapping[str, str]
+        self, number: int, places: tuple[int, ...], records: Sequence[bytes], columns: Mapping[str, str]
     ) -> Decoded:
         try:
             plan = self.plan(number, places, columns)
         except Unusable:
-            nothing = pa.table(
-                {name: pa.nulls(len(payloads), source_type(kind)) for name, kind in columns.items()}
-            )
-            return Decoded(nothing, np.ones(len(payloads), np.bool_))
-        return plan.decoded(payloads)
+            count = len(records)
+            nothing = {name: pa.nulls(count, source_type(kind)) for name, kind in columns.items()}
+            return Decoded(pa.table(nothing), np.ones(count, np.bool_))
+        return plan.decoded(records)
 
     def plan(self, number: int, places: tuple[int, ...], columns: Mapping[str, str]) -> Plan:
         """How the messages at these places of a writer's schema are read; `Unusable` where they cannot be."""
@@ -255,8 +293,9 @@ class Plan:
             found = ()
         return [*self.unknown, *dict.fromkeys(str(each.field_number) for each in found)]
 
-    def decoded(self, payloads: Sequence[bytes]) -> Decoded:
-        messages, corrupt, strange = self._parsed(payloads)
+    def decoded(self, records: Sequence[bytes]) -> Decoded:
+        """Of records with as many bytes before their payloads as most have."""
+        messages, corrupt, strange = self._parsed(records)
         holders: dict[tuple[str, ...], Sequence[Any]] = {(): messages}
         table = {}
         for name, kind in self.columns.items():
@@ -267,11 +306,11 @@ class Plan:
                 table[name] = pa.nulls(len(messages), source_type(kind))
         return Decoded(pa.table(table), corrupt, self._kept(messages, holders, corrupt, strange))
 
-    def _parsed(self, payloads: Sequence[bytes]) -> tuple[list[Any], Mask, bool]:
+    def _parsed(self, records: Sequence[bytes]) -> tuple[list[Any], Mask, bool]:
         """The messages, which of them could not be parsed, and whether some may have fields that no schema names."""
-        corrupt = np.zeros(len(payloads), np.bool_)
-        if len(payloads) > FEW:
-            data = b"".join(part for each in payloads for part in (_ROWS, _length(len(each)), each))
+        corrupt = np.zeros(len(records), np.bool_)
+        if len(records) > FEW:
+            data = _as_list(records)
             try:
                 found = self.many.FromString(data)
             except (DecodeError, UnicodeDecodeError):
@@ -283,9 +322,9 @@ class Plan:
                     corrupt[:] = [not each.IsInitialized() for each in messages]
                 return messages, corrupt, strange
         messages = []
-        for nth, each in enumerate(payloads):
+        for nth, each in enumerate(records):
             try:
-                message = self.one.FromString(each)
+                message = self.one.FromString(each[_HEAD:])
             except (DecodeError, UnicodeDecodeError):
                 message = self.one()
                 corrupt[nth] = True
@@ -392,15 +431,16 @@ def _requires(message: Any, seen: set[str] | None = None) -> bool:
     return any(each.is_required for each in message.fields) or any(_requires(each, seen) for each in inner)
 
 
-def _length(size: int) -> bytes:
-    if size < 0x80:
-        return bytes((size,))
-    found = bytearray()
-    while size >= 0x80:
-        found.append(size & 0x7F | 0x80)
-        size >>= 7
-    found.append(size)
-    return bytes(found)
+def _as_list(records: Sequence[bytes]) -> bytes:
+    """Records as the elements of a list: what is before the payload of each becomes its mark and its length."""
+    data = np.frombuffer(bytearray().join(records), np.uint8)
+    sizes = np.fromiter(map(len, records), np.int64, len(records))
+    starts, sizes = np.cumsum(sizes) - sizes, sizes - _HEAD
+    data[starts] = _ROWS
+    for nth in range(HEAD_SIZE):
+        goes_on = 0x80 if nth < HEAD_SIZE - 1 else 0
+        data[starts + 1 + nth] = sizes >> (7 * nth) & 0x7F | goes_on
+    return data.tobytes()
 
 
 def _column(values: list[Any], kind: str) -> pa.Array:
