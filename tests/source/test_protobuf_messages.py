@@ -17,6 +17,7 @@ from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.protobuf_messages import ProtobufMessages
 from latecomer.model.protobuf.reading import message_of, reading
 from latecomer.model.protobuf.schema import Schema, parse_schema
+from latecomer.model.schemas import SchemaError
 
 RIDE = """
 syntax = "proto3";
@@ -118,6 +119,17 @@ def test_the_columns_of_each_type_of_field() -> None:
         "legs": "string",
         "flags": "map<string,string>",
     }
+
+
+def test_messages_that_fan_out_or_never_end_do_not_hold_it_up() -> None:
+    fan = "".join(
+        f"message M{nth} {{ M{nth + 1} a = 1; M{nth + 1} b = 2; M{nth + 1} c = 3; }}" for nth in range(40)
+    )
+    with pytest.raises(SchemaError, match="has more than"):
+        reading(parse_schema(f'syntax = "proto3"; {fan} message M40 {{ int32 x = 1; }}'))
+    chain = "".join(f"message M{nth} {{ repeated M{nth + 1} a = 1; }}" for nth in range(3000))
+    found = reading(parse_schema(f'syntax = "proto3"; {chain} message M3000 {{ int32 x = 1; }}'))
+    assert found.columns == {"a": "string"}  # JSON: no list is nested so deeply
 
 
 def full_ride(schema: Schema) -> Any:

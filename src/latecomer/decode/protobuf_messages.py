@@ -422,13 +422,17 @@ def _list_class(message: Any) -> Any:
     return GetMessageClass(found)
 
 
-def _requires(message: Any, seen: set[str] | None = None) -> bool:
-    seen = set() if seen is None else seen
-    if message.full_name in seen:
-        return False
-    seen.add(message.full_name)
-    inner = (each.message_type for each in message.fields if each.message_type is not None)
-    return any(each.is_required for each in message.fields) or any(_requires(each, seen) for each in inner)
+def _requires(message: Any) -> bool:
+    left, seen = [message], {message.full_name}
+    while left:
+        for each in left.pop().fields:
+            if each.is_required:
+                return True
+            inner = each.message_type
+            if inner is not None and inner.full_name not in seen:
+                seen.add(inner.full_name)
+                left.append(inner)
+    return False
 
 
 def _as_list(records: Sequence[bytes]) -> bytes:

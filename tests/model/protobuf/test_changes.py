@@ -195,6 +195,15 @@ def test_a_level_says_which_versions_count_and_who_reads(level: Level, versions:
     assert breaches(new, earlier, level, Policy.LENIENT) == breaches(new, earlier, level)
 
 
+def test_a_long_chain_of_messages_is_compared() -> None:
+    def chain(last: str) -> Schema:
+        links = (f"message M{nth} {{ M{nth + 1} next = 1; }}" for nth in range(3000))
+        return parse_schema(f'syntax = "proto3"; {" ".join(links)} message M3000 {{ {last} a = 1; }}')
+
+    assert refused(chain("int32"), chain("int64")) == []
+    assert len(refused(chain("int32"), chain("string"))) == 3001
+
+
 def test_a_breach_is_told_in_a_sentence() -> None:
     (found,) = breaches(of_body("string a = 1;"), {4: of_body("int32 a = 1;")}, Level.BACKWARD)
     assert str(found) == (

@@ -8,6 +8,7 @@ removed and renamed, messages and enums added and moved, and the package may cha
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -88,6 +89,8 @@ _TYPES = {
     for name in dir(Field)
     if name.startswith("TYPE_")
 }
+_Pair = tuple[str, str]
+"""The names of a reader's message and a writer's."""
 OWN_NUMBER = "give the new type a number of its own"
 
 
@@ -101,6 +104,7 @@ def changes(reader: Schema, writer: Schema, *, proven: bool = False) -> list[Cha
     """
     work = _Comparing(proven)
     work.messages(schema_file(reader).message_types_by_name, schema_file(writer).message_types_by_name, ())
+    work.compare()
     return work.found
 
 
@@ -160,11 +164,41 @@ class _Comparing:
     def __init__(self, proven: bool) -> None:
         self.proven = proven
         self.found: list[Change] = []
-        self.seen: set[tuple[str, str]] = set()
+        self.seen: set[_Pair] = set()
+        self.left: deque[tuple[Any, Any, Path]] = deque()
+        self.here: _Pair = ("", "")
+        self.refused: set[_Pair] = set()
+        self.fields_of: dict[_Pair, list[tuple[_Pair, Path]]] = {}
+        """By which fields, of which messages, a message is reached."""
         self.work = Work("compare")
 
     def add(self, path: Path, rule: Rule, message: str, fix: str) -> None:
         self.found.append(Change(path, rule, message, fix))
+        self.refused.add(self.here)
+
+    def compare(self) -> None:
+        """All pairs of messages, each once; then the fields whose messages have changed too much."""
+        while self.left:
+            reader, writer, path = self.left.popleft()
+            self.here = reader.full_name, writer.full_name
+            self.message(reader, writer, path)
+        spread = deque(self.refused)
+        while spread:
+            inner = spread.popleft()
+            for outer, path in self.fields_of.get(inner, ()):
+                self.here = outer
+                is_new = outer not in self.refused
+                what = f"the message {inner[0]} has changed so that it cannot be read"
+                self.add(path, Rule.FIELD_NAMED_TYPE_CHANGED, what, f"put {inner[0]} right")
+                if is_new:
+                    spread.append(outer)
+
+    def reach(self, reader: Any, writer: Any, path: Path) -> None:
+        """A pair that was met before is not looked at again: it may lead back to itself."""
+        pair = reader.full_name, writer.full_name
+        if pair not in self.seen:
+            self.seen.add(pair)
+            self.left.append((reader, writer, path))
 
     def messages(self, reader: Mapping[str, Any], writer: Mapping[str, Any], path: Path) -> None:
         """Messages that are defined side by side."""
@@ -176,15 +210,10 @@ class _Comparing:
                     (*path, name), Rule.MESSAGE_REMOVED, "the message is gone", f"keep the message {name}"
                 )
             else:
-                self.message(reader[name], old, (*path, name))
+                self.reach(reader[name], old, (*path, name))
 
     def message(self, reader: Any, writer: Any, path: Path) -> None:
-        """A pair that was looked at is not looked at again: it may lead back to itself."""
         self.work.spend(1 + len(reader.fields) + len(writer.fields))
-        pair = reader.full_name, writer.full_name
-        if pair in self.seen:
-            return
-        self.seen.add(pair)
         new, old = _Message(reader), _Message(writer)
         moved = self._oneofs(new, old, path)
         self._removed_of_oneofs(new, old, path)
@@ -262,15 +291,10 @@ class _Comparing:
         elif local_name(reader.message_type) != local_name(writer.message_type):
             self.add(path, Rule.FIELD_NAMED_TYPE_CHANGED, what, OWN_NUMBER)
         else:
-            self._within(reader, writer, path)
-
-    def _within(self, reader: Any, writer: Any, path: Path) -> None:
-        before = len(self.found)
-        name = local_name(reader.message_type)
-        self.message(reader.message_type, writer.message_type, (name,))
-        if len(self.found) > before:
-            what = f"the message {name} has changed so that it cannot be read"
-            self.add(path, Rule.FIELD_NAMED_TYPE_CHANGED, what, f"put {name} right")
+            pair = reader.message_type.full_name, writer.message_type.full_name
+            if pair != self.here:
+                self.fields_of.setdefault(pair, []).append((self.here, path))
+            self.reach(reader.message_type, writer.message_type, (local_name(reader.message_type),))
 
 
 def kind_of(field: Any) -> str:

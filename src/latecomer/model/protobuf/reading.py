@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor as Field
@@ -18,7 +19,7 @@ from latecomer.errors import did_you_mean
 from latecomer.model.paths import DEEPEST
 from latecomer.model.protobuf.schema import Schema, schema_file
 from latecomer.model.schemas import SchemaError
-from latecomer.model.types import field_name, normal_type
+from latecomer.model.types import DEEPEST_NESTED, field_name, normal_type
 
 MOST_COLUMNS = 2_000
 _MOST_STEPS = 20_000
@@ -90,7 +91,7 @@ def reading(schema: Schema, name: str | None = None) -> Reading:
     {'id': 'bigint', 'tags': 'array<string>', 'fare.paise': 'decimal(20,0)'}
     """
     message = message_of(schema, name)
-    values = dict(columns_of(message))
+    values = dict(islice(columns_of(message), MOST_COLUMNS + 1))
     if not values:
         raise SchemaError(
             (message.name,), "has no field that could be a column", "name a message with fields"
@@ -167,6 +168,7 @@ class _Maker:
     ) -> Iterator[tuple[str, Column]]:
         inside = above | {message.full_name}
         for field in message.fields:
+            self._count()
             name, there = (*names, field.name), (*way, field.number)
             inner = field.message_type
             is_object = inner is not None and not field.is_repeated and plain_kind(field) is None
@@ -175,14 +177,20 @@ class _Maker:
                 continue
             try:
                 column = Column(normal_type(self._type(field, inside)), there)
+            except SchemaError:
+                raise
             except (_NoType, ValueError):  # it leads back to itself, is nested too deeply, or names are alike
                 column = Column(TEXT, there, as_json=True)
             yield ".".join(name), column
 
-    def _type(self, field: Any, above: frozenset[str]) -> str:
+    def _count(self) -> None:
         self.left -= 1
         if self.left < 0:
-            raise SchemaError((), f"has more than {_MOST_STEPS} fields, those within counted", "name another")
+            fix = "name a message with fewer fields"
+            raise SchemaError((), f"has more than {_MOST_STEPS} fields, those within counted", fix)
+
+    def _type(self, field: Any, above: frozenset[str]) -> str:
+        self._count()
         if is_map(field):
             return f"map<string,{self._one(field.message_type.fields_by_number[2], above)}>"
         one = self._one(field, above)
@@ -193,7 +201,7 @@ class _Maker:
         if found is not None:
             return found
         inner = field.message_type
-        if inner.full_name in above:
+        if inner.full_name in above or len(above) > DEEPEST + DEEPEST_NESTED:
             raise _NoType
         if not inner.fields:
             return "boolean"
