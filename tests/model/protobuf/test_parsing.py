@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2 as described
+from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -109,6 +110,36 @@ LAYOUTS = [
 
 def test_layout_and_how_a_type_is_named_make_no_difference() -> None:
     assert len({parse_schema(text).normalized for text in LAYOUTS}) == 1
+
+
+OPTIONS = """syntax = "proto3"; package a; import "confluent/meta.proto"; import "google/protobuf/descriptor.proto";
+extend google.protobuf.FieldOptions { string owner = 50000; repeated int32 codes = 50001; bool hot = 50002; }
+message M {
+  option (confluent.message_meta) = { doc: "a \\"ride\\"" tags: ["PII", "é"] };
+  string s = 1 [(a.owner) = "ana", (a.codes) = 7, (a.codes) = -8, (a.hot) = true, deprecated = true];
+}
+"""
+
+
+def test_custom_options_of_a_description_get_their_names_back() -> None:
+    schema = parse_schema(OPTIONS)
+    file = described.FileDescriptorProto.FromString(schema.file)
+    pool = schema_file(schema).pool
+    options = GetMessageClass(pool.FindMessageTypeByName("google.protobuf.FieldOptions"))()
+    names = {name: pool.FindExtensionByName(f"a.{name}") for name in ("owner", "codes", "hot")}
+    options.Extensions[names["owner"]], options.Extensions[names["hot"]] = "ana", True
+    options.Extensions[names["codes"]].extend([7, -8])
+    options.deprecated = True
+    file.message_type[0].field[0].options.Clear()
+    file.message_type[0].field[0].options.MergeFromString(options.SerializeToString())
+    meta = GetMessageClass(pool.FindMessageTypeByName("google.protobuf.MessageOptions"))()
+    meta.Extensions[pool.FindExtensionByName("confluent.message_meta")].doc = 'a "ride"'
+    meta.Extensions[pool.FindExtensionByName("confluent.message_meta")].tags.extend(["PII", "é"])
+    file.message_type[0].options.Clear()
+    file.message_type[0].options.MergeFromString(meta.SerializeToString())
+    found = parse_schema(base64.b64encode(file.SerializeToString()).decode()).text
+    assert '[(a.codes) = 7, (a.codes) = -8, (a.hot) = true, (a.owner) = "ana", deprecated = true]' in found
+    assert 'option (confluent.message_meta) = { doc : "a \\"ride\\"" tags : "PII" tags : "é" };' in found
 
 
 REFUSED = [

@@ -20,6 +20,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from latecomer.model.protobuf.known import KNOWN, known_file
+from latecomer.model.protobuf.options import name_options
 from latecomer.model.protobuf.parsing import parse_file
 from latecomer.model.protobuf.tokens import LONGEST_TEXT
 from latecomer.model.protobuf.writing import file_text
@@ -66,6 +67,7 @@ def parse_schema(text: str, references: Mapping[str, Schema] | None = None) -> S
     given = _compiled(text)
     if given is None:
         return _schema(parse_file(text), text, references or {})
+    name_options(given, schema_file(_schema(given, "", references or {})).pool)
     before = _schema(given, "", references or {})
     try:
         text = file_text(given)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 from google.protobuf import descriptor_pb2 as described
+
+from latecomer.model.protobuf.tokens import tokens
 
 _FIELD = described.FieldDescriptorProto
 _SCALARS = {
@@ -182,16 +185,16 @@ def _service(service: Any) -> Lines:
 
 
 def _options(options: Any) -> Lines:
-    """Options as they are written, sorted. Those whose definition is not known here have no name, and are left out."""
+    """Options as they are written, sorted by their names: one that is there several times is a list."""
     found = []
     for field, value in options.ListFields():
         if field.name == "uninterpreted_option" or field.is_repeated or field.message_type is not None:
             continue
-        found.append(f"{field.name} = {_option(field, value)}")
+        found.append((field.name, _option(field, value)))
     for each in options.uninterpreted_option:
         name = ".".join(f"({part.name_part})" if part.is_extension else part.name_part for part in each.name)
-        found.append(f"{name} = {_kept(each)}")
-    yield from sorted(found)
+        found.append((name, _kept(each)))
+    yield from (f"{name} = {value}" for name, value in sorted(found, key=itemgetter(0)))
 
 
 def _option(field: Any, value: Any) -> str:
@@ -208,4 +211,4 @@ def _kept(option: Any) -> str:
             return str(getattr(option, kind))
     if option.HasField("string_value"):
         return _quoted(option.string_value.decode(errors="replace"))
-    return f"{{ {option.aggregate_value} }}"
+    return f"{{ {' '.join(token.text for token in tokens(option.aggregate_value)).strip()} }}"

@@ -57,8 +57,8 @@ class Policy(StrEnum):
     STRICT = "STRICT"
     """Confluent's: a list of changes that are compatible."""
     LENIENT = "LENIENT"
-    """Confluent's for readers that pass over what they do not know: properties may be added and removed. Of Protobuf, which
-    passes over fields in any case, the same as STRICT."""
+    """Confluent's for readers that pass over what they do not know: properties may be added and removed. Readers of
+    Protobuf always do: of that it is the same as STRICT."""
     PROVEN = "PROVEN"
     """Every value that may be written can be shown to be read. Of Protobuf, Confluent's, and no value is lost."""
 
