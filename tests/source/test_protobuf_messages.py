@@ -307,6 +307,14 @@ def test_another_message_or_none_is_corrupt(places: bytes) -> None:
     assert decoded(schema, schema, [record, framed(1, b"\x08\5")])[0][CORRUPT] == record
 
 
+@pytest.mark.parametrize("name", ["HasField", "IsInitialized", "FromString", "DESCRIPTOR", "class", "rows"])
+def test_a_field_may_have_any_name(name: str) -> None:
+    assert (
+        one(f"int32 {name} = 1; optional int32 b = 2;", f"int32 {name} = 1; optional int32 b = 2;", b=5)["b"]
+        == 5
+    )
+
+
 # Damage
 
 

@@ -23,7 +23,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from latecomer.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Mask, Numbers
 from latecomer.decode.json_text import JsonText, Shape, shape_of, struct_of
-from latecomer.decode.protobuf_values import Convert, Misfit, converter, default_of, require_readable
+from latecomer.decode.protobuf_values import Convert, Misfit, converter, default_of, is_set, require_readable
 from latecomer.model.protobuf.reading import (
     Column,
     Reading,
@@ -200,7 +200,7 @@ class _Leaf:
             return [None if each is None else nothing for each in holders]
         if self.has_presence:
             found = [
-                None if each is None else getattr(each, name) if each.HasField(name) else self
+                None if each is None else getattr(each, name) if is_set(each, name) else self
                 for each in holders
             ]
             if change is None:
@@ -251,7 +251,7 @@ class Plan:
         others = {
             name: each
             for name, each in (columns_of(message) if keeps else ())
-            if each.way not in known and not any(way == each.way[: len(way)] for way in known)
+            if not any(each.way[:length] in known for length in range(1, len(each.way) + 1))
         }
         unknown = {name: _leaf(message, message, each) for name, each in others.items()}
         return cls(
@@ -276,7 +276,7 @@ class Plan:
             message = self.one.FromString(payload)
         except (DecodeError, UnicodeDecodeError):
             return f"its {len(payload)} bytes are no whole message {name}"
-        if missing := message.FindInitializationErrors():
+        if missing := self.one.FindInitializationErrors(message):
             return f"{', '.join(missing[:3])} is required in {name}, and missing"
         wrong = (
             column
@@ -319,7 +319,7 @@ class Plan:
                 strange = self.keeps and _has_strange(found)
                 messages = list((self.many.FromString(data) if strange else found).rows)
                 if self.requires:
-                    corrupt[:] = [not each.IsInitialized() for each in messages]
+                    corrupt[:] = [not self.one.IsInitialized(each) for each in messages]
                 return messages, corrupt, strange
         messages = []
         for nth, each in enumerate(records):
@@ -328,7 +328,7 @@ class Plan:
             except (DecodeError, UnicodeDecodeError):
                 message = self.one()
                 corrupt[nth] = True
-            if self.requires and not message.IsInitialized():
+            if self.requires and not self.one.IsInitialized(message):
                 corrupt[nth] = True
             messages.append(message)
         return messages, corrupt, self.keeps
@@ -400,7 +400,7 @@ def _held(way: tuple[str, ...], holders: dict[tuple[str, ...], Sequence[Any]]) -
     if way not in holders:
         name, above = way[-1], _held(way[:-1], holders)
         holders[way] = [
-            getattr(each, name) if name and each is not None and each.HasField(name) else None
+            getattr(each, name) if name and each is not None and is_set(each, name) else None
             for each in above
         ]
     return holders[way]

@@ -46,6 +46,11 @@ class Misfit(ValueError):
     """A value is none of its column."""
 
 
+def is_set(message: Any, name: str) -> bool:
+    """Whether a message has a field; one of its fields may have the name of the method that tells it."""
+    return bool(type(message).HasField(message, name))
+
+
 def require_readable(reader: Any, writer: Any) -> None:
     """Refuse a field that was written so that the reader's cannot be read from it."""
     if is_map(reader) != is_map(writer) or (writer.is_repeated and not reader.is_repeated):
@@ -147,7 +152,7 @@ def field_getter(reader: Any, writer: Any | None) -> Convert:
     if writer.has_presence and (reader.has_presence or reader.is_repeated):
         empty = default_of(reader)
         keep = change or (lambda each: each)
-        return lambda found: keep(getattr(found, name)) if found.HasField(name) else empty
+        return lambda found: keep(getattr(found, name)) if is_set(found, name) else empty
     if change is None:
         return lambda found: getattr(found, name)
     return lambda found: change(getattr(found, name))

@@ -183,20 +183,16 @@ class _Parser:
                 made.oneof_decl.add(name=_unused(made, f"_{field.name}"))
 
     def in_message(self, made: Any) -> None:
-        follows = self.words[self.at + 1] if self.next.kind == "name" else self.next
-        word = (
-            self.next.text
-            if follows.kind == "name" or self.next.text in ("option", "reserved", "extensions")
-            else ""
-        )
-        match word:
-            case "message" if self._opens_block():
+        ahead = [self.words[min(self.at + nth, len(self.words) - 1)] for nth in (1, 2)]
+        opens = ahead[0].kind == "name" and ahead[1].text == "{"
+        match self.next.text:
+            case "message" if opens:
                 self.message(made.nested_type)
-            case "enum" if self._opens_block():
+            case "enum" if opens:
                 self.enum(made.enum_type)
-            case "oneof" if self._opens_block():
+            case "oneof" if opens:
                 self.oneof(made)
-            case "extend" if follows.kind == "name":
+            case "extend":
                 self.extend(made.extension, made.nested_type)
             case "option":
                 self.option(made.options)
@@ -210,9 +206,6 @@ class _Parser:
                 self.expect(";")
             case _:
                 self.field(made.field, made.nested_type)
-
-    def _opens_block(self) -> bool:
-        return self.words[self.at + 2].text == "{"
 
     def oneof(self, made: Any) -> None:
         self.take()
