@@ -60,7 +60,7 @@ def test_the_options_of_avro(tmp_path: Path) -> None:
         ("{avro: {registry: 'http://r', schema_file: a.avsc, version: 2}}", "has a version and no subject"),
         ("{avro: {registry: 'http://r', subject: s, version: newest}}", "version"),
         ("{avro: {registry: 'http://r', subjct: s}}", "unknown key"),
-        ("avroo", "write one of json, csv, parquet, avro, or a decoder"),
+        ("avroo", "write one of json, csv, parquet, avro, protobuf, or a decoder"),
     ],
     ids=str,
 )

@@ -58,7 +58,7 @@ def test_registering_and_looking_up(server: Server, client: SchemaRegistryClient
     assert subject in other.get_subjects(subject_prefix=subject[:6])
     assert subject in other.get_subjects_by_schema_id(number)
     assert (subject, 1) in [(each.subject, each.version) for each in other.get_schema_versions(number)]
-    assert other.get_schema_types() == ["AVRO", "JSON"]
+    assert other.get_schema_types() == ["AVRO", "JSON", "PROTOBUF"]
     assert other.get_contexts() == ["."]
 
 
@@ -145,7 +145,7 @@ def test_what_it_may_ask_for_and_we_do_not_have_is_refused(
     client: SchemaRegistryClient, subject: str
 ) -> None:
     with pytest.raises(SchemaRegistryError) as caught:
-        client.register_schema(subject, Schema("syntax = 'proto3';", "PROTOBUF"))
+        client.register_schema(subject, Schema("<schema/>", "XSD"))
     assert caught.value.http_status_code == 422
     with pytest.raises(SchemaRegistryError):
         client.register_schema(":.other:" + subject, Schema(ONE, "AVRO"))

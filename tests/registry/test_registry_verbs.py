@@ -104,6 +104,26 @@ def test_files_may_refer_to_each_other(cli: Cli, server: Server, tmp_path: Path)
     assert "Nowhere" in out
 
 
+def test_files_of_protobuf_are_imported_by_their_places(
+    cli: Cli, server: Server, ask: Asking, tmp_path: Path
+) -> None:
+    ride, fare = fresh("ride"), fresh("fare")
+    (tmp_path / "pay").mkdir()
+    (tmp_path / "pay" / f"{fare}.proto").write_text('syntax = "proto3"; message Fare { int64 paise = 1; }')
+    text = f'syntax = "proto3"; import "pay/{fare}.proto"; message Ride {{ Fare fare = 1; int32 no = 2; }}'
+    (tmp_path / f"{ride}.proto").write_text(text)
+    assert (
+        "0 problems; 0 registered already, 0 new versions, 2 new subjects"
+        in cli("check", tmp_path, "--url", server.url)[2]
+    )
+    ask.register(ride, 'syntax = "proto3"; message Ride { string no = 2; }', schemaType="PROTOBUF")
+    (tmp_path / f"{fresh()}.proto").write_text("message {")
+    status, out, _ = cli("check", tmp_path, "--url", server.url)
+    assert (status, len(out.splitlines())) == (1, 2)
+    assert "Ride.2: string is written, and int32 is read (FIELD_SCALAR_KIND_CHANGED)" in out
+    assert "line 1: there is {, and a name should be" in out
+
+
 def test_naming_rules_are_checked(cli: Cli, registry: Server, tmp_path: Path) -> None:
     registry.asking("PUT", "/naming", {"rules": [{"subjects": "pay.*"}], "others": "refuse"})
     (tmp_path / "other.avsc").write_text(ONE)

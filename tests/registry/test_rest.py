@@ -80,7 +80,7 @@ def test_small_things(ask: Asking) -> None:
     assert ask.get("/") == {}
     assert ask.get("/health") == {"status": "ok"}
     assert ask.get("/contexts") == ["."]
-    assert ask.get("/schemas/types") == ["AVRO", "JSON"]
+    assert ask.get("/schemas/types") == ["AVRO", "JSON", "PROTOBUF"]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_schema_that_is_not_there_is_not_looked_up(ask: Asking, subject: str) 
 @pytest.mark.parametrize(
     ("body", "code", "word"),
     [
-        ({"schema": ONE, "schemaType": "PROTOBUF"}, 42201, "PROTOBUF"),
+        ({"schema": ONE, "schemaType": "XSD"}, 42201, "takes AVRO, JSON, PROTOBUF"),
         ({"schema": ONE, "schemaType": "avro"}, 42201, "this registry takes AVRO"),
         ({"schema": ""}, 42201, "there is none"),
         ({"schema": " ", "metadata": {"properties": {"a": "b"}}}, 42201, "there is none"),

@@ -325,11 +325,9 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
 
 def _registry(view: Pipeline, registered: Registered) -> Finding:
     """Whether the registry answers, and how much does not depend on it."""
-    from latecomer.config.avro import Avro
-    from latecomer.store.schemas import WriterJsonSchemas, WriterSchemas, client_of
+    from latecomer.store.schemas import client_of, writer_schemas
 
-    avro = isinstance(view.format, Avro)
-    known = len((WriterSchemas if avro else WriterJsonSchemas).of(view).known)
+    known = len(writer_schemas(view).known)
     kept = f"{known} of its schemas {'is' if known == 1 else 'are'} in the store"
     try:
         client = client_of(registered, view.base)

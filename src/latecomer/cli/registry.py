@@ -202,7 +202,8 @@ def dry_run(
     token_file: TokenFile = None,
     prefix: Annotated[str, typer.Option(help="Only subjects that begin so.", show_default=False)] = "",
     policy: Annotated[
-        str, typer.Option(help="The policy to suppose for JSON Schemas: STRICT, LENIENT or PROVEN.")
+        str,
+        typer.Option(help="The policy to suppose for JSON Schemas and Protobuf: STRICT, LENIENT or PROVEN."),
     ] = "STRICT",
 ) -> None:
     """Print which versions of the history a level would have refused. Exit 1 if it would have refused any."""

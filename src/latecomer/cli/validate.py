@@ -9,11 +9,11 @@ import typer
 
 from latecomer.cli.options import File, load, print_warnings
 from latecomer.cli.terminal import harmless
-from latecomer.config.avro import Avro
 from latecomer.config.derived import derived_types, seen_types
 from latecomer.config.encodings import UTF8
 from latecomer.config.own import Decoder
 from latecomer.config.profiles import settings
+from latecomer.config.registered import SchemaFormat
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.views import place_in
 from latecomer.errors.redacting import redacted
@@ -160,10 +160,10 @@ def _kept(pipeline: Pipeline, columns: Columns) -> Iterator[str]:
 
 
 def _of_schema(view: Pipeline, columns: Columns) -> Iterator[str]:
-    """What the store reads Avro with, and what of it is no column."""
+    """What the store reads records with, and what of it is no column."""
     from latecomer.store.schemas import key_of, reading_of
 
-    if not isinstance(view.format, Avro):
+    if not isinstance(view.format, SchemaFormat):
         return
     pinned = columns.schemas.get(key_of(view), {})
     if "version" in pinned:
@@ -175,8 +175,8 @@ def _of_schema(view: Pipeline, columns: Columns) -> Iterator[str]:
 def _origin(view: Pipeline, files: int, pinned: bool) -> str:
     """Where the columns of a source are known from."""
     found = "inferred from the files" if files else "as the source says"
-    if isinstance(view.format, Avro):
-        found = "of its Avro schema"
+    if isinstance(view.format, SchemaFormat):
+        found = f"of its {view.format.SCHEMA}"
     elif isinstance(view.format, RegisteredJson) and view.format.subject is not None:
         found = f"of the JSON Schema of {view.format.subject}"
     return "pinned by the store" if pinned else "declared" if view.source.columns is not None else found
@@ -185,8 +185,8 @@ def _origin(view: Pipeline, files: int, pinned: bool) -> str:
 def _source(pipeline: Pipeline, there: int) -> str:
     own, kind, kafka = pipeline.source.polled, pipeline.format, pipeline.source.kafka
     decoded = f"decoded by {kind.kind}" if isinstance(kind, Decoder) else kind
-    if isinstance(kind, Avro):
-        decoded = _avro(kind)
+    if isinstance(kind, SchemaFormat):
+        decoded = _of_kind(kind)
     if isinstance(kind, RegisteredJson):
         decoded = _json(kind)
     if kafka is not None:
@@ -200,7 +200,7 @@ def _source(pipeline: Pipeline, there: int) -> str:
     found = f"{there or 'no'} file{'' if there == 1 else 's'} there now"
     if pipeline.source.has_records:
         return f"files of messages {pipeline.source_path} ({found}), {decoded}"
-    own_lines = isinstance(kind, Decoder) and not isinstance(kind, Avro)
+    own_lines = isinstance(kind, Decoder) and not isinstance(kind, SchemaFormat)
     files = f"files {decoded}" if own_lines else f"{decoded} files"
     return f"{files}{encoded} {pipeline.source_path} ({found})"
 
@@ -213,14 +213,15 @@ def _json(registered: RegisteredJson) -> str:
     return f"json{where}, checked by schemas from {redacted(registered.registry or '')}"
 
 
-def _avro(avro: Avro) -> str:
+def _of_kind(kind: SchemaFormat) -> str:
     """Which schema the columns follow from, and where the others are."""
-    text = "avro"
-    if avro.subject is not None:
-        text += f" read as {avro.subject} ({avro.version if avro.version == 'latest' else f'version {avro.version}'})"
-    if avro.schema_file is not None:
-        text += f" read as {avro.schema_file}"
-    return text + (f", schemas from {redacted(avro.registry)}" if avro.registry else "")
+    message, file = (getattr(kind, name, None) for name in ("message", "schema_file"))
+    text = kind.kind + (f" {message}" if message else "")
+    if kind.subject is not None:
+        text += f" read as {kind.subject} ({kind.version if kind.version == 'latest' else f'version {kind.version}'})"
+    if file is not None:
+        text += f" read as {file}"
+    return text + (f", schemas from {redacted(kind.registry)}" if kind.registry else "")
 
 
 def _event(pipeline: Pipeline) -> str:

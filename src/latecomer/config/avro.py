@@ -8,16 +8,17 @@ from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from latecomer.config.registered import Registered
+from latecomer.config.registered import SchemaFormat
 from latecomer.errors import SourceError
 
 NAME = "avro"
 
 
-class Avro(Registered):
+class Avro(SchemaFormat):
     """Avro: messages in Confluent's framing, each with the id of its schema, or object files."""
 
     kind: ClassVar[str] = NAME
+    SCHEMA: ClassVar[str] = "Avro schema"
     schema_file: str | None = Field(
         None, min_length=1, description="or a file with that schema, relative to the pipeline file"
     )
@@ -28,18 +29,9 @@ class Avro(Registered):
             raise ValueError("names two schemas, subject and schema_file; leave one out")
         return self
 
-    def require_for_records(self, whose: str) -> None:
-        """Refuse a format of records that lacks what their ids are looked up with."""
-        if self.registry is None:
-            raise ValueError(
-                f"avro records of {whose} name their schemas by ids; write format: {{avro: {{registry: "
-                "http://127.0.0.1:8081, subject: payments-value}}"
-            )
-        if not self.names_schema:
-            raise ValueError(
-                "avro does not say which schema the columns follow from; add subject: payments-value, or schema_file: "
-                "payments.avsc"
-            )
+    @property
+    def named_by(self) -> str:
+        return f"{super().named_by}, or schema_file: payments.avsc"
 
     @property
     def names_schema(self) -> bool:

@@ -1,4 +1,4 @@
-"""`format` in a pipeline file: a word, `avro` or `json` with its options, or a decoder of the user's own."""
+"""`format` in a pipeline file: a word, `avro`, `protobuf` or `json` with options, or a decoder of the user's own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from latecomer.config.avro import NAME as AVRO
 from latecomer.config.avro import Avro
 from latecomer.config.custom import load_own, made_with
 from latecomer.config.own import OWN, Decoder, WrittenDecoder
+from latecomer.config.protobuf import NAME as PROTOBUF
+from latecomer.config.protobuf import Protobuf
 from latecomer.config.registered import Registered
 from latecomer.config.registered_json import NAME as JSON
 from latecomer.config.registered_json import RegisteredJson
 
 BuiltIn = Literal["json", "csv", "parquet"]
 FORMATS: tuple[str, ...] = get_args(BuiltIn)
+_REGISTERED: dict[str, type[Registered]] = {AVRO: Avro, JSON: RegisteredJson, PROTOBUF: Protobuf}
 
 
 def _read_format(written: object) -> object:
@@ -27,23 +30,22 @@ def _read_format(written: object) -> object:
     if isinstance(written, dict) and len(written) == 1:
         ((name, options),) = written.items()
     has_options = isinstance(name, str) and bool(
-        OWN.fullmatch(name) or name == AVRO or (name == JSON and options)
+        OWN.fullmatch(name) or name in (AVRO, PROTOBUF) or (name == JSON and options)
     )
     if isinstance(name, str) and has_options and isinstance(options or {}, dict):
         return WrittenDecoder(name=name, options=options or {})
     if name in FORMATS and not options:
         return name
     raise ValueError(
-        f"is not a format; write one of {', '.join(FORMATS)}, {AVRO}, or a decoder of your own as module:Class"
+        f"is not a format; write one of {', '.join((*FORMATS, AVRO, PROTOBUF))}, or a decoder of your own as "
+        "module:Class"
     )
 
 
 def load_format(written: WrittenDecoder, base: Path, field: str) -> Decoder:
     """The decoder that the file names, made with its options."""
-    if written.name == AVRO:
-        return made_with(Avro, written.options, f"{field}.{AVRO}")
-    if written.name == JSON:
-        return made_with(RegisteredJson, written.options, f"{field}.{JSON}")
+    if written.name in _REGISTERED:
+        return made_with(_REGISTERED[written.name], written.options, f"{field}.{written.name}")
     return load_own(written, Decoder, base, field)
 
 
@@ -58,22 +60,22 @@ def _options(model: type[Registered]) -> dict[str, Any]:
 
 _FORMAT_SCHEMA: dict[str, Any] = {
     "anyOf": [
-        {"enum": [*FORMATS, AVRO]},
+        {"enum": [*FORMATS, AVRO, PROTOBUF]},
         {"type": "string", "pattern": f"^{OWN.pattern}$", "description": "a decoder of your own"},
-        {
-            "type": "object",
-            "description": "avro, with the registry and the schema that the columns follow from",
-            "properties": {AVRO: _options(Avro)},
-            "required": [AVRO],
-            "additionalProperties": False,
-        },
-        {
-            "type": "object",
-            "description": "json, with the registry that knows the schemas of the writers",
-            "properties": {JSON: _options(RegisteredJson)},
-            "required": [JSON],
-            "additionalProperties": False,
-        },
+        *(
+            {
+                "type": "object",
+                "description": f"{name}, with {what}",
+                "properties": {name: _options(_REGISTERED[name])},
+                "required": [name],
+                "additionalProperties": False,
+            }
+            for name, what in (
+                (AVRO, "the registry and the schema that the columns follow from"),
+                (JSON, "the registry that knows the schemas of the writers"),
+                (PROTOBUF, "the registry, and the schema and the message that the columns follow from"),
+            )
+        ),
         {
             "type": "object",
             "description": "a decoder of your own, module:Class, with its options",

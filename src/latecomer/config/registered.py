@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -70,3 +71,32 @@ class Registered(Decoder):
         """The URL of the registry and the token, with their secrets."""
         token = None if self.token is None else conceal(resolved(self.token, base))
         return {"url": resolved(self.registry or "", base), "token": token}
+
+
+class SchemaFormat(Registered):
+    """Records whose columns follow from a schema."""
+
+    SCHEMA: ClassVar[str] = ""
+    """What such a schema is called."""
+
+    def require_for_records(self, whose: str) -> None:
+        """Refuse a format of records that lacks what their ids are looked up with."""
+        if self.registry is None:
+            raise ValueError(
+                f"{self.kind} records of {whose} name their schemas by ids; write format: {{{self.kind}: {{registry: "
+                "http://127.0.0.1:8081, subject: payments-value}}"
+            )
+        if not self.names_schema:
+            raise ValueError(
+                f"{self.kind} does not say which schema the columns follow from; add {self.named_by}"
+            )
+
+    @property
+    def named_by(self) -> str:
+        """How the schema can be named that the columns follow from."""
+        return "subject: payments-value"
+
+    @property
+    def pinned_as(self) -> str:
+        """What a store calls the schema that it was made with. A URL may have a password in it, so it is left out."""
+        return json.dumps([self.registry_folder, self.subject, self.version])

@@ -18,13 +18,13 @@ from pydantic import (
     model_validator,
 )
 
-from latecomer.config.avro import Avro
 from latecomer.config.custom import load_own, load_strategy
 from latecomer.config.encodings import UTF8, known_encoding
 from latecomer.config.formats import Format, load_format
 from latecomer.config.kafka import KafkaTopics
 from latecomer.config.own import PolledSource, WrittenDecoder, WrittenSource, read_source
-from latecomer.config.registered import Registered
+from latecomer.config.protobuf import Protobuf
+from latecomer.config.registered import Registered, SchemaFormat
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.renames import WrittenColumn
 from latecomer.config.sizes import FileSize, LineSize
@@ -81,7 +81,7 @@ class Files(Model):
 
     @model_validator(mode="after")
     def _encoding_is_of_text(self) -> Self:
-        binary = self.format == "parquet" or isinstance(self.format, Avro)
+        binary = self.format == "parquet" or isinstance(self.format, SchemaFormat)
         if binary and self.encoding != UTF8:
             kind = self.format if isinstance(self.format, str) else self.format.kind
             raise ValueError(f"encoding is for csv and json; text in {kind} files is utf-8, leave it out")
@@ -176,7 +176,7 @@ class Source(Model):
     @property
     def has_own_decoder(self) -> bool:
         """Whether only a decoder of the user's own knows which fields there are."""
-        return not isinstance(self.written, str | Avro | RegisteredJson)
+        return not isinstance(self.written, str | Registered)
 
     @model_validator(mode="before")
     @classmethod
@@ -205,7 +205,8 @@ class Source(Model):
     def _format_fits(self) -> Self:
         if self.polled is not None and self.format in ("csv", "parquet"):
             raise ValueError(
-                f"records of {_whose(self.polled)} cannot be {self.format}; write format: json, avro or module:Class"
+                f"records of {_whose(self.polled)} cannot be {self.format}; write format: json, avro, protobuf or "
+                "module:Class"
             )
         _require_registered(self)
         if self.files is not None and self.format != "json":  # a pipeline that was written out says that
@@ -262,19 +263,24 @@ def _with_known_fields(source: _AnySource) -> _AnySource:
 
 
 def _require_registered(source: Source) -> None:
-    """Refuse avro that does not say enough, and json with a registry where no record can have an id, once their
-    options are known."""
+    """Refuse avro and protobuf that do not say enough, and json with a registry where no record can have an id, once
+    their options are known."""
     written = source.written
     if isinstance(written, Registered) and written.messages is not None and source.files is None:
         raise ValueError("has messages, and that is how files hold them; leave it out")
     if isinstance(written, RegisteredJson):
         _require_ids(source, written)
-    if not isinstance(written, Avro):
+    if isinstance(written, Protobuf) and not source.has_records:
+        raise ValueError(
+            "has files of protobuf, which are read message by message; write messages: sized, if each has its length "
+            "in four bytes before it"
+        )
+    if not isinstance(written, SchemaFormat):
         return
     if source.has_records:
         written.require_for_records("files" if source.polled is None else _whose(source.polled))
     if source.columns is not None:
-        raise ValueError("has a schema beside avro, which has one of its own; leave schema out")
+        raise ValueError(f"has a schema beside {written.kind}, which has one of its own; leave schema out")
 
 
 def _require_ids(source: Source, written: RegisteredJson) -> None:

@@ -36,7 +36,8 @@ class AvroRecords(FramedRecords):
 
     @cached_property
     def reader(self) -> Schema:
-        return reader_of(self.pipeline)
+        found: Schema = reader_of(self.pipeline)
+        return found
 
     @cached_property
     def schemas(self) -> WriterSchemas:
@@ -79,7 +80,8 @@ class AvroFiles(FileDecoder):
 
     @cached_property
     def reader(self) -> Schema:
-        return reader_of(self.pipeline)
+        found: Schema = reader_of(self.pipeline)
+        return found
 
     def misfit(self, file: SourceFile) -> str | None:
         return self.in_tasks().misfit(file)

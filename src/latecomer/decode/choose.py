@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from latecomer.config.avro import Avro
 from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder
+from latecomer.config.protobuf import Protobuf
 from latecomer.config.registered import Registered
 from latecomer.decode.avro import AvroFiles, AvroRecords
 from latecomer.decode.base import FileDecoder, RecordDecoder
@@ -52,4 +53,11 @@ def record_decoder(pipeline: Pipeline) -> RecordDecoder:
 
 def framed_decoder(pipeline: Pipeline) -> FramedRecords:
     """The decoder for records that name their schema."""
-    return AvroRecords(pipeline) if isinstance(pipeline.format, Avro) else CheckedJson(pipeline)
+    match pipeline.format:
+        case Avro():
+            return AvroRecords(pipeline)
+        case Protobuf():
+            from latecomer.decode.protobuf import ProtobufRecords  # it needs a package that is an extra
+
+            return ProtobufRecords(pipeline)
+    return CheckedJson(pipeline)

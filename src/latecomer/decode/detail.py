@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from latecomer.config.avro import Avro
 from latecomer.config.encodings import UTF8, other_encoding
 from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder
-from latecomer.config.registered import Registered
+from latecomer.config.registered import Registered, SchemaFormat
 from latecomer.config.sizes import format_size
 from latecomer.decode.choose import framed_decoder
 from latecomer.decode.frames import HEAD_SIZE, number_of
@@ -100,7 +99,8 @@ class Explainer:
             names = unknown_names(raw, known)
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
         listed = f"{_short(', '.join(names[:MOST]))}{more}" if names else "a field"
-        where = "the schema that is read with" if isinstance(self.pipeline.format, Avro) else "source.schema"
+        described = isinstance(self.pipeline.format, SchemaFormat)
+        where = "the schema that is read with" if described else "source.schema"
         return (
             f"no column is declared for {listed}; declare it in {where}, or set source.unknown_fields: keep"
         )
@@ -117,14 +117,15 @@ class Explainer:
         """Which byte of a row is not in its encoding."""
         if self._framed is not None:
             return self._framed_mistake(raw)
-        if isinstance(self.pipeline.format, Decoder) and not isinstance(self.pipeline.format, Avro):
+        described = isinstance(self.pipeline.format, SchemaFormat)
+        if isinstance(self.pipeline.format, Decoder) and not described:
             return f"decoder {self.pipeline.format.shown} does not read it"
         where = "it"
         try:
             raw.decode(encoding)
         except UnicodeDecodeError as error:
             where = f"byte 0x{raw[error.start]:02X} at {error.start}"
-        if self.pipeline.format == "parquet" or isinstance(self.pipeline.format, Avro):
+        if self.pipeline.format == "parquet" or described:
             return f"{where} is not {UTF8}; write text as {UTF8}, or the column as binary"
         return f"{where} is not {encoding}; {other_encoding(encoding)}"
 
@@ -152,7 +153,7 @@ class Explainer:
     def _misread(self, raw: str, header: Sequence[str]) -> str | None:
         if self._framed is not None:
             return self._framed_mistake(raw.encode())
-        if isinstance(self.pipeline.format, Avro) and not self.as_json:
+        if isinstance(self.pipeline.format, SchemaFormat) and not self.as_json:
             return self._misfits(_fields(raw), _fits_exactly)
         if isinstance(self.pipeline.format, Decoder) and not self.as_json:
             return f"decoder {self.pipeline.format.shown} does not read it"

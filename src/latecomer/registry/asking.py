@@ -65,6 +65,12 @@ class Asked:
             return Deleted.ONLY
         return Deleted.INCLUDED if self.flag("deleted") else Deleted.LEFT_OUT
 
+    @property
+    def format(self) -> str:
+        """Which text of a schema is meant; empty where it is the one that is kept."""
+        written = self.query.get("format", "")
+        return "" if written.lower() in _NOTHING else written
+
     def flag(self, name: str) -> bool:
         written = self.query.get(name, "").lower()
         if written and written not in _FLAGS:
@@ -128,7 +134,7 @@ def read_query(raw: bytes, known: Sequence[str]) -> tuple[dict[str, str], dict[s
     found: dict[str, str] = {}
     repeated: dict[str, list[str]] = {each: [] for each in REPEATED}
     for name, value in pairs:
-        if name in _REFUSED and value.lower() not in _NOTHING:
+        if name in _REFUSED and name not in known and value.lower() not in _NOTHING:
             raise unusable(f"the parameter {name!r} is not supported by this registry; leave it out")
         if name in REPEATED:
             repeated[name].append(value)

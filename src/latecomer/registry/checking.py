@@ -93,7 +93,7 @@ def check_folder(folder: Path, client: Client) -> Checked:
     A file is named after its subject: orders-value.avsc. What a file refers to is found in the other files.
     """
     files, problems = _files(folder)
-    schemas = dict(_parsed_files(files, problems))
+    schemas = dict(_parsed_files(folder, files, problems))
     naming = policy.naming_of(client.naming())
     counts = {"registered": 0, "new version": 0, "new subject": 0}
     for file in files:
@@ -160,8 +160,9 @@ def _text(path: Path) -> str:
         raise RegistryError(f"the file is not UTF-8, from byte {error.start} on") from None
 
 
-def _parsed_files(files: list[_File], problems: list[Problem]) -> Iterator[tuple[Path, Parsed]]:
-    """Files that stand alone first, then those that refer to them, and so on."""
+def _parsed_files(folder: Path, files: list[_File], problems: list[Problem]) -> Iterator[tuple[Path, Parsed]]:
+    """Files that stand alone first, then those that refer to them, and so on. A file of Protobuf is imported by its
+    place in the folder."""
     known: dict[str, dict[str, Parsed]] = {name: {} for name in KINDS}
     left, errors = list(files), {}
     while left:
@@ -174,7 +175,8 @@ def _parsed_files(files: list[_File], problems: list[Problem]) -> Iterator[tuple
                 left.append(file)
                 continue
             yield file.path, schema
-            for name in getattr(schema.schema, "names", {}):
+            imported = (file.path.relative_to(folder).as_posix(),) if schema.type == "PROTOBUF" else ()
+            for name in getattr(schema.schema, "names", imported):
                 known[file.definition.type].setdefault(name, schema)
         if len(left) == len(tried):
             break

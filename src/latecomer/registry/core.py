@@ -138,6 +138,11 @@ class Registry:
             raise refusals.schema_not_found(number)
         return found
 
+    def formatted(self, number: int, name: str) -> str:
+        """The schema of an id in another format."""
+        with self._database.reading() as session:
+            return self._schemas.kept(session, number, {}).parsed.formatted(name)
+
     def guid(self, number: int) -> str:
         """The GUID of the schema of an id, which is there."""
         with self._database.reading() as session:

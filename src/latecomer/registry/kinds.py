@@ -8,14 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from latecomer.errors import LatecomerError
 from latecomer.model import avro, jsonschema
 from latecomer.model.schemas import Level, Policy
+from latecomer.model.schemas.packages import protobuf_model
 from latecomer.registry.records import Definition, Reference
-from latecomer.registry.refusals import Refused, invalid_schema
+from latecomer.registry.refusals import Refused, invalid_schema, unusable
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Kind:
     """Why a schema may not follow the versions of a subject under a level and a policy."""
     suffix: str
     """How files end that hold such a schema."""
+    text: Callable[[Any, str], str] = lambda _, sent: sent
+    """The text that is kept of a schema that was sent."""
+    formats: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
+    """Other texts of it that can be asked for, by their names."""
 
 
 KINDS: dict[str, Kind] = {
@@ -49,6 +54,15 @@ KINDS: dict[str, Kind] = {
         jsonschema.normalized,
         jsonschema.breaches,
         ".schema.json",
+    ),
+    "PROTOBUF": Kind(
+        lambda text, references, _: protobuf_model().parse_schema(text, references),
+        lambda schema: str(schema.normalized),
+        lambda schema: str(schema.normalized),
+        lambda *asked: protobuf_model().breaches(*asked),
+        ".proto",
+        lambda schema, _: str(schema.text),
+        {"serialized": lambda schema: str(schema.serialized)},
     ),
 }
 
@@ -67,6 +81,20 @@ class Parsed:
     @property
     def written_out(self) -> str:
         return KINDS[self.type].written_out(self.schema)
+
+    def text_of(self, sent: str) -> str:
+        """The text that is kept of what was sent."""
+        return KINDS[self.type].text(self.schema, sent)
+
+    def formatted(self, name: str) -> str:
+        """Another text of it."""
+        formats = KINDS[self.type].formats
+        if name not in formats:
+            fix = f"write {' or '.join(formats)}, or leave it out" if formats else "leave it out"
+            raise unusable(
+                f"the parameter 'format' is not supported as {name[:40]!r} for schemas of the type {self.type}; {fix}"
+            )
+        return formats[name](self.schema)
 
 
 @dataclass(frozen=True)

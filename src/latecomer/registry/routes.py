@@ -78,14 +78,19 @@ def _ids_of_guid(registry: Registry, asked: Asked) -> Any:
 def _read_id(registry: Registry, asked: Asked, number: int) -> dict[str, Any]:
     found = {**registry.definition(number).body(), "guid": registry.guid(number)}
     _note(registry, asked, number)
-    return found
+    return _formatted(registry, asked, number, found)
+
+
+def _formatted(registry: Registry, asked: Asked, number: int, found: dict[str, Any]) -> dict[str, Any]:
+    """A schema in the format that was asked for."""
+    return {**found, "schema": registry.formatted(number, asked.format)} if asked.format else found
 
 
 def _schema_text(registry: Registry, asked: Asked) -> Any:
     _check_subject(asked)
     found = registry.definition(asked.id).text
     _note(registry, asked, asked.id)
-    return found
+    return registry.formatted(asked.id, asked.format) if asked.format else found
 
 
 def _subjects_of_id(registry: Registry, asked: Asked) -> Any:
@@ -125,7 +130,7 @@ def _subjects(registry: Registry, asked: Asked) -> Any:
 
 def _look_up(registry: Registry, asked: Asked) -> Any:
     found = registry.look_up(_subject(registry, asked), asked.body.definition(), asked.deleted)
-    return found.body()
+    return _formatted(registry, asked, found.id, found.body())
 
 
 def _delete_subject(registry: Registry, asked: Asked) -> Any:
@@ -151,7 +156,8 @@ def _register(registry: Registry, asked: Asked) -> Any:
 
 
 def _version(registry: Registry, asked: Asked) -> Any:
-    return _read_version(registry, asked).body()
+    found = _read_version(registry, asked)
+    return _formatted(registry, asked, found.id, found.body())
 
 
 def _with_metadata(registry: Registry, asked: Asked) -> Any:
@@ -159,11 +165,13 @@ def _with_metadata(registry: Registry, asked: Asked) -> Any:
     if len(keys) != len(values) or not keys:
         raise unusable("key and value come in pairs: write ?key=team&value=rides")
     wanted = dict(zip(keys, values, strict=True))
-    return registry.latest_with(_subject(registry, asked), wanted, asked.deleted).body()
+    found = registry.latest_with(_subject(registry, asked), wanted, asked.deleted)
+    return _formatted(registry, asked, found.id, found.body())
 
 
 def _version_text(registry: Registry, asked: Asked) -> Any:
-    return _read_version(registry, asked).definition.text
+    found = _read_version(registry, asked)
+    return registry.formatted(found.id, asked.format) if asked.format else found.definition.text
 
 
 def _read_version(registry: Registry, asked: Asked) -> Version:
@@ -269,14 +277,22 @@ ROUTES = (
         ("subjectPrefix", "latestOnly", "aliases", "ruleType", *_DELETED, *_PAGE),
     ),
     Route("GET", "/schemas/types", R, _types, "list the types of schemas"),
-    Route("GET", _ID, R, _schema, "read the schema of an id", ("subject", "fetchMaxId")),
-    Route("GET", f"{_ID}/schema", R, _schema_text, "read the text of an id", ("subject",), as_it_is=True),
+    Route("GET", _ID, R, _schema, "read the schema of an id", ("subject", "fetchMaxId", "format")),
+    Route(
+        "GET",
+        f"{_ID}/schema",
+        R,
+        _schema_text,
+        "read the text of an id",
+        ("subject", "format"),
+        as_it_is=True,
+    ),
     Route("GET", f"{_ID}/subjects", R, _subjects_of_id, "list who has an id", ("subject", "deleted", *_PAGE)),
     Route("GET", f"{_ID}/versions", R, _versions_of_id, "list who has an id", ("subject", "deleted", *_PAGE)),
-    Route("GET", _GUID, R, _schema_of_guid, "read the schema of a GUID"),
+    Route("GET", _GUID, R, _schema_of_guid, "read the schema of a GUID", ("format",)),
     Route("GET", f"{_GUID}/ids", R, _ids_of_guid, "list the ids of a GUID"),
     Route("GET", "/subjects", R, _subjects, "list subjects", ("subjectPrefix", *_DELETED, *_PAGE)),
-    Route("POST", _SUBJECT, R, _look_up, "look a schema up", ("normalize", "deleted"), SchemaBody),
+    Route("POST", _SUBJECT, R, _look_up, "look a schema up", ("normalize", "deleted", "format"), SchemaBody),
     Route("DELETE", _SUBJECT, W, _delete_subject, "delete a subject", ("permanent",)),
     Route(
         "GET",
@@ -284,13 +300,15 @@ ROUTES = (
         R,
         _with_metadata,
         "read the latest version with a property",
-        ("key", "value", "deleted"),
+        ("key", "value", "deleted", "format"),
     ),
     Route("GET", f"{_SUBJECT}/versions", R, _versions, "list versions", (*_DELETED, *_PAGE)),
     Route("POST", f"{_SUBJECT}/versions", W, _register, "register a schema", ("normalize",), SchemaBody),
-    Route("GET", _VERSION, R, _version, "read a version", ("deleted",)),
+    Route("GET", _VERSION, R, _version, "read a version", ("deleted", "format")),
     Route("DELETE", _VERSION, W, _delete_version, "delete a version", ("permanent",)),
-    Route("GET", f"{_VERSION}/schema", R, _version_text, "read its text", ("deleted",), as_it_is=True),
+    Route(
+        "GET", f"{_VERSION}/schema", R, _version_text, "read its text", ("deleted", "format"), as_it_is=True
+    ),
     Route("GET", f"{_VERSION}/referencedby", R, _referring, "list who refers to it", ("deleted", *_PAGE)),
     Route("POST", _TEST, R, _compatible, "test a schema", ("verbose", "normalize"), SchemaBody),
     Route(

@@ -80,12 +80,12 @@ class Schemas:
                 )
             known[each.name] = referred.parsed
         contract = (schema.metadata or None, schema.rules or None)
-        full = Definition(schema.text, schema.type, tuple(ids), *contract)
         key = (schema.type, sha256(schema.text.encode()).digest(), tuple(ids.items()), strict)
         result = self._sent.get(key)
         if result is None:
-            result = parsed(full, known, strict=strict)
+            result = parsed(schema, known, strict=strict)
             self._sent.put(key, result)
+        full = Definition(result.text_of(schema.text), schema.type, tuple(ids), *contract)
         return Sent(full, result, identity(result, ids, contract), identity(result, ids))
 
     def kept(self, session: Session, number: int, found: Found) -> Kept:

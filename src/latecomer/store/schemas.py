@@ -1,7 +1,7 @@
 """Schemas in the store: the one that the columns follow from, pinned, and those of writers, by their ids.
 
     schemas/REGISTRY/ID.json          an Avro schema of a writer, with all that it refers to
-    schemas/REGISTRY-json/ID.json     a JSON Schema, likewise
+    schemas/REGISTRY-json/ID.json     a JSON Schema, likewise; REGISTRY-protobuf has those of Protobuf
 
 An id never means another schema, so one that is here is never asked for again.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -21,7 +21,8 @@ from latecomer.config.columns import SAMPLE_FILES
 from latecomer.config.damage import DamagedFile
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import list_files
-from latecomer.config.registered import Registered
+from latecomer.config.protobuf import Protobuf
+from latecomer.config.registered import Registered, SchemaFormat
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.errors import (
     LatecomerError,
@@ -33,7 +34,8 @@ from latecomer.errors import (
     did_you_mean,
 )
 from latecomer.model import jsonschema
-from latecomer.model.avro import Reading, Schema, SchemaError, parse_schema, reading, self_contained
+from latecomer.model.avro import Schema, SchemaError, parse_schema, reading, self_contained
+from latecomer.model.schemas.packages import protobuf_model
 from latecomer.registry.client import NO_SCHEMA, NO_SUBJECT, Client
 from latecomer.registry.kinds import Parsed
 from latecomer.registry.names import LATEST
@@ -41,7 +43,8 @@ from latecomer.registry.records import Version
 from latecomer.store import files
 from latecomer.store.pins import PINS, read_pins
 
-AVRO_TYPE, JSON_TYPE = "AVRO", "JSON"
+AVRO_TYPE, JSON_TYPE, PROTOBUF_TYPE = "AVRO", "JSON", "PROTOBUF"
+_NAMES = {AVRO_TYPE: "an Avro schema", JSON_TYPE: "a JSON Schema", PROTOBUF_TYPE: "a Protobuf schema"}
 NO_VERSION = 40402
 
 
@@ -59,55 +62,61 @@ def readers_of(pipeline: Pipeline, pinned: Mapping[str, Any]) -> dict[str, dict[
     others as registry, file or data say them now."""
     found = {}
     for view in pipeline.views.values():
-        if isinstance(view.format, Avro):
+        if isinstance(view.format, SchemaFormat):
             # A file of the user's may change, as long as the columns stay.
-            known = None if view.format.schema_file else pinned.get(key_of(view))
+            is_file = isinstance(view.format, Avro) and view.format.schema_file
+            known = None if is_file else pinned.get(key_of(view))
             found[key_of(view)] = known or _found(view)
     return found
 
 
-def reader_of(view: Pipeline, readers: Mapping[str, Any] | None = None) -> Schema:
+def reader_of(view: Pipeline, readers: Mapping[str, Any] | None = None) -> Any:
     """The schema that the columns of a source follow from; unless given, as the store has it pinned."""
     if readers is None:
         readers = (read_pins(view.store_path) or {}).get("schemas", {})
     try:
-        return parse_schema(readers[key_of(view)]["schema"], strict=False)
+        written = readers[key_of(view)]
+        if isinstance(view.format, Protobuf):
+            return _read_with_references(written, protobuf_model().parse_schema)
+        return parse_schema(written["schema"], strict=False)
     except (KeyError, TypeError, SchemaError) as error:
         raise StoreMismatch(
             f"store {view.store_path}: {PINS} has not the schema that it was made with ({error}); restore it"
         ) from None
 
 
-def reading_of(view: Pipeline, readers: Mapping[str, Any]) -> Reading:
+def reading_of(view: Pipeline, readers: Mapping[str, Any] | None = None) -> Any:
     """The columns of a source, and which fields are none."""
+    reader = reader_of(view, readers)
     try:
-        return reading(reader_of(view, readers))
+        if isinstance(view.format, Protobuf):
+            return protobuf_model().reading(reader, view.format.message)
+        return reading(reader)
     except SchemaError as error:
         raise SourceError(f"the schema of {_place(view)}: {error}") from None
 
 
 def key_of(view: Pipeline) -> str:
     """What a store calls the schema of a source."""
-    avro = _avro(view)
-    if not avro.names_schema:
-        return json.dumps(["files", view.files.path])
-    return avro.pinned_as
+    written = _format(view)
+    return written.pinned_as if written.names_schema else json.dumps(["files", view.files.path])
 
 
-def _avro(view: Pipeline) -> Avro:
-    assert isinstance(view.format, Avro)  # noqa: S101
+def _format(view: Pipeline) -> SchemaFormat:
+    assert isinstance(view.format, SchemaFormat)  # noqa: S101
     return view.format
 
 
 def _place(view: Pipeline) -> str:
-    avro = _avro(view)
-    return avro.subject or avro.schema_file or view.files.path
+    written = _format(view)
+    return written.subject or getattr(written, "schema_file", None) or view.files.path
 
 
 def _found(view: Pipeline) -> dict[str, Any]:
-    avro = _avro(view)
+    avro = _format(view)
     if avro.subject is not None:
         return _of_subject(avro, view.base)
+    assert isinstance(avro, Avro)  # noqa: S101
     if avro.schema_file is not None:
         return {"schema": self_contained(_parsed(schema_text(avro, view.base), avro.schema_file))}
     return {"schema": self_contained(_of_files(view))}
@@ -129,10 +138,13 @@ def columns_of_subject(json_format: RegisteredJson, base: Path) -> dict[str, str
         raise SourceError(f"the schema of {version.subject}, version {version.version}: {error}") from None
 
 
-def _of_subject(avro: Avro, base: Path) -> dict[str, Any]:
-    version, found = _version_of(avro, base, AVRO_TYPE)
+def _of_subject(written: SchemaFormat, base: Path) -> dict[str, Any]:
+    is_avro = isinstance(written, Avro)
+    version, found = _version_of(written, base, AVRO_TYPE if is_avro else PROTOBUF_TYPE)
     place = {"subject": version.subject, "version": version.version, "id": version.id}
-    return {"schema": self_contained(found.schema), **place}
+    if is_avro:
+        return {"schema": self_contained(found.schema), **place}
+    return {**_with_references(found.schema), **place}
 
 
 def _version_of(registered: Registered, base: Path, kind: str) -> tuple[Version, Parsed]:
@@ -155,7 +167,7 @@ def _version_of(registered: Registered, base: Path, kind: str) -> tuple[Version,
     if found.type != kind:
         raise SourceError(
             f"subject {subject} of the registry {client.shown} has a schema of the type {found.type}; name one "
-            f"with {'an Avro schema' if kind == AVRO_TYPE else 'a JSON Schema'}"
+            f"with {_NAMES[kind]}"
         )
     return version, found
 
@@ -281,9 +293,7 @@ class WriterSchemas(KnownSchemas[Schema]):
 
     @classmethod
     def of(cls, view: Pipeline) -> WriterSchemas:
-        reader = (read_pins(view.store_path) or {}).get("schemas", {}).get(key_of(view), {})
-        pinned = {reader["id"]: reader_of(view)} if type(reader.get("id")) is int else {}
-        return cls(view.store_path, _avro(view), view.base, pinned)
+        return cls(view.store_path, _format(view), view.base, _pinned(view))
 
     def read(self, written: Mapping[str, Any]) -> Schema:
         return parse_schema(written["schema"], strict=False)
@@ -303,14 +313,56 @@ class WriterJsonSchemas(KnownSchemas[jsonschema.Schema]):
         return cls(view.store_path, view.format, view.base)
 
     def read(self, written: Mapping[str, Any]) -> jsonschema.Schema:
-        references = {name: self.read(each) for name, each in written["references"].items()}
-        return jsonschema.parse_schema(written["schema"], references)
+        found: jsonschema.Schema = _read_with_references(written, jsonschema.parse_schema)
+        return found
 
     def written(self, schema: jsonschema.Schema) -> dict[str, Any]:
-        references = {name: self.written(each) for name, each in schema.references}
-        return {"schema": schema.text, "references": references}
+        return _with_references(schema)
 
     @property
     def folder(self) -> Path:
         """Not that of Avro: to it, the same id is a problem."""
         return self.root / "schemas" / f"{self.registered.registry_folder}-json"
+
+
+class WriterProtobufSchemas(KnownSchemas[Any]):
+    """Protobuf schemas."""
+
+    TYPE = PROTOBUF_TYPE
+
+    @classmethod
+    def of(cls, view: Pipeline) -> WriterProtobufSchemas:
+        return cls(view.store_path, _format(view), view.base, _pinned(view))
+
+    def read(self, written: Mapping[str, Any]) -> Any:
+        return _read_with_references(written, protobuf_model().parse_schema)
+
+    def written(self, schema: Any) -> dict[str, Any]:
+        return _with_references(schema)
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "schemas" / f"{self.registered.registry_folder}-protobuf"
+
+
+def writer_schemas(view: Pipeline) -> KnownSchemas[Any]:
+    """The schemas of the writers of a source whose records name them."""
+    if isinstance(view.format, Avro):
+        return WriterSchemas.of(view)
+    return (WriterProtobufSchemas if isinstance(view.format, Protobuf) else WriterJsonSchemas).of(view)
+
+
+def _pinned(view: Pipeline) -> dict[int, Any]:
+    reader = (read_pins(view.store_path) or {}).get("schemas", {}).get(key_of(view), {})
+    return {reader["id"]: reader_of(view)} if type(reader.get("id")) is int else {}
+
+
+def _with_references(schema: Any) -> dict[str, Any]:
+    """The text of a schema, and of all that it refers to."""
+    references = {name: _with_references(each) for name, each in schema.references}
+    return {"schema": schema.text, "references": references}
+
+
+def _read_with_references(written: Mapping[str, Any], parse: Callable[[str, Mapping[str, Any]], Any]) -> Any:
+    references = {name: _read_with_references(each, parse) for name, each in written["references"].items()}
+    return parse(written["schema"], references)

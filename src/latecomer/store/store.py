@@ -13,7 +13,7 @@ store/
   ids/                                which ids the log holds; made from it where it is missing
   found/ or offsets/                  what was found of the source, or it has answered
   sources/NAME/                       of several sources, how far each was read
-  schemas/                            Avro schemas of writers, by their ids
+  schemas/                            schemas of writers, by their ids
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from typing import Any, TypeVar, overload
 import pyarrow as pa
 from pydantic import ValidationError
 
-from latecomer.config.avro import Avro
 from latecomer.config.columns import infer_columns
 from latecomer.config.derived import mistake_of, seen_types
 from latecomer.config.kafka import METADATA
@@ -37,7 +36,7 @@ from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Output, Pipeline
 from latecomer.config.own import Decoder, PolledSource
 from latecomer.config.paths import folder_columns, list_files
-from latecomer.config.registered import Registered
+from latecomer.config.registered import Registered, SchemaFormat
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.renames import parse_column, seen_columns
 from latecomer.config.views import place_in
@@ -434,9 +433,9 @@ def _columns_of(
     file: str | Path | None,
     schemas: Mapping[str, Any],
 ) -> dict[str, str]:
-    """The columns of one source; `pinned` are those that an earlier run has found, `schemas` those of Avro."""
+    """The columns of one source; `pinned` are those that an earlier run has found, `schemas` what they follow from."""
     found = pipeline.source.columns
-    if isinstance(pipeline.format, Avro):
+    if isinstance(pipeline.format, SchemaFormat):
         found = _of_schema(pipeline, schemas, beside=pinned is None)
     elif found is None and pinned is None:
         found = _inferred(name, pipeline)
@@ -445,9 +444,8 @@ def _columns_of(
         found = _as_read(pipeline, seen_columns(found, pipeline.renames))
     if pinned is None:
         return found or {}
-    if found is not None and isinstance(
-        pipeline.format, Avro
-    ):  # lists were text in stores that were made before
+    if found is not None and isinstance(pipeline.format, SchemaFormat):
+        # lists were text in stores that were made before
         text = {name for name, kind in pinned.items() if kind == "string"}
         found = {name: "string" if name in text and is_nested(kind) else kind for name, kind in found.items()}
     written = seen_columns(pipeline.source.columns or {}, pipeline.renames)
@@ -461,23 +459,25 @@ def _columns_of(
     if differs:
         first = differs[0]
         now, before = (found or {})[first], pinned[first]
-        avro = isinstance(pipeline.format, Avro)
-        place = f"the Avro schema in {place_in(name, 'source')}" if avro else place_in(name, "source.schema")
+        described = pipeline.format if isinstance(pipeline.format, SchemaFormat) else None
+        place = place_in(name, "source.schema")
+        if described is not None:
+            place = f"the {described.SCHEMA} in {place_in(name, 'source')}"
         fix = "name the schema that the store was made with, or start a new store"
-        if avro and is_wider(now, before):
+        if described is not None and is_wider(now, before):
             fix = f"put new fields after those that are there ({widened_type(before, now)})"
         raise StoreMismatch(
             f"{place} differs from the columns pinned in the store: {', '.join(differs)}; {first} is {before} there "
-            f"and {now} here: {fix if avro else why_not_wider(first, now, before)}"
+            f"and {now} here: {why_not_wider(first, now, before) if described is None else fix}"
         )
     return _widened(name, pipeline, pinned, found or {})
 
 
 def _follows(pipeline: Pipeline, before: str, after: str) -> bool:
-    """Whether a column of the store can have the type that is found now. Fields of Avro stay in the order of the
-    schema: its records are read by it."""
+    """Whether a column of the store can have the type that is found now. Fields stay in the order of a schema that
+    records are read by."""
     wider = widened_type(before, after)
-    return wider == after if isinstance(pipeline.format, Avro) else wider is not None
+    return wider == after if isinstance(pipeline.format, SchemaFormat) else wider is not None
 
 
 def _widened(
@@ -504,7 +504,7 @@ def _widened(
 
 
 def _of_schema(pipeline: Pipeline, schemas: Mapping[str, Any], beside: bool) -> dict[str, str]:
-    """The columns of an Avro schema, and those that are given `beside` it: by Kafka, by folders, by a user's source."""
+    """The columns of a schema, and those that are given `beside` it: by Kafka, by folders, by a user's source."""
     from latecomer.store.schemas import reading_of
 
     found = dict(reading_of(pipeline, schemas).columns)

@@ -52,14 +52,15 @@ class Level(StrEnum):
 
 
 class Policy(StrEnum):
-    """By which rules JSON Schemas are compared. Avro has rules of its own."""
+    """By which rules JSON Schemas and those of Protobuf are compared. Avro has rules of its own."""
 
     STRICT = "STRICT"
     """Confluent's: a list of changes that are compatible."""
     LENIENT = "LENIENT"
-    """Confluent's for readers that pass over what they do not know: properties may be added and removed."""
+    """Confluent's for readers that pass over what they do not know: properties may be added and removed. Readers of
+    Protobuf always do: of that it is the same as STRICT."""
     PROVEN = "PROVEN"
-    """Every value that may be written can be shown to be read."""
+    """Every value that may be written can be shown to be read. Of Protobuf, Confluent's, and no value is lost."""
 
 
 @dataclass(frozen=True)
