@@ -40,6 +40,11 @@ def url(location: Location) -> str:
     return str(location)
 
 
+def uri(location: Location) -> str:
+    """A location as Delta names a file that is not below its table."""
+    return f"file://{location}"
+
+
 def storage_options(location: Location) -> dict[str, str] | None:
     """What delta-rs needs besides, to get at a location: nothing, on this machine."""
     return None
