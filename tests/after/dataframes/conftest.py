@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from after.dataframes.dataframes_kit import make_lake, publish, retracted
-from cli.cli_kit import MINUTE, NOON, Lake, pane
+from cli.cli_kit import MINUTE, NOON, Lake, pane, rows_of
+from latecomer.store.layout import LEDGER
+from latecomer.store.publications import PublicationClock
 
 
 @pytest.fixture
@@ -26,7 +28,16 @@ def lake(tmp_path: Path) -> Lake:
     event = {"event_time": NOON + 1, "arrival_time": NOON + 9 * MINUTE, "paise": 7, "fee": Decimal("0.10")}
     nested = {"tags": ["x", None], "parts": [("p", Decimal("1.500"))], "place": {"city": "Pune", "pin": 4}}
     lake.late("minutes", 0, [{**late, **event, **nested, "origin": "f", "position": 2}])
-    lake.ledger(0, [{"output": "minutes", "received": Decimal(7), "on_time": Decimal(7)}])
+    nothing = {name: Decimal(0) for name in LEDGER.names[3:]}
+    line = {
+        **nothing,
+        "batch": 0,
+        "output": "minutes",
+        "unit": "events",
+        "received": Decimal(7),
+        "on_time": Decimal(7),
+    }
+    PublicationClock(lake.store, lambda: NOON).close(0, rows_of(LEDGER, [line]))
     publish(lake, 1, *first)
     publish(lake, 2, *retracted(0, "a", 0, 1, 9), pane(1, 0, merchant=None, paise=3))
     return lake

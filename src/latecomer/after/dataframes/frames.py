@@ -33,9 +33,29 @@ def register(spark: SparkSession) -> None:
     if not hasattr(spark, "dataSource"):
         problem = Problem("spark", "is not a Spark session", spark, "give a SparkSession", "register()")
         raise PipelineError([problem])
-    with _own_python(spark):
+    with _active(spark), _own_python(spark):
         spark.dataSource.register(LatecomerSource)
     _KNOWING.add(spark)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Have a session be the active one meanwhile. While another one is that knows the format, Spark says that the format
+    is there already, and registers nothing. With Spark Connect there is none of that."""
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is None:
+        yield
+        return
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 @contextmanager

@@ -6,9 +6,9 @@ no more than `slices.py`; the rest is loaded where a query is planned.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
@@ -18,9 +18,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from latecomer.after.dataframes.slices import Slice
     from latecomer.after.dataframes.tables import Plan
 
 FORMAT = "latecomer"
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
+def in_few_words(function: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+    """What latecomer says of a mistake, without the way there: Spark shows the whole trace of an error."""
+
+    @functools.wraps(function)
+    def called(*args: _Given.args, **kwargs: _Given.kwargs) -> _Found:
+        try:
+            return function(*args, **kwargs)
+        except LatecomerError as error:
+            raise error.with_traceback(None) from None
+
+    return called
 
 
 class LatecomerSource(DataSource):
@@ -30,19 +46,19 @@ class LatecomerSource(DataSource):
     def name(cls) -> str:
         return FORMAT
 
+    @in_few_words
     def schema(self) -> StructType:
-        with in_few_words():
-            return _spark_schema(_plan(self.options))
+        return _spark_schema(_plan(self.options))
 
+    @in_few_words
     def reader(self, schema: StructType) -> DataSourceReader:
-        with in_few_words():
-            return BatchReader(dict(self.options), schema)
+        return BatchReader(dict(self.options), schema)
 
+    @in_few_words
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from latecomer.after.dataframes.stream import ChangeReader
 
-        with in_few_words():
-            return ChangeReader(dict(self.options), schema)
+        return ChangeReader(dict(self.options), schema)
 
 
 class BatchReader(DataSourceReader):
@@ -56,30 +72,28 @@ class BatchReader(DataSourceReader):
     def pushFilters(self) -> _TakesFilters:  # noqa: N802 - Spark's name
         return _TakesFilters(self._filters.extend)
 
+    @in_few_words
     def partitions(self) -> Sequence[InputPartition]:
         from latecomer.after.dataframes.filters import conditions
 
-        with in_few_words():
-            plan = _plan(self._options)
-            return list(plan.slices(conditions(self._filters, plan.columns)))
+        plan = _plan(self._options)
+        return list(plan.slices(conditions(self._filters, plan.columns)))
 
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        return iter(()) if partition is None else partition.batches()
+    def read(self, partition: Slice | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        return iter(()) if partition is None else rows_of(partition)
 
 
 class InTask(DataSourceStreamReader):
     """A stream as tasks know it: they are told what to read."""
 
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        found: Iterator[pa.RecordBatch] = partition.batches()
-        return found
+    def read(self, partition: Slice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        return rows_of(partition)
 
 
-@contextmanager
-def in_few_words() -> Iterator[None]:
-    """What latecomer says of a mistake, without the way there: Spark shows the whole trace of an error."""
+def rows_of(part: Slice) -> Iterator[pa.RecordBatch]:
+    """What a task reads."""
     try:
-        yield
+        yield from part.batches()
     except LatecomerError as error:
         raise error.with_traceback(None) from None
 

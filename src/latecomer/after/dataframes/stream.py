@@ -7,6 +7,7 @@ between two offsets are the same whenever they are asked for, and a query has ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -41,28 +42,36 @@ class ChangeReader(DataSourceStreamReader):
         self._at: int | None = None
         """How far the query is. Of one that goes on, Spark says so first."""
 
+    @in_few_words
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        return self._first
+
+    @cached_property
+    def _first(self) -> Offset:
+        """Where a query begins. Spark asks for it after it has asked how far there is to go."""
         plan, first = self._plan(), self._wanted.starting
         if first is None:
             return _offset(plan, plan.complete)
+        if first > plan.complete + 1:
+            fix = f"write {plan.complete + 1} or less, or latest for what is published from now on"
+            raise refused("startingBatch", f"the store has {plan.complete + 1} batches", str(first), fix)
         return _offset(plan, plan.removed if first == 0 else first - 1)
 
+    @in_few_words
     def latestOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        with in_few_words():
-            if self._at is None:
-                self._at = int(self.initialOffset()[_BATCH])
-            plan, most = self._plan(), self._wanted.at_once
-            last = max(plan.complete, self._at)
-            return _offset(plan, last if most is None else min(last, self._at + most))
+        at = int(self._first[_BATCH]) if self._at is None else self._at
+        plan, most = self._plan(), self._wanted.at_once
+        last = max(plan.complete, at)
+        return _offset(plan, last if most is None else min(last, at + most))
 
+    @in_few_words
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        with in_few_words():
-            plan = self._plan()
-            _require_same(plan, start, end)
-            self._at = end[_BATCH]
-            if start[_BATCH] >= end[_BATCH]:
-                return []
-            return list(plan.slices(of_batches(start[_BATCH], end[_BATCH])))
+        plan = self._plan()
+        _require_same(plan, start, end)
+        self._at = end[_BATCH]
+        if start[_BATCH] >= end[_BATCH]:
+            return []
+        return list(plan.slices(of_batches(start[_BATCH], end[_BATCH])))
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         raise NotImplementedError  # tasks read
