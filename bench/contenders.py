@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from bench.usage import Memory, processor_seconds
 from bench.workload import COLUMNS, DELAY, IDS, ROWS_A_FILE
 from latecomer.config.models import Event, Output, Pipeline
-from latecomer.config.sources import Files, Source
+from latecomer.config.sources import Files, Frames, Source
+from latecomer.frames import into
 from latecomer.model.strategies import Bounded
 from latecomer.pipeline import BatchReport
 from latecomer.running import run
@@ -100,6 +101,27 @@ def latecomer(spark: SparkSession, asked: argparse.Namespace) -> Measured:
     return Measured(seconds, batches, [after - before for before, after in pairwise(marks)], work)
 
 
+def handed_in(spark: SparkSession, asked: argparse.Namespace) -> Measured:
+    """The same rows, read by a streaming query of Spark's own that hands them in."""
+    made = pipeline_of(asked)
+    frames = made.source.model_copy(update={"files": None, "dataframe": Frames(order_by="arrival_time")})
+    pipeline = made.model_copy(update={"source": frames})
+    read = spark.readStream.schema(ddl(COLUMNS)).option("maxFilesPerTrigger", asked.rows // asked.rows_a_file)
+    batches, began = list[float](), time.monotonic()
+    sink = into(pipeline, watch=lambda report: batches.append(report.seconds))
+    query = (
+        read.json(str(asked.source))
+        .writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(asked.work / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    seconds = time.monotonic() - began
+    sink.close()
+    return Measured(seconds, batches)
+
+
 def native(spark: SparkSession, asked: argparse.Namespace) -> Measured:
     """Spark's aggregation, and beside it the archive that a user needs to be able to correct later."""
     work = asked.work
@@ -145,7 +167,7 @@ def native(spark: SparkSession, asked: argparse.Namespace) -> Measured:
 
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=["latecomer", "native"])
+    parser.add_argument("name", choices=["latecomer", "native", "handed_in"])
     parser.add_argument("source", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--rows", type=int, required=True)
@@ -166,7 +188,7 @@ def main() -> None:
     if asked.cores:
         settings["spark.master"] = f"local[{asked.cores}]"
     spark = build_session(asked.name, **settings)
-    contender = {"latecomer": latecomer, "native": native}[asked.name]
+    contender = {"latecomer": latecomer, "native": native, "handed_in": handed_in}[asked.name]
     measured = contender(spark, asked)
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
     spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]

@@ -92,6 +92,12 @@ def test_the_error_names_field_value_and_fix(make: Callable[[], object], told: s
     assert told in str(error.value)
 
 
+def handed_in(pipeline: Pipeline) -> Pipeline:
+    """The pipeline, over DataFrames."""
+    source = latecomer.Source(dataframe=latecomer.Frames())
+    return pipeline.model_copy(update={"source": source})
+
+
 CALLS: dict[str, list[Callable[[Pipeline], object]]] = {
     "Reader": [
         lambda p: Reader(123),  # type: ignore[arg-type]
@@ -167,6 +173,22 @@ CALLS: dict[str, list[Callable[[Pipeline], object]]] = {
     ],
     "changes": [
         lambda p: latecomer.changes(None, p, "one"),  # type: ignore[arg-type]
+    "into": [
+        lambda p: latecomer.into(5),  # type: ignore[arg-type]
+        lambda p: latecomer.into("not/there.yaml"),
+        lambda p: latecomer.into(p),  # its source is files
+        lambda p: latecomer.into(handed_in(p), source=5),  # type: ignore[arg-type]
+        lambda p: latecomer.into(handed_in(p), source="app"),
+        lambda p: latecomer.into(handed_in(p), watch=5),  # type: ignore[arg-type]
+        lambda p: latecomer.into(handed_in(p), spark=5),  # type: ignore[arg-type]
+    ],
+    "Into": [
+        lambda p: latecomer.into(handed_in(p))(5, 0),  # type: ignore[arg-type]
+    ],
+    "append": [
+        lambda p: latecomer.append(p, 5),  # type: ignore[arg-type]
+        lambda p: latecomer.append(handed_in(p), 5),  # type: ignore[arg-type]
+        lambda p: latecomer.append(handed_in(p), 5, app="a"),  # type: ignore[arg-type]
     ],
     "sink_status": [
         lambda p: latecomer.sink_status("pipeline.yaml"),  # type: ignore[arg-type]

@@ -54,6 +54,7 @@ CASES: dict[str, Case] = {
     "kafka-sink": Case(servers.kafka_sink),
     "kafka-load": Case(servers.kafka_load),
     "throughput": Case(streams.throughput, _large, checked=True),
+    "frames": Case(streams.frames, _large, checked=True),
     "cores": Case(streams.cores, _large, checked=True),
     "bad-lines": Case(streams.bad_lines, _bad, checked=True),
     "identified": Case(streams.identified, _ids, checked=True),

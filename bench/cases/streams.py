@@ -48,6 +48,27 @@ def throughput(asked: argparse.Namespace) -> Found:
     return found
 
 
+def frames(asked: argparse.Namespace) -> Found:
+    """DataFrames that a query of Spark's own hands in, against the same rows read as files."""
+    made = table(
+        f"{asked.events:,} events, read as files and handed in by a streaming query",
+        *("rows a batch", "rows come", "rows/s", "s a batch", "speed against files", "goal"),
+    )
+    found = Found([made], figures=[])
+    for rows in (1_000_000, 250_000):
+        if rows > asked.events:
+            continue
+        by = {name: contend(name, asked.folder / "large", rows) for name in ("latecomer", "handed_in")}
+        ratio = by["latecomer"]["seconds"] / by["handed_in"]["seconds"]
+        made.add_row(f"{rows:,}", "as files", *speed(asked.events, by["latecomer"]), "", "")
+        made.add_row(
+            f"{rows:,}", "as DataFrames", *speed(asked.events, by["handed_in"]), f"{ratio:.2f}", "0.7"
+        )
+        found.ratios[f"handed in / files, batches of {rows:,}"] = ratio
+        found.figures.append({"rows": rows, **by})
+    return found
+
+
 def cores(asked: argparse.Namespace) -> Found:
     """The same on one core of Spark's, and on two."""
     rows = min(asked.events, 1_000_000)

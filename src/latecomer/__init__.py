@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         Sink,
         SqliteSink,
     )
-    from latecomer.config.sources import Files, NamedSource, Source
+    from latecomer.config.sources import Files, Frames, NamedSource, Source
     from latecomer.errors import (
         LatecomerError,
         LedgerError,
@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         TornCheckpoint,
         TornCommit,
     )
+    from latecomer.frames import Into, append, into
     from latecomer.model.durations import Duration
     from latecomer.model.strategies import (
         Adaptive,
@@ -114,8 +115,10 @@ __all__ = [
     "Every",
     "Explanation",
     "Files",
+    "Frames",
     "Global",
     "Head",
+    "Into",
     "JsonlSink",
     "KafkaSink",
     "LatecomerError",
@@ -170,6 +173,7 @@ __all__ = [
     "Until",
     "When",
     "advise",
+    "append",
     "apply_rebuild",
     "certify",
     "changes",
@@ -179,6 +183,7 @@ __all__ = [
     "correct",
     "explain",
     "gaps",
+    "into",
     "load_pipeline",
     "nowcast",
     "plan_rebuild",
@@ -214,8 +219,10 @@ _PLACES = {
     "Every": "model.triggers",
     "Explanation": "after.explain.explain",
     "Files": "config.sources",
+    "Frames": "config.sources",
     "Global": "model.windows",
     "Head": "model.strategies",
+    "Into": "frames",
     "JsonlSink": "config.sinks",
     "KafkaSink": "config.sinks",
     "LatecomerError": "errors",
@@ -270,6 +277,7 @@ _PLACES = {
     "Until": "model.triggers",
     "When": "model.triggers",
     "advise": "api",
+    "append": "frames",
     "apply_rebuild": "api",
     "certify": "api",
     "changes": "after.dataframes.frames",
@@ -279,6 +287,7 @@ _PLACES = {
     "correct": "api",
     "explain": "api",
     "gaps": "api",
+    "into": "frames",
     "load_pipeline": "config.load",
     "nowcast": "api",
     "plan_rebuild": "api",

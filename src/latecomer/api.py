@@ -60,8 +60,11 @@ def run(pipeline: Pipeline, **options: Any) -> RunReport:
     continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
     """
     from latecomer import running
+    from latecomer.watching import watch_of
 
     require_pipeline("run", pipeline)
+    if "watch" in options:
+        options["watch"] = watch_of("run", pipeline, options["watch"])
     return beside_a_run(running.run, pipeline, **options)
 
 

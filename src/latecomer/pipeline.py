@@ -177,6 +177,8 @@ class Engine:
         """Whether what an interrupted run left undone is done."""
         self.measured = False
         """Whether reports have what only metrics need: how far each partition is."""
+        self.reported: BatchReport | None = None
+        """What the last batch did."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -517,25 +519,24 @@ class Engine:
         now = time.monotonic()
         seconds = now - max(accepted.began, self._completed_at)
         self._completed_at = now
-        self.watch(
-            BatchReport(
-                batch.number,
-                accepted.kind,
-                accepted.received,
-                seconds,
-                accepted.watermark,
-                accepted.newest_arrival,
-                entries,
-                accepted.out_of_step,
-                accepted.holding,
-                accepted.unread,
-                published_at,
-                accepted.watch.seconds,
-                accepted.partitions,
-                accepted.events,
-                panes,
-            )
+        self.reported = BatchReport(
+            batch.number,
+            accepted.kind,
+            accepted.received,
+            seconds,
+            accepted.watermark,
+            accepted.newest_arrival,
+            entries,
+            accepted.out_of_step,
+            accepted.holding,
+            accepted.unread,
+            published_at,
+            accepted.watch.seconds,
+            accepted.partitions,
+            accepted.events,
+            panes,
         )
+        self.watch(self.reported)
 
     def _reached(self) -> dict[str, int]:
         """How far every table is: a copy of the store in which one is behind can be told by it."""

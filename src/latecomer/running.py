@@ -6,26 +6,29 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from latecomer.config import checks
 from latecomer.config.arguments import require_flags, require_kind, require_pipeline
 from latecomer.config.load import check_against, check_secrets
 from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
+from latecomer.config.views import place_in
 from latecomer.decode.retrying import waits
 from latecomer.errors import PipelineError, Problem, RegistryOutage, SourceError, StoreError
 from latecomer.following import follow
 from latecomer.log.filling import NOTHING_FILLED, Filled
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import zone_of
-from latecomer.pipeline import BatchReport, Engine
+from latecomer.pipeline import Engine
+from latecomer.progress import Progress, progress_of
 from latecomer.runner import Work
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.choose import sources_of
@@ -40,6 +43,7 @@ from latecomer.store.recovery import held_for_run
 from latecomer.store.store import Store, source_columns
 from latecomer.store.unknown import NONE_SEEN, UnknownSeen
 from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.watching import Watch, watch_of, watched
 from latecomer.windowing.widening import require_widenable
 
 LOG = logging.getLogger(__name__)
@@ -61,6 +65,8 @@ class RunReport:
     """What this run has kept of fields that are no columns."""
     filled: Filled = NOTHING_FILLED
     """What past events got of columns that are new."""
+    progress: Progress | None = None
+    """What the last batch did; None where there was none."""
 
     @property
     def drained(self) -> bool:
@@ -74,31 +80,65 @@ def run(
     once: bool = False,
     drain: bool = False,
     spark: SparkSession | None = None,
-    watch: Callable[[BatchReport], None] = lambda _: None,
+    watch: Watch | StreamingQueryListener = lambda _: None,
     stop: threading.Event | None = None,
     file: str | Path | None = None,
     begin: Callable[[Engine], None] = lambda _: None,
 ) -> RunReport:
     """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
 
-    Bring your own `spark`, or a local one is started. `watch` is called after every batch. `stop` ends a
-    continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread. `begin` is handed the engine
-    before it starts.
+    Bring your own `spark`, or a local one is started. `watch` is called after every batch, or is a listener of Spark's
+    that is told of its progress. `stop` ends a continuous run after the batch under way; so do SIGINT and SIGTERM in
+    the main thread. `begin` is handed the engine before it starts.
     """
     require_pipeline("run", pipeline)
     require_flags("run", once=once, drain=drain)
-    require_kind("run", Callable, "a function of one BatchReport", watch=watch)  # type: ignore[arg-type]
+    told = watch_of("run", pipeline, watch)
     require_kind("run", (threading.Event, type(None)), "a threading.Event", stop=stop)
     require_kind("run", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
     require_kind("run", (str, Path, type(None)), "the path of the pipeline file", file=file)
     require_kind("run", Callable, "a function of one Engine", begin=begin)  # type: ignore[arg-type]
+    if not (once or drain):
+        _require_followed(pipeline)
+    stopping = stop or threading.Event()
+    with opened(pipeline, spark, told, stopping, file, drain=drain) as engine:
+        begin(engine)
+        return _run(engine, stopping, once or drain, drain)
+
+
+def _require_followed(pipeline: Pipeline) -> None:
+    """Refuse to wait for what nobody can be asked for."""
+    for name, view in pipeline.views.items():
+        if view.source.dataframe is not None:
+            raise PipelineError(
+                [
+                    Problem(
+                        place_in(name, "source.dataframe"),
+                        "rows are handed in by a program, and there is nothing to follow",
+                        fix="use latecomer.into in it, or run with once=True (--once) to finish what was interrupted",
+                    )
+                ]
+            )
+
+
+@contextmanager
+def opened(
+    pipeline: Pipeline,
+    spark: SparkSession | None,
+    watch: Watch,
+    stopping: threading.Event,
+    file: str | Path | None,
+    *,
+    drain: bool = False,
+    signals: bool = True,
+) -> Iterator[Engine]:
+    """The engine of a pipeline, on a store that it has for itself as long as this lasts. Signals set `stopping`."""
     LOG.info("checking the pipeline and its store")
     problems = checks.check(pipeline)
     if problems:
         raise PipelineError(problems)
     check_secrets(pipeline, file)
     keep_private(pipeline)
-    stopping = stop or threading.Event()
     columns = _columns(pipeline, file, stopping)
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)
@@ -112,13 +152,11 @@ def run(
         runner = SparkRunner(session)
         runner.warm_up()
         # PySpark takes SIGINT for itself when it starts, so ours comes after.
-        with _stopped_by_signals(stopping):
+        with _stopped_by_signals(stopping) if signals else nullcontext():
             LOG.info("preparing the run")
             check_zones(session, pipeline, file)
             check_predicates(session, store, file)
-            engine = Engine(runner, store, watch)
-            begin(engine)
-            return _run(engine, stopping, once or drain, drain)
+            yield Engine(runner, store, watched(pipeline, session, watch))
 
 
 def _columns(pipeline: Pipeline, file: str | Path | None, stopping: threading.Event) -> Columns:
@@ -165,23 +203,34 @@ def _run(engine: Engine, stopping: threading.Event, bounded: bool, drain: bool) 
             engine.drain()
         LOG.info("waiting for the sinks")
         engine.finish()
-        timeline = engine.keeper.timeline
-        return RunReport(
-            engine.last + 1,
-            timeline.watermark,
-            timeline.last_at,
-            engine.computed,
-            engine.runner.work,
-            engine.log.unknown,
-            engine.filled,
-        )
+        return report_of(engine)
     except Exception as error:
-        reported = _in_words(error, engine.store)
-        if reported is error:
-            raise
-        raise reported from error
+        raise_in_words(error, engine.store)
     finally:
         engine.close()
+
+
+def report_of(engine: Engine) -> RunReport:
+    """Where an engine has left the store."""
+    timeline = engine.keeper.timeline
+    return RunReport(
+        engine.last + 1,
+        timeline.watermark,
+        timeline.last_at,
+        engine.computed,
+        engine.runner.work,
+        engine.log.unknown,
+        engine.filled,
+        None if engine.reported is None else progress_of(engine.reported),
+    )
+
+
+def raise_in_words(error: Exception, store: Store) -> NoReturn:
+    """Raise an error: latecomer's own as it is, Spark's and the file system's in one sentence."""
+    reported = _in_words(error, store)
+    if reported is error:
+        raise error
+    raise reported from error
 
 
 @contextmanager

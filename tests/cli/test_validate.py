@@ -81,6 +81,10 @@ def test_a_pipeline_is_told_in_words(undeclared: Path, cli: Cli) -> None:
             "window: {session: 30m, max: 8h}",
             "each session with gaps under 30m, cut at multiples of 8h (UTC): n",
         ),
+        (
+            "window: {session: 30m, touching: joins, final: after_gap}\n    by: [tower]",
+            "each session with gaps of at most 30m (final a gap after its lateness) and tower: n",
+        ),
         ("window: {calendar: month, zone: Asia/Kolkata}", "each month in Asia/Kolkata: n"),
         ("window: {global: true}", "all of time, published in full at a drain: n"),
         (

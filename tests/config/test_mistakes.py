@@ -84,6 +84,7 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
         ("arrivals/*.json", "arrivals/a**.json", 4, "source.files.path", "in/**/*.json"),
         ("fare: double}", "fare: double, Fare: double}", 5, "source.schema", 'columns: {Fare_: "Fare"}'),
         ("delay: 30s", "delay: 30 seconds", 7, "watermark.delay", "write a number and a unit"),
+        ("delay: 30s", "delay: -10s", 7, "watermark.delay", "write 0, or one such as 30s"),
         ("delay: 30s", "delay: 30s, delays: {7: 5m}", 7, "watermark.delays.7", 'in quotes: "7"'),
         ("{strategy: bounded, delay: 30s", "{1: 2", 7, "watermark.1", 'in quotes: "1"'),
         ("window: {tumbling: 1m}", "window: {[a]: 1m}", 11, "outputs.totals.window", "write `name: value`"),

@@ -82,7 +82,7 @@ def test_every_link_to_a_file_leads_there() -> None:
         "README.md",
         "docs/tutorial.md",
         "docs/how-to/kafka-to-postgres.md",
-        "docs/how-to/move-from-withwatermark.md",
+        "docs/migrating-from-withwatermark.md",
     ],
 )
 def test_pipeline_files_on_pages_are_valid(

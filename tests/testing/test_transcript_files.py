@@ -148,6 +148,24 @@ def test_what_holds_is_silent() -> None:
     assert run_transcript(read(GOOD)) == []
 
 
+def test_a_profile_fills_in_what_is_not_written() -> None:
+    written = """\
+rule: Sessions exactly a gap apart are one.
+profile: spark
+watermark: {delay: 0s, every: event}
+outputs:
+  visits: {window: {session: 10m}, aggregates: {clicks: count(*)}}
+steps:
+  - batch: [14:00 @14:00, 14:10 @14:10]
+  - drain:
+    panes: [14:00..14:20 ON_TIME clicks=2]
+"""
+    assert run_transcript(read(written)) == []
+    assert run_transcript(read(written.replace("profile: spark\n", "")))
+    with pytest.raises(PipelineError, match=r"late.yaml:2: profile: is not one of the choices"):
+        read(written.replace("profile: spark", "profile: storm"))
+
+
 def test_differences_are_shown_side_by_side() -> None:
     (difference,) = run_transcript(
         read(changed("LATE paise=107", "LATE sequence=1 paise=108")), cuts=["as written"]

@@ -19,7 +19,7 @@ from latecomer.testing import load_transcript, run_transcript
 from latecomer.testing.playing import On
 
 HERE = Path(__file__).parent
-TRANSCRIPTS = sorted(HERE.glob("*.yaml"))
+TRANSCRIPTS = sorted([*HERE.glob("*.yaml"), *HERE.glob("spark/*.yaml")])
 
 SOON = {
     "a_derived_column_is_computed_from_the_event",
@@ -37,10 +37,12 @@ SOON = {
     "an_empty_batch_is_a_batch",
     "an_event_outside_the_calendar_is_a_dead_letter",
     "an_event_that_cannot_be_computed_fails_for_its_output",
+    "deduplicate_with_aggregate_append",
     "events_a_gap_apart_are_two_sessions",
     "late_events_of_one_batch_are_one_pane",
     "late_is_late_by_the_watermark_of_all_sources",
     "lateness_ends_when_the_watermark_reaches_end_plus_lateness",
+    "session_append_mode",
     "the_first_of_two_with_one_id_counts",
     "the_global_window_counts_intervals_from_the_first_watermark",
     "the_ledger_balances_in_every_unit",

@@ -315,6 +315,9 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
         source_of(view, columns.read_from(name) if columns else {}).require()
         yield Finding(what, own.kind)
         return
+    if view.source.dataframe is not None:
+        yield Finding(what, "DataFrames that a program hands in")
+        return
     yield Finding(what, f"{len(list_files(view.source_path))} files at {view.source_path}")
     for warning in source_warnings(view.source_path, view.format):
         yield Finding(what, f"warning: {warning}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,11 +17,11 @@ from latecomer.cli.render import moment, moment_in_words, print_table
 from latecomer.cli.steps import current
 from latecomer.cli.terminal import csv_cell
 from latecomer.model.durations import shown_duration
-from latecomer.model.ledger import EVENTS
 from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.progress import by_output, progress_of, rate
 from latecomer.store.publications import wall_clock
-from latecomer.values import csv_line, csv_text, json_seconds
+from latecomer.values import csv_line, csv_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,51 +67,9 @@ class Totals:
                 sums[fate] += count
 
 
-_MOST_HOLDING = 10
-"""So many silent partitions that hold the watermark are named in a batch's line of JSON."""
-
-
-def by_output(report: BatchReport) -> dict[str, tuple[Decimal, Mapping[Fate, Decimal]]]:
-    """For each output what it received and what became of it, in events."""
-    return {entry.output: (entry.received, entry.fates) for entry in report.entries if entry.unit == EVENTS}
-
-
-def rate(rows: int, seconds: float) -> int:
-    return round(rows / seconds) if seconds > 0 else 0
-
-
 def as_json(report: BatchReport) -> dict[str, Any]:
     """A batch as one JSON object."""
-    received = report.received
-    return {
-        "batch": report.batch,
-        "kind": report.kind,
-        "rows": received.rows,
-        "events": received.events,
-        "duplicates": received.duplicates,
-        "dead_letters": received.dead_letters,
-        "seconds": round(report.seconds, 3),
-        "rows_per_second": rate(received.rows, report.seconds),
-        "watermark": moment(report.watermark),
-        "newest_arrival": moment(report.newest_arrival),
-        "published_at": moment(report.published_at),
-        "lag_seconds": None if report.lag is None else json_seconds(report.lag),
-        "arrival_lag_seconds": None if report.arrival_lag is None else json_seconds(report.arrival_lag),
-        "unread": report.unread,
-        "out_of_step": 0 if report.out_of_step is None else report.out_of_step.events,
-        "holding": [
-            {
-                "partition": each.partition,
-                "silent_seconds": json_seconds(each.silent_for),
-                "waiting": each.waiting,
-            }
-            for each in report.holding[:_MOST_HOLDING]
-        ],
-        "outputs": {
-            output: {"received": int(count), **{fate.value: int(fates.get(fate, 0)) for fate in Fate}}
-            for output, (count, fates) in by_output(report).items()
-        },
-    }
+    return progress_of(report, moment)
 
 
 def as_line(report: BatchReport) -> str:

@@ -193,6 +193,8 @@ def _source(pipeline: Pipeline, there: int) -> str:
         return f"kafka {redacted(kafka.servers)}, {kafka.named}, {decoded}"
     if own is not None:
         return f"{own.kind}, {decoded} where it gives records"
+    if pipeline.source.dataframe is not None:
+        return "DataFrames that a program hands in, with latecomer.into or latecomer.append"
     read = pipeline.files
     encoded = "" if read.encoding == UTF8 else f" in {read.encoding}"
     found = f"{there or 'no'} file{'' if there == 1 else 's'} there now"
@@ -247,6 +249,8 @@ def _arrival(pipeline: Pipeline) -> str:
         return {"broker": "when the broker got it", "read": "when it is read"}.get(
             kafka.arrival or "", by_topic
         )
+    if pipeline.source.dataframe is not None:
+        return "when it is handed in"
     return (
         "when its file was last modified" if pipeline.source.files else "when its source says, or it is read"
     )
@@ -305,7 +309,7 @@ def _window(window: AnyWindow) -> str:
             gaps = "gaps of at most" if window.joins else "gaps under"
             text = f"each session with {gaps} {format_duration(window.gap)}"
             text += f", cut at multiples of {format_duration(window.max)} (UTC)" if window.max else ""
-            text += ", final a gap after its lateness" if window.joinable_after else ""
+            text += " (final a gap after its lateness)" if window.joinable_after else ""
         case Calendar():
             text = f"each {window.calendar}"
         case Global():

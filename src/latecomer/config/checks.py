@@ -85,12 +85,12 @@ def _of_source(pipeline: Pipeline) -> Iterator[Problem]:
     """Problems of a source and its watermark."""
     yield from _delays_without_partitions(pipeline)
     yield from _renames(pipeline)
-    files, event = pipeline.source.files, pipeline.event
-    if files and files.partition and event.partition and files.partition != event.partition:
+    read, event = pipeline.source.in_files, pipeline.event
+    if read and read.partition and event.partition and read.partition != event.partition:
         yield Problem(
-            "source.files.partition",
+            f"source.{pipeline.source.key}.partition",
             f"says another column than event.partition ({event.partition})",
-            files.partition,
+            read.partition,
             "name the source-partition column once",
         )
 
@@ -254,14 +254,14 @@ def _renames(pipeline: Pipeline) -> Iterator[Problem]:
 
 def _read_for_events(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """The columns that events are made of, and their place in the file."""
-    event, files = pipeline.event, pipeline.source.files
+    event, read, key = pipeline.event, pipeline.source.in_files, pipeline.source.key
     named = {
         "event.time": event.time,
         "event.partition": event.partition,
         "event.producer": event.producer,
         "event.producer_seq": event.producer_seq,
-        "source.files.order_by": pipeline.order_by,
-        "source.files.partition": None if files is None else files.partition,
+        f"source.{key}.order_by": pipeline.order_by,
+        f"source.{key}.partition": None if read is None else read.partition,
         "watermark.marker": pipeline.watermark.needs.marker,
     }
     yield from ((field, column) for field, column in named.items() if column is not None)
@@ -303,16 +303,17 @@ def _unknown_column(field: str, used: str, columns: Iterable[str]) -> Problem:
 
 
 def _time_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    arrival = f"source.{pipeline.source.key}"
     for field, column, unit in (
         ("event.time", pipeline.event.time, pipeline.event.unit),
-        ("source.files.order_by", pipeline.order_by, pipeline.arrival_unit),
+        (f"{arrival}.order_by", pipeline.order_by, pipeline.arrival_unit),
         ("watermark.marker", pipeline.watermark.needs.marker, pipeline.event.unit),
     ):
         kind = columns.get(column) if column else None
         if kind is None or (field == "watermark.marker" and kind == "boolean"):
             continue
         if types.is_numeric(kind) and unit is None:
-            home = "source.files.unit" if field == "source.files.order_by" else "event.unit"
+            home = f"{arrival}.unit" if field.startswith(arrival) else "event.unit"
             yield Problem(
                 field, f"is a number ({kind}) without a unit", column, f"add {home}: s, ms, us or ns"
             )

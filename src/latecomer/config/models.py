@@ -39,6 +39,7 @@ from latecomer.config.renames import (
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink, FileSink, ListedSink, OwnSink, Sink, Stream
 from latecomer.config.sources import Files, NamedSource, Source, Unit, any_strategy, loaded_source
+from latecomer.config.spark_columns import as_sql
 from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
 from latecomer.model.durations import Duration, PositiveDuration
@@ -52,6 +53,8 @@ from latecomer.model.windows import AnyWindow
 from latecomer.model.zones import Zone
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+INBOX = "inbox"
+"""The folder of the store that DataFrames are handed in to."""
 _NAME_FIX = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
 
 
@@ -114,7 +117,9 @@ class Output(Model):
 
     window: AnyWindow
     by: tuple[str, ...] = ()
-    where: str | None = Field(None, description="an SQL predicate; what it excludes is counted as filtered")
+    where: Annotated[str | None, BeforeValidator(as_sql)] = Field(
+        None, description="an SQL predicate; what it excludes is counted as filtered"
+    )
     aggregates: Annotated[dict[str, WrittenAggregate], BeforeValidator(_aggregates_as_mapping)]
     columns: dict[str, WrittenExpression] = Field(
         default_factory=dict,
@@ -459,22 +464,23 @@ class Pipeline(Answering, Model):
     @property
     def format(self) -> str | Decoder:
         """How records are decoded."""
-        return self.source.format if self.source.files is None else self.source.files.format
+        return self.source.written
 
     @property
     def order_by(self) -> str | None:
         """The column with the arrival time; without one, the source says when a row came."""
-        return None if self.source.files is None else self.source.files.order_by
+        read = self.source.in_files
+        return None if read is None else read.order_by
 
     @property
     def partition_column(self) -> str | None:
-        files = self.source.files
-        return self.event.partition or (None if files is None else files.partition)
+        read = self.source.in_files
+        return self.event.partition or (None if read is None else read.partition)
 
     @property
     def arrival_unit(self) -> Unit | None:
-        files = self.source.files
-        return (None if files is None else files.unit) or self.event.unit
+        read = self.source.in_files
+        return (None if read is None else read.unit) or self.event.unit
 
     @property
     def declared_columns(self) -> dict[str, str] | None:
@@ -516,7 +522,10 @@ class Pipeline(Answering, Model):
 
     @property
     def source_path(self) -> str:
-        """The source's folder or pattern, absolute; what stands before a pattern stands for itself."""
+        """The source's folder or pattern, absolute; what stands before a pattern stands for itself. Of DataFrames, the
+        folder in the store that they are handed in to."""
+        if self.source.dataframe is not None:
+            return str(self.store_path / INBOX)
         written = Path(self.files.path).expanduser()
         folder = os.path.normpath(self.base.resolve() / written)
         if Path(folder).is_dir():

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from latecomer.config.spark_columns import as_sql
 from latecomer.model.base import Model
 from latecomer.model.predicates import check_fix, is_names_alone, with_paths_quoted
 
@@ -87,6 +88,7 @@ def parse_expression(written: object) -> DerivedColumn:
     """
     if isinstance(written, DerivedColumn):
         return written
+    written = as_sql(written)
     if not isinstance(written, str):
         raise ValueError('is not an expression; write SQL over the source\'s columns: "paise / 100"')
     check_fix(written, "column")
@@ -101,6 +103,7 @@ def parse_either(written: object) -> SourceColumn | DerivedColumn:
     """
     if isinstance(written, SourceColumn | DerivedColumn):
         return written
+    written = as_sql(written)
     text = written.strip() if isinstance(written, str) else ""
     is_column = not text or any(rule.fullmatch(text) for rule in (_QUOTED, _PLAIN, _PATH))
     return parse_column(written) if is_column or is_names_alone(text) else parse_expression(written)

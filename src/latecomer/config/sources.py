@@ -38,6 +38,16 @@ Unit = Literal["s", "ms", "us", "ns"]
 UnknownFields = Literal["keep", "ignore", "dead_letter"]
 
 
+class Frames(Model):
+    """DataFrames that a program hands in: `latecomer.into` for a stream, `latecomer.append` for a batch."""
+
+    order_by: str | None = Field(
+        None, description="the column with the arrival time; without it, rows come when they are handed in"
+    )
+    unit: Unit | None = Field(None, description="the unit of a numeric order_by; event.unit by default")
+    partition: str | None = Field(None, description="the source-partition column (as event.partition)")
+
+
 class Files(Model):
     """Files in a folder, read as they appear, by modification time and then by path."""
 
@@ -108,6 +118,9 @@ class Source(Model):
 
     files: Files | None = None
     kafka: KafkaTopics | None = None
+    dataframe: Frames | None = Field(
+        None, description="DataFrames that a program hands in; dataframe: {} if nothing is to be said of them"
+    )
     own: SerializeAsAny[PolledSource] | None = Field(
         None, description="a source of your own, written as module:Class with its options"
     )
@@ -130,6 +143,23 @@ class Source(Model):
     )
 
     @property
+    def in_files(self) -> Files | Frames | None:
+        """What is read from files: those of a folder, or those that DataFrames are handed in as."""
+        return self.files or self.dataframe
+
+    @property
+    def key(self) -> str:
+        """How the pipeline file calls what is read from files."""
+        return "files" if self.dataframe is None else "dataframe"
+
+    @property
+    def written(self) -> Format:
+        """How records are decoded. What is handed in is Parquet (ADR 0083)."""
+        if self.dataframe is not None:
+            return "parquet"
+        return self.format if self.files is None else self.files.format
+
+    @property
     def polled(self) -> PolledSource | None:
         """The source that is asked how far it reaches; None for files, which Spark finds."""
         named = (getattr(self, kind) for kind in (*SOURCES, "own"))
@@ -139,18 +169,27 @@ class Source(Model):
     def has_records(self) -> bool:
         """Whether events come one by one, as bytes that a decoder of records reads: from a topic, or in files of
         messages. Other files are read whole."""
-        written = None if self.files is None else self.files.format
-        return self.files is None or (isinstance(written, Registered) and written.messages is not None)
+        if self.in_files is None:
+            return True
+        return isinstance(self.written, Registered) and self.written.messages is not None
 
     @property
     def has_own_decoder(self) -> bool:
         """Whether only a decoder of the user's own knows which fields there are."""
-        written = self.format if self.files is None else self.files.format
-        return not isinstance(written, str | Avro | RegisteredJson)
+        return not isinstance(self.written, str | Avro | RegisteredJson)
 
     @model_validator(mode="before")
     @classmethod
     def _kind_is_the_key(cls, fields: Any) -> Any:
+        if (
+            isinstance(fields, dict)
+            and "dataframe" in fields
+            and not fields.keys() & (SOURCES.keys() - {"dataframe"})
+        ):
+            fields = {
+                **fields,
+                "dataframe": fields["dataframe"] or {},
+            }  # there is nothing that must be said of it
         return read_source(fields, set(cls.model_fields) | {"schema"}, SOURCES)
 
     @field_validator("columns")
@@ -171,11 +210,13 @@ class Source(Model):
         _require_registered(self)
         if self.files is not None and self.format != "json":  # a pipeline that was written out says that
             raise ValueError("format is said beside files; move it into files: {format: …}")
+        if self.dataframe is not None and self.format != "json":
+            raise ValueError("format is said beside dataframe, whose rows have columns already; leave it out")
         return self
 
     @model_validator(mode="after")
     def _numbers_are_of_text(self) -> Self:
-        written = self.format if self.files is None else self.files.format
+        written = self.written
         if self.numbers != AS_USUAL and written not in ("csv", "json"):
             kind = written if isinstance(written, str) else written.kind
             raise ValueError(
@@ -193,11 +234,11 @@ class Source(Model):
         return self
 
 
-SOURCES: dict[str, type[Files | PolledSource]] = {
+SOURCES: dict[str, type[Files | Frames | PolledSource]] = {
     name: kind
     for name, field in Source.model_fields.items()
     for kind in get_args(field.annotation)
-    if isinstance(kind, type) and issubclass(kind, Files | PolledSource)
+    if isinstance(kind, type) and issubclass(kind, Files | Frames | PolledSource)
 }
 """The sources that come with latecomer, by their keys: the fields of `Source` that are one."""
 
@@ -223,7 +264,7 @@ def _with_known_fields(source: _AnySource) -> _AnySource:
 def _require_registered(source: Source) -> None:
     """Refuse avro that does not say enough, and json with a registry where no record can have an id, once their
     options are known."""
-    written = source.format if source.files is None else source.files.format
+    written = source.written
     if isinstance(written, Registered) and written.messages is not None and source.files is None:
         raise ValueError("has messages, and that is how files hold them; leave it out")
     if isinstance(written, RegisteredJson):

@@ -25,15 +25,16 @@ def file_decoder(
     folders: Callable[[SourceFile], Mapping[str, str | None]],
 ) -> FileDecoder:
     """The decoder for files; `folders` tells what the folders of a file say of its columns."""
-    settings, source = pipeline.files, pipeline.source
+    source = pipeline.source
     unknown, numbers = source.unknown_fields, source.numbers
+    if pipeline.format == "parquet":
+        return ParquetReading(columns, unknown)
+    settings = pipeline.files
     match settings.format:
         case Avro():
             return AvroFiles(pipeline, columns)
         case Decoder() as own:
             return OwnLines(settings, columns, OwnRecords(own))
-        case "parquet":
-            return ParquetReading(columns, unknown)
         case "csv":
             return CsvFiles(settings, columns, folders, unknown_fields=unknown, numbers=numbers)
     return JsonFiles(settings, columns, unknown_fields=unknown, numbers=numbers)

@@ -10,6 +10,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.source.base import FollowedSource
 from latecomer.source.files import FileSource
+from latecomer.source.handed_in import HandedIn
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_source import KafkaSource
 from latecomer.source.messages import MessageFiles
@@ -18,12 +19,14 @@ from latecomer.source.polled import Polled
 
 def sources_of(pipeline: Pipeline, columns: Columns) -> dict[str, FollowedSource]:
     """The sources by name; one that is alone has none."""
-    return {name: source_of(view, columns.read_from(name)) for name, view in pipeline.views.items()}
+    return {name: source_of(view, columns.read_from(name), name) for name, view in pipeline.views.items()}
 
 
-def source_of(pipeline: Pipeline, columns: Mapping[str, str]) -> FollowedSource:
+def source_of(pipeline: Pipeline, columns: Mapping[str, str], name: str = "") -> FollowedSource:
     """The source at work, with the columns pinned for it."""
     source = pipeline.source
+    if source.dataframe is not None:
+        return HandedIn(pipeline, columns, name)
     if source.kafka is not None:
         return KafkaSource(pipeline, columns, kafka_reader(pipeline, source.kafka))
     if source.own is not None:

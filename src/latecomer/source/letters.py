@@ -70,7 +70,10 @@ class FileLetters(RecordLetters):
         if origin not in self._known:
             found, decoder = self._found(origin), self.decoder
             if found is None or not isinstance(decoder, TextFiles):
-                self._known[origin] = (self.pipeline.files.encoding, ())
+                self._known[origin] = (
+                    UTF8 if self.pipeline.format == "parquet" else self.pipeline.files.encoding,
+                    (),
+                )
             else:
                 header = decoder.header(found) if isinstance(decoder, CsvFiles) else ()
                 self._known[origin] = (decoder.encoding_of(found), header)

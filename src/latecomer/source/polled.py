@@ -57,6 +57,18 @@ class StandIn(PolledSource):
         return self.skips
 
 
+def resume_answers(root: Path, accepted: int, logged: bool) -> None:
+    """Refuse answers that are not those of the store: they end with the last `accepted` batch of the source, or go
+    beyond it, and must, where the next is `logged` already. What they say of batches before is forgotten."""
+    last = Answers(root).last()
+    if last < accepted + logged or (accepted >= 0 and Answers(root).read(accepted) is None):
+        raise StoreError(
+            f"store {root}: what the source has answered ends with answer {last}, and batch {accepted + logged} of "
+            f"it was read already: rows would be read twice; {RESTORE}"
+        )
+    Answers(root).forget(accepted)
+
+
 @dataclass(frozen=True)
 class Polled(RecordSource, FollowedSource):
     """Rows between the answers of a class that latecomer does not know."""
@@ -95,20 +107,12 @@ class Polled(RecordSource, FollowedSource):
             self.reader.check()
 
     def resume(self, root: Path, accepted: int, logged: bool, parts: int = 1) -> None:
-        """Refuse answers that are not those of the store: they end with the last `accepted` batch of the source, or go
-        beyond it, and must, where the next is `logged` already. What they say of batches before is forgotten."""
         if files.exists(root / CHECKPOINT):
             raise StoreError(
                 f"store {root} is of a version that counted the batches of this source in another way; start a new "
                 "store, and read the source again"
             )
-        last = Answers(root).last()
-        if last < accepted + logged or (accepted >= 0 and Answers(root).read(accepted) is None):
-            raise StoreError(
-                f"store {root}: what the source has answered ends with answer {last}, and batch {accepted + logged} of "
-                f"it was read already: rows would be read twice; {RESTORE}"
-            )
-        Answers(root).forget(accepted)
+        resume_answers(root, accepted, logged)
 
     def ask_for_all(self, root: Path, number: int = 0) -> None:
         """Ask until nothing is new, or until an answer says that nothing is left."""

@@ -21,6 +21,7 @@ from latecomer.spark.tasks import Done, by_bucket, done, in_one, merged
 
 Shared.pickler = cloudpickle.dumps  # classes of users are sent along
 
+DESCRIPTION = "spark.job.description"
 LARGE = 10_000_000
 """So many rows of the log are computed anew in the time that Spark takes to start."""
 
@@ -30,9 +31,6 @@ class SparkRunner:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        context = spark.sparkContext
-        if is_local(context.master or "") and "PYSPARK_PYTHON" not in os.environ:
-            context.pythonExec = sys.executable  # not whatever `python3` is on the PATH
         self.work = Work()
         self._counting = Lock()
 
@@ -42,8 +40,7 @@ class SparkRunner:
 
     def _start_workers(self) -> None:
         with suppress(*SPARK_ERRORS):  # a run that ends before it has begun; else the first job says it
-            self.spark.sparkContext.setJobDescription("workers start")
-            self._rows(id, range(self.cores), None).collect()
+            self._collected("workers start", id, range(self.cores), None)
 
     @property
     def cores(self) -> int:
@@ -55,12 +52,7 @@ class SparkRunner:
         """What kernels make of tasks and buckets. `what` stands in Spark's UI; an error of a task's is raised here."""
         if not tasks and buckets is None:
             return Made([], [])
-        context = self.spark.sparkContext
-        context.setJobDescription(what)
-        try:
-            found = self._rows(kernel, tasks, buckets).collect()
-        finally:
-            context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+        found = self._collected(what, kernel, tasks, buckets)
         with self._counting:
             self.work.jobs += 1
             self.work.tasks += len(found)
@@ -73,6 +65,21 @@ class SparkRunner:
             [each.result for each in found if not each.of_bucket],
             [each.result for each in found if each.of_bucket],
         )
+
+    def _collected(
+        self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None
+    ) -> list[Done]:
+        """What a job makes. The session may be a user's: what is set for the job is set back."""
+        context = self.spark.sparkContext
+        before, python = context.getLocalProperty(DESCRIPTION), context.pythonExec
+        if is_local(context.master or "") and "PYSPARK_PYTHON" not in os.environ:
+            context.pythonExec = sys.executable  # not whatever `python3` is on the PATH
+        context.setJobDescription(what)
+        try:
+            return self._rows(kernel, tasks, buckets).collect()
+        finally:
+            context.setLocalProperty(DESCRIPTION, before)  # type: ignore[arg-type]
+            context.pythonExec = python
 
     def _rows(self, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None) -> RDD[Done]:
         context = self.spark.sparkContext

@@ -38,7 +38,7 @@ class Answers:
 
     def last(self) -> int:
         """The number of the last answer; -1 if there is none."""
-        return max(self._numbers(), default=-1)
+        return max(self.numbers(), default=-1)
 
     def read(self, number: int) -> Answer | None:
         """An answer, if there is one of that number."""
@@ -55,13 +55,13 @@ class Answers:
 
     def forget(self, before: int) -> None:
         """Remove what no batch needs any more."""
-        for number in self._numbers():
+        for number in self.numbers():
             if number < before and not self._lost(number):
                 files.remove(self._file(number))
 
     def lost(self) -> Iterator[Lost]:
         """What the source reported as gone, in the order in which it did."""
-        for number in self._numbers():
+        for number in self.numbers():
             yield from self._lost(number)
 
     def _lost(self, number: int) -> list[Lost]:
@@ -71,7 +71,8 @@ class Answers:
             return []
         return [Lost(partition, *gap) for partition, gap in until["lost"].items()]
 
-    def _numbers(self) -> list[int]:
+    def numbers(self) -> list[int]:
+        """The numbers of the answers that are kept, in order."""
         stems = (Path(name).stem for name in files.names(self._folder) if name.endswith(".json"))
         return sorted(int(stem) for stem in stems if stem.isdigit())
 

@@ -416,9 +416,15 @@ def columns_known(pipeline: Pipeline) -> bool:
         view.source.columns is not None
         or view.source.polled
         or (isinstance(view.format, Registered) and view.format.names_schema)
-        or list_files(view.source_path)
-        for view in pipeline.views.values()
+        or _source_files(name, view)
+        for name, view in pipeline.views.items()
     )
+
+
+def _source_files(name: str, pipeline: Pipeline) -> list[str]:
+    """The files of a source that are there now; each of several that are handed in has a folder of its own."""
+    handed_in = pipeline.source.dataframe is not None
+    return list_files(str(Path(pipeline.source_path, name)) if handed_in else pipeline.source_path)
 
 
 def _columns_of(
@@ -524,7 +530,14 @@ def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
         return {**_beside(pipeline), **columns_of_subject(pipeline.format, pipeline.base)}
     if own is not None:
         return _columns_of_own(name, own)
-    files = list_files(pipeline.source_path)
+    files = _source_files(name, pipeline)
+    if pipeline.source.dataframe is not None:
+        if not files:
+            raise SourceError(
+                "no DataFrame was handed in yet, so its columns are not known; hand one in with latecomer.into or "
+                + place_in(name, "latecomer.append, or declare source.schema")
+            )
+        return infer_columns(files, "parquet")
     if not files:
         raise SourceError(
             f"no file matches {pipeline.source_path}, so the columns cannot be inferred; "

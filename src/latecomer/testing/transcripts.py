@@ -37,7 +37,7 @@ from latecomer.testing.shapes import Shape, mistaken_sources, shape_of
 from latecomer.testing.times import DAY, Times
 
 WHAT = "transcript"
-FRAGMENT = ("event", "watermark", "outputs", "ledger")
+FRAGMENT = ("profile", "event", "watermark", "outputs", "ledger")
 KEYS = ("rule", "day", "pipeline", "columns", *FRAGMENT, "steps", "finally")
 ACTIONS = ("batch", "heartbeat", "watermark", "partitions", "restart", "drain")
 LISTS: dict[str, Callable[[str, Times], Any]] = {

@@ -40,8 +40,8 @@ def register(spark: SparkSession) -> None:
 
 @contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
-    """Have a session be the active one meanwhile. While another one is that knows the format, Spark says that the format
-    is there already, and registers nothing. With Spark Connect there is none of that."""
+    """Have a session be the active one meanwhile. While another one is that knows the format, Spark says that it is
+    there already, and registers nothing. With Spark Connect there is none of that."""
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
         yield

@@ -46,22 +46,24 @@ def beside_a_run(run: Callable[..., _Report], pipeline: Pipeline, **options: Any
     """A run that keeps what is served: before it, where there is a store; after its first batch, which is when
     there is one; and after it."""
     watch = options.get("watch", lambda _: None)
-    if not callable(watch) or not any(serving_sinks(pipeline, output) for output in pipeline.outputs):
+    if not callable(watch):
         return run(pipeline, **options)
-    served = _keep_all(pipeline)
+    served = keep_all_served(pipeline)
 
     def watched(report: Any) -> None:
         nonlocal served
         watch(report)
-        served = served or _keep_all(pipeline) or True
+        served = served or keep_all_served(pipeline) or True
 
     report = run(pipeline, **{**options, "watch": watched})
-    _keep_all(pipeline)
+    keep_all_served(pipeline)
     return report
 
 
-def _keep_all(pipeline: Pipeline) -> bool:
+def keep_all_served(pipeline: Pipeline) -> bool:
     """Whether everything that is served could be brought up; what is in the way is logged, and holds nobody."""
+    if not any(serving_sinks(pipeline, output) for output in pipeline.outputs):
+        return True
     reader = Reader(pipeline)
     try:
         for output in pipeline.outputs:

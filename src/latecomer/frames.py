@@ -1,0 +1,492 @@
+"""DataFrames handed in: `into` for a streaming query of the user's own, `append` for a batch.
+
+A frame is written into the store's inbox by Spark, in the job and with the settings of the user's session, and gets a
+receipt (`store/inbox.py`). From there on it is a batch like any other. A query counts its batches, and what it has
+handed in once is not taken again: not after a crash between the receipt and Spark's own commit either.
+
+The store is held from the first frame until the query ends. Between frames silence counts, as far as Spark says that it
+has asked the query's sources and found nothing: it reports that in a rhythm, and a report that is overdue is an outage,
+which is no silence (ADR 0075).
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.types import NullType
+
+from latecomer.after.serving.postgres import keep_all_served
+from latecomer.config.arguments import require_flags, require_kind
+from latecomer.config.load import load_pipeline
+from latecomer.config.models import Pipeline
+from latecomer.errors import LatecomerError, PipelineError, Problem
+from latecomer.following import Following, Intake
+from latecomer.pipeline import BatchReport, Engine
+from latecomer.progress import Progress, progress_of
+from latecomer.running import RunReport, opened, raise_in_words, report_of
+from latecomer.source.choose import sources_of
+from latecomer.source.handed_in import HandedIn
+from latecomer.store.failpoints import failpoint
+from latecomer.store.files import Location, remove_all, url
+from latecomer.store.inbox import Inbox
+from latecomer.store.store import home_of
+from latecomer.watching import Watch, watch_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+LOG = logging.getLogger(__name__)
+_QUERY = "sql.streaming.queryId"
+_APPENDED = "append"
+_GROUP_BYTES = 16 << 20
+"""A group of rows is not larger: tasks read a file group by group."""
+_OVERDUE = 1.5
+"""A report that takes so much longer than the shortest pause before one is no sign of silence."""
+
+
+def into(
+    pipeline: Pipeline | str | Path,
+    *,
+    source: str | None = None,
+    watch: Watch | StreamingQueryListener = lambda _: None,
+    spark: SparkSession | None = None,
+) -> Into:
+    """What takes in the batches of a streaming query, each exactly once:
+
+    stream.writeStream.foreachBatch(into("pipeline.yaml")).option("checkpointLocation", …).start()
+
+    The pipeline has `source: {dataframe: {}}`; of several, `source` names the one that is handed in. `watch` is called
+    after every batch, or is a listener of Spark's that is told of its progress. `spark` is the session that the query
+    runs in, where it is not the active one.
+    """
+    made, file = _loaded("into", pipeline)
+    told = watch_of("into", made, watch)
+    require_kind("into", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
+    return Into(made, file, _source("into", made, source), told, spark)
+
+
+def append(
+    pipeline: Pipeline | str | Path,
+    frame: DataFrame,
+    *,
+    source: str | None = None,
+    app: str | None = None,
+    version: int | None = None,
+    drain: bool = False,
+    watch: Watch | StreamingQueryListener = lambda _: None,
+) -> RunReport:
+    """Take in a DataFrame as one batch; with `drain`, close every window after it.
+
+    A program that may be repeated names itself as `app` and counts what it hands in: a `version` that is not above its
+    last one is not taken again.
+    """
+    made, file = _loaded("append", pipeline)
+    told = watch_of("append", made, watch)
+    require_flags("append", drain=drain)
+    require_kind("append", (str, type(None)), "the name of the program", app=app)
+    require_kind("append", (int, type(None)), "a number that grows with each frame", version=version)
+    if (app is None) != (version is None):
+        raise _refused("append", "version" if version is None else "app", "is missing: they go together")
+    _require_classic("append", frame)
+    named = _source("append", made, source)
+    shared = made.store_path in _OPEN
+    receiver = _receiver(made, file, frame.sparkSession)
+    try:
+        receiver.take(frame, named, app or _APPENDED, version, told)
+        return receiver.finish(drain)
+    finally:
+        if not shared:
+            receiver.close()
+
+
+class Into:
+    """Takes in the batches of a query: a function for `foreachBatch`."""
+
+    def __init__(
+        self, pipeline: Pipeline, file: Path | None, source: str, watch: Watch, spark: SparkSession | None
+    ) -> None:
+        self.pipeline = pipeline
+        self.progress: Progress | None = None
+        """What the last batch did; None before the first."""
+        self._file = file
+        self._source = source
+        self._watch = watch
+        self._spark = spark
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        _require_classic("into", frame)
+        query = frame.sparkSession.sparkContext.getLocalProperty(_QUERY)
+        if query is None:
+            raise LatecomerError(
+                "latecomer.into is for foreachBatch of a streaming query, which says its id; hand other frames in with "
+                "latecomer.append(pipeline, frame, app=…, version=…)"
+            )
+        receiver = _receiver(self.pipeline, self._file, frame.sparkSession)
+        receiver.take(frame, self._source, query, batch, self._report)
+        receiver.listen(query, [self._spark, SparkSession.getActiveSession()])
+
+    def _report(self, report: BatchReport) -> None:
+        self.progress = progress_of(report)
+        self._watch(report)
+
+    def close(self) -> None:
+        """Let go of the store, once the sinks have everything. It happens by itself when the query ends."""
+        if (receiver := _OPEN.get(self.pipeline.store_path)) is not None:
+            receiver.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise LatecomerError(_CONNECT)
+
+
+_CONNECT = (
+    "DataFrames are handed in from the driver's own process, and with Spark Connect that is the server: use a classic "
+    "session (SparkSession.builder.master(…)); with Spark Connect results can be read, as "
+    'spark.read.format("latecomer")'
+)
+
+
+class Receiver:
+    """A pipeline at work on what is handed in, on a store that it holds."""
+
+    def __init__(self, pipeline: Pipeline, file: Path | None, spark: SparkSession) -> None:
+        self.pipeline = pipeline
+        self.file = file
+        self.spark = spark
+        self.watch: Watch = lambda _: None
+        self.lock = threading.RLock()
+        self._held = ExitStack()
+        self._engine: Engine | None = None
+        self._reports: dict[str, Reports] = {}
+
+    @property
+    def is_open(self) -> bool:
+        return self._engine is not None
+
+    def take(self, frame: DataFrame, source: str, giver: str, number: int | None, watch: Watch) -> None:
+        """Take in a frame that a giver has given a number, unless it did so before. Without one it is the next."""
+        with self.lock:
+            self.watch = watch
+            inbox = Inbox(self.pipeline.store_path, home_of(self.pipeline.store_path, source), source)
+            if number is not None and number <= inbox.reached(giver):
+                LOG.info("frame %d of %s was handed in before", number, giver)
+                self._do(lambda _: None)  # if it was interrupted then, it is finished now
+                return
+            nth = inbox.reached(giver) + 1 if number is None else number
+            placed = inbox.place(_written(frame, inbox.draft()), giver, nth)
+            try:
+                self._do(partial(self._receive, inbox, source, placed, giver, nth))
+            except BaseException:
+                if inbox.reached(giver) < nth:  # it would be in the way of a frame with other columns
+                    inbox.discard(placed)
+                raise
+
+    def _receive(
+        self, inbox: Inbox, source: str, placed: list[Location], giver: str, number: int, intake: Intake
+    ) -> None:
+        if placed:
+            handed_in = self._followed[source].source
+            if isinstance(handed_in, HandedIn):
+                handed_in.require_fitting(placed)
+            batch = inbox.receive(placed, giver, number, time.time_ns() // 1000)
+            self._read(source, intake)
+            failpoint("inbox.read", batch)
+
+    def _read(self, source: str, intake: Intake) -> None:
+        """Accept what has a receipt, and wait until it is published."""
+        following = self._followed[source]
+        while following.step():
+            pass
+        intake.engine.settle()
+        following.source.resume(following.home, following.number - 1, logged=False)
+
+    def finish(self, drain: bool) -> RunReport:
+        """Wait until the sinks have everything."""
+        with self.lock:
+            reports = list[RunReport]()
+
+            def end(intake: Intake) -> None:
+                if drain:
+                    intake.engine.drain()
+                intake.engine.finish()
+                reports.append(report_of(intake.engine))
+
+            self._do(end)
+            return reports[0]
+
+    def beat(self) -> None:
+        """Nothing has come for a while: silence counts."""
+        with self.lock:
+            if self.is_open:
+                self._do(Intake.beat)
+
+    def hear(self) -> None:
+        """From here on silence counts."""
+        with self.lock:
+            if self.is_open:
+                self._do(Intake.hear)
+
+    def _do(self, what: Callable[[Intake], None]) -> None:
+        """Do something with the engine, which is opened if need be. After an error it is let go, and the next to use it
+        starts from what is in the store."""
+        engine = self._engine or self._open()
+        try:
+            what(self._intake)
+        except BaseException as error:
+            with suppress(Exception):
+                self._close(wait=False)
+            if isinstance(error, Exception):
+                raise_in_words(error, engine.store)
+            raise
+
+    def _open(self) -> Engine:
+        with ExitStack() as held:
+            engine = held.enter_context(
+                opened(self.pipeline, self.spark, self._watched, threading.Event(), self.file, signals=False)
+            )
+            held.callback(engine.close)
+            engine.start()
+            self._intake = Intake(engine, threading.Event())
+            self._followed = {
+                name: Following(self._intake, name, source)
+                for name, source in sources_of(self.pipeline, engine.store.columns).items()
+            }
+            for each in self._followed.values():
+                each.begin(bounded=True)
+            self._engine, self._held = engine, held.pop_all()
+        with _OPENING:
+            _OPEN[self.pipeline.store_path] = self
+        for source in self._followed:
+            self._read(source, self._intake)
+        keep_all_served(self.pipeline)
+        return engine
+
+    def _watched(self, report: BatchReport) -> None:
+        self.watch(report)
+
+    # Silence, and the end
+
+    def listen(self, query: str, sessions: list[SparkSession | None]) -> None:
+        """Have Spark say when a query has found nothing new, and when it has ended."""
+        with self.lock:
+            if query in self._reports:
+                self._reports[query].heard()
+                return
+            for session in sessions:
+                if session is not None and session.streams.get(query) is not None:
+                    self._reports[query] = Reports(self, session, query)
+                    session.streams.addListener(self._reports[query])
+                    return
+            self._reports[query] = Reports(self, None, query)
+            LOG.warning(
+                "the session of query %s is not known: no silence counts, and the store is held until the process "
+                "ends; name it, as in latecomer.into(pipeline, spark=spark)",
+                query,
+            )
+
+    def ended(self, query: str) -> None:
+        """A query has ended: with the last of them the store is let go."""
+        with self.lock:
+            reports = self._reports.pop(query, None)
+            if reports is not None and not self._reports:
+                self.close()
+
+    def close(self) -> None:
+        """Let go of the store, once the sinks have everything."""
+        with self.lock:
+            for reports in self._reports.values():
+                reports.leave()
+            self._reports = {}
+            if self.is_open:
+                try:
+                    self._do(lambda intake: intake.engine.finish())
+                finally:
+                    self._close(wait=True)
+
+    def _close(self, wait: bool) -> None:
+        self._engine, held = None, self._held
+        with _OPENING:
+            if _OPEN.get(self.pipeline.store_path) is self:
+                del _OPEN[self.pipeline.store_path]
+        held.close()
+        if wait:
+            keep_all_served(self.pipeline)
+
+
+class Rhythm:
+    """The pauses between reports of which each says that nothing has come. One that is overdue is an outage."""
+
+    def __init__(self) -> None:
+        self._shortest: float | None = None
+
+    def is_kept(self, pause: float) -> bool:
+        """Whether a pause is hardly longer than the shortest one before. The first is a pause that nobody knows.
+
+        >>> rhythm = Rhythm()
+        >>> [rhythm.is_kept(pause) for pause in (20.0, 10.0, 10.4, 46.0, 10.1)]
+        [False, True, True, False, True]
+        """
+        before = self._shortest
+        self._shortest = pause if before is None else min(before, pause)
+        return before is not None and pause <= before * _OVERDUE
+
+
+class Reports(StreamingQueryListener):
+    """What Spark says of a query: when it has asked its sources and found nothing, and when it has ended."""
+
+    def __init__(self, receiver: Receiver, session: SparkSession | None, query: str) -> None:
+        self._receiver = receiver
+        self._session = session
+        self._query = query
+        self._last = time.monotonic()
+        self._rhythm = Rhythm()
+
+    def heard(self) -> None:
+        """A frame was handed in: the next report is due from here on."""
+        self._last = time.monotonic()
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        if str(event.id) != self._query:
+            return
+        now = time.monotonic()
+        pause, self._last = now - self._last, now
+        try:
+            if self._rhythm.is_kept(pause):
+                self._receiver.beat()
+            else:
+                self._receiver.hear()
+        except LatecomerError as error:  # the next frame raises it
+            LOG.warning("%s", error)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        if str(event.id) == self._query:
+            threading.Thread(target=self._end, name="latecomer-ended", daemon=False).start()
+
+    def _end(self) -> None:
+        self.leave()
+        try:
+            self._receiver.ended(self._query)
+        except LatecomerError as error:
+            LOG.warning("%s", error)
+
+    def leave(self) -> None:
+        if self._session is not None:
+            with suppress(Exception):  # Spark may have been stopped
+                self._session.streams.removeListener(self)
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """It has started before it hands anything in."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """A batch has been handed in."""
+
+
+# The receivers of this process
+
+_OPEN: dict[Path, Receiver] = {}
+"""By their stores."""
+_OPENING = threading.RLock()
+
+
+def _receiver(pipeline: Pipeline, file: Path | None, spark: SparkSession) -> Receiver:
+    """The receiver of a store: the one that is at work, if it does the same."""
+    with _OPENING:
+        found = _OPEN.get(pipeline.store_path)
+    if found is not None and (
+        found.pipeline != pipeline or found.spark.sparkContext is not spark.sparkContext
+    ):
+        found.close()
+        found = None
+    with _OPENING:
+        return found or _OPEN.setdefault(pipeline.store_path, Receiver(pipeline, file, spark))
+
+
+@atexit.register
+def _close_all() -> None:
+    for receiver in list(_OPEN.values()):
+        try:
+            receiver.close()
+        except Exception as error:
+            LOG.warning("store %s: %s", receiver.pipeline.store_path, error)
+
+
+# Arguments
+
+
+def _written(frame: DataFrame, draft: Location) -> Location:
+    """A frame as Parquet. A column without a type holds nothing."""
+    nothing = [each.name for each in frame.schema.fields if isinstance(each.dataType, NullType)]
+    options: Mapping[str, Any] = {"compression": "snappy", "parquet.block.size": str(_GROUP_BYTES)}
+    try:
+        frame.drop(*nothing).write.options(**options).parquet(url(draft))
+    except BaseException:
+        remove_all(draft)
+        raise
+    return draft
+
+
+def _loaded(call: str, pipeline: Pipeline | str | Path) -> tuple[Pipeline, Path | None]:
+    wanted = 'a Pipeline, or the path of its file, such as "pipeline.yaml"'
+    require_kind(call, (Pipeline, str, Path), wanted, pipeline=pipeline)
+    if isinstance(pipeline, Pipeline):
+        return pipeline, None
+    return load_pipeline(pipeline), Path(pipeline)
+
+
+def _source(call: str, pipeline: Pipeline, source: str | None) -> str:
+    """The source that is handed in."""
+    require_kind(call, (str, type(None)), "the name of a source", source=source)
+    views = pipeline.views
+    others = [name for name, view in views.items() if view.source.dataframe is None]
+    if others:
+        raise _refused(
+            call,
+            f"sources.{others[0]}" if others[0] else "source",
+            "is not handed in",
+            "write source: {dataframe: {}} in the pipeline, in the place of where its rows come from today",
+        )
+    if source is None and len(views) == 1:
+        return next(iter(views))
+    if source not in views or not source:
+        named = ", ".join(name for name in views if name)
+        raise _refused(
+            call,
+            "source",
+            "names no source of the pipeline",
+            f"name one of {named}" if named else "leave it out: there is one source",
+            source,
+        )
+    return source
+
+
+def _require_classic(call: str, frame: object) -> None:
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        raise LatecomerError(_CONNECT)
+    require_kind(call, DataFrame, "a DataFrame", frame=frame)
+    if isinstance(frame, DataFrame) and frame.isStreaming:
+        raise _refused(
+            call,
+            "frame",
+            "is a stream",
+            "hand it in with stream.writeStream.foreachBatch(latecomer.into(pipeline))",
+        )
+
+
+def _refused(
+    call: str, name: str, reason: str, fix: str | None = None, value: object = None
+) -> PipelineError:
+    return PipelineError([Problem(name, reason, value, fix, f"{call}()")])
