@@ -173,6 +173,7 @@ CALLS: dict[str, list[Callable[[Pipeline], object]]] = {
     ],
     "changes": [
         lambda p: latecomer.changes(None, p, "one"),  # type: ignore[arg-type]
+    ],
     "into": [
         lambda p: latecomer.into(5),  # type: ignore[arg-type]
         lambda p: latecomer.into("not/there.yaml"),

@@ -106,7 +106,7 @@ def test_a_view_in_sql(session: SparkSession, lake: Lake) -> None:
     assert session.sql("select sum(paise) from minutes where merchant = 'a'").collect()[0][0] == 15
     with pytest.raises(ParseException):
         session.sql(f"create view minutes_for_all {written}")
-    with pytest.raises(AnalysisException, match="option path: there is no such option"):
+    with pytest.raises(AnalysisException, match="there is no such option"):
         session.sql(f"create table minutes_table {written}")
 
 
