@@ -57,7 +57,7 @@ class Query:
         if not die:
             self.done += 1
             self.had += rows
-        return sorted(rows, key=lambda row: (row["batch"], row["op"] == "insert", str(row)))
+        return sorted(rows, key=lambda row: (row["batch"], row.get("op") == "insert", str(row)))
 
     def _rows(self, part: Any) -> list[dict[str, Any]]:
         return pa.Table.from_batches(list(part.batches())).to_pylist()
