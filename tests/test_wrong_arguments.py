@@ -164,6 +164,16 @@ CALLS: dict[str, list[Callable[[Pipeline], object]]] = {
         lambda p: latecomer.run(p, spark=5),  # type: ignore[arg-type]
         lambda p: latecomer.run(p, file=5),  # type: ignore[arg-type]
     ],
+    "register": [
+        lambda p: latecomer.register(5),  # type: ignore[arg-type]
+    ],
+    "results": [
+        lambda p: latecomer.results(None, p, "one"),  # type: ignore[arg-type]
+        lambda p: latecomer.results(None, 5, "one"),  # type: ignore[arg-type]
+    ],
+    "changes": [
+        lambda p: latecomer.changes(None, p, "one"),  # type: ignore[arg-type]
+    ],
     "into": [
         lambda p: latecomer.into(5),  # type: ignore[arg-type]
         lambda p: latecomer.into("not/there.yaml"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from latecomer.after.advise.report import Advice
     from latecomer.after.certify.certificate import Certificate, Checked
+    from latecomer.after.dataframes.frames import changes, register, results
     from latecomer.after.explain.explain import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
     from latecomer.after.nowcast.report import Nowcast
@@ -179,6 +180,7 @@ __all__ = [
     "append",
     "apply_rebuild",
     "certify",
+    "changes",
     "check_alerts",
     "check_certificate",
     "compact",
@@ -190,8 +192,10 @@ __all__ = [
     "nowcast",
     "plan_rebuild",
     "reconcile",
+    "register",
     "replay",
     "replay_dead_letters",
+    "results",
     "run",
     "serve",
     "sink_status",
@@ -282,6 +286,7 @@ _PLACES = {
     "append": "frames",
     "apply_rebuild": "api",
     "certify": "api",
+    "changes": "after.dataframes.frames",
     "check_alerts": "api",
     "check_certificate": "api",
     "compact": "after.upkeep.compacting",
@@ -293,8 +298,10 @@ _PLACES = {
     "nowcast": "api",
     "plan_rebuild": "api",
     "reconcile": "api",
+    "register": "after.dataframes.frames",
     "replay": "after.replay.replaying",
     "replay_dead_letters": "api",
+    "results": "after.dataframes.frames",
     "run": "api",
     "serve": "api",
     "sink_status": "api",

@@ -37,7 +37,7 @@ from latecomer.running import RunReport, opened, raise_in_words, report_of
 from latecomer.source.choose import sources_of
 from latecomer.source.handed_in import HandedIn
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import Location, local_url, remove_all
+from latecomer.store.files import Location, remove_all, uri
 from latecomer.store.inbox import Inbox
 from latecomer.store.private import keep_private
 from latecomer.store.store import columns_known, home_of
@@ -439,7 +439,7 @@ def _written(frame: DataFrame, draft: Location) -> Location:
     nothing = [each.name for each in frame.schema.fields if isinstance(each.dataType, NullType)]
     options: Mapping[str, Any] = {"compression": "snappy", "parquet.block.size": str(_GROUP_BYTES)}
     try:
-        frame.drop(*nothing).write.options(**options).parquet(local_url(draft))
+        frame.drop(*nothing).write.options(**options).parquet(uri(draft))
     except BaseException:
         remove_all(draft)
         raise

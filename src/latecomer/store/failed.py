@@ -7,15 +7,18 @@ batch of the rebuild.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.config.models import Output
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import END_OF_TIME, OnError
 from latecomer.model.windows import Session
+from latecomer.store.files import Location, dataset
 from latecomer.store.layout import DEAD_LETTERS, PaneLayout
 from latecomer.store.rebuilds import Rebuilds, Record
 from latecomer.store.store import Store
@@ -30,25 +33,41 @@ def letters_of(store: Store, output: str) -> Table:
 
 def standing_failed(store: Store, output: str, columns: Sequence[str] = DEAD_LETTERS.names) -> pa.Table:
     """The events that an output cannot compute and no rebuild has taken in: some columns of its dead letters."""
-    schema = pa.schema([DEAD_LETTERS.field(name) for name in columns])
     table = letters_of(store, output)
-    if not table.exists:
-        return schema.empty_table()
-    last = store.ledger.last_batch()
-    read = list(dict.fromkeys([*columns, "batch", "event_time"]))
     with table.explained():
-        found = table.dataset(table.files(), DEAD_LETTERS).to_table(read, pc.field("batch") <= last)
+        return failed_letters(store, output).rows([table.location(file) for file in table.files()], columns)
+
+
+@dataclass(frozen=True)
+class FailedLetters:
+    """Which dead letters of an output stand. It can be pickled."""
+
+    rules: Output
+    rebuilds: Sequence[Record]
+    last: int
+    """The last complete batch."""
+
+    def rows(self, files: Sequence[Location], columns: Sequence[str] = DEAD_LETTERS.names) -> pa.Table:
+        """Those that stand in some files."""
+        schema = pa.schema([DEAD_LETTERS.field(name) for name in columns])
+        if not files:
+            return schema.empty_table()
+        read = list(dict.fromkeys([*columns, "batch", "event_time"]))
+        found = dataset(files, DEAD_LETTERS).to_table(read, pc.field("batch") <= self.last)
+        if self.rebuilds and found.num_rows:
+            found = found.filter(pa.array(~_computed_anew(found, self.rules, self.rebuilds)))
+        return found.select(schema.names).cast(schema)
+
+
+def failed_letters(store: Store, output: str) -> FailedLetters:
+    """Which dead letters of an output stand now."""
+    last = store.ledger.last_batch()
     done = [each.record for each in Rebuilds(store.root, output).published(last)]
-    if done and found.num_rows:
-        found = found.filter(pa.array(~_computed_anew(found, store, output, done)))
-    return found.select(schema.names).cast(schema)
+    return FailedLetters(store.pipeline.outputs[output].without_sinks(), done, last)
 
 
-def _computed_anew(
-    letters: pa.Table, store: Store, output: str, rebuilds: Sequence[Record]
-) -> npt.NDArray[np.bool_]:
+def _computed_anew(letters: pa.Table, rules: Output, rebuilds: Sequence[Record]) -> npt.NDArray[np.bool_]:
     """Whether a rebuild has computed every window of each letter's event since it was filed."""
-    rules = store.pipeline.outputs[output]
     time, batch = (np.asarray(flat(letters[name]).cast(pa.int64())) for name in ("event_time", "batch"))
     if isinstance(rules.window, Session):
         if rules.on_error is not OnError.NULL:  # no rebuild gives sessions another meaning

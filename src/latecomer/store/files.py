@@ -40,8 +40,9 @@ def url(location: Location) -> str:
     return str(location)
 
 
-def local_url(location: Location) -> str:
-    """The same in a session that is not ours, which may have another file system by default."""
+def uri(location: Location) -> str:
+    """A location that nobody takes for one of another file system: as Delta names a file that is not below its table,
+    and as a session is given it that is not ours."""
     return f"file://{location}"
 
 

@@ -129,11 +129,17 @@ def standing_letters_by(store: Store, column: str, since: int = 0) -> pa.Table:
 def _of_standing(store: Store, query: str) -> pa.Table | None:
     """What a query answers over `_STANDING`, the dead letters that are dead still; None where there have never been
     any."""
-    table, repairs = store.dead_letters, store.repairs
-    if not table.exists:
+    if not store.dead_letters.exists:
         return None
+    standing, others = standing_letters_in_sql(store)
+    return store.dead_letters.query(query.replace(_STANDING, f"({standing})"), **others)
+
+
+def standing_letters_in_sql(store: Store) -> tuple[str, dict[str, Table]]:
+    """A query for the dead letters that are dead still, over the table of all of them, `t`; and what else it asks."""
+    repairs = store.repairs
     if not repairs.exists:
-        return table.query(query.replace(_STANDING, f"(select *, reason as {FILED_AS} from t)"))
+        return f"select *, reason as {FILED_AS} from t", {}
     columns = ", ".join(name for name in DEAD_LETTERS.names if name not in ("reason", "detail"))
     newest = (
         "select letter_batch as b, letter_reason as l, origin as o, position as p, repaired, reason as new_reason, "
@@ -147,7 +153,7 @@ def _of_standing(store: Store, query: str) -> pa.Table | None:
         f"from t left join (select * from ({newest}) where nth = 1) "
         "on batch = b and reason = l and origin = o and position = p where not coalesce(repaired, false)"
     )
-    return table.query(query.replace(_STANDING, f"({standing})"), r=repairs)
+    return standing, {"r": repairs}
 
 
 Moved = dict[tuple[int, str], Decimal]

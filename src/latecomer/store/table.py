@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from types import MappingProxyType
@@ -167,13 +167,9 @@ class Table:
     def exists(self) -> bool:
         return self._open() is not None
 
-    @contextmanager
-    def explained(self) -> Iterator[None]:
+    def explained(self) -> AbstractContextManager[None]:
         """What Delta, Arrow and the file system say, in one sentence of ours."""
-        try:
-            yield
-        except (DeltaError, pa.ArrowException, OSError) as error:
-            raise StoreError(_in_one_sentence(self.root, error)) from error
+        return explained(self.root)
 
     @property
     def identity(self) -> str:
@@ -377,13 +373,8 @@ class Table:
         return self._create_or_open(), selected
 
     def _answer(self, tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> pa.Table:
-        builder, widened = QueryBuilder(), []
-        for name, (delta, selected) in tables.items():
-            builder = builder.register(name if selected == ALL else f"{name}_stored", delta)
-            if selected != ALL:
-                widened.append(f"{name} as (select {selected} from {name}_stored)")
         with self.explained():
-            return pa.table(builder.execute(f"with {', '.join(widened)} {sql}" if widened else sql))
+            return pa.table(asked(tables, sql))
 
     def _selected(self) -> str:
         """The columns of its schema in SQL: those that are not stored are null, or 0."""
@@ -532,6 +523,25 @@ def with_empty_ones(*tables: Table) -> Iterator[list[Table]]:
         ]
 
 
+def asked(tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> Any:
+    """What Delta tables answer, as a stream of Arrow's: each under its name, with its columns in SQL."""
+    builder, widened = QueryBuilder(), []
+    for name, (delta, selected) in tables.items():
+        builder = builder.register(name if selected == ALL else f"{name}_stored", delta)
+        if selected != ALL:
+            widened.append(f"{name} as (select {selected} from {name}_stored)")
+    return builder.execute(f"with {', '.join(widened)} {sql}" if widened else sql)
+
+
+@contextmanager
+def explained(root: Location) -> Iterator[None]:
+    """What Delta, Arrow and the file system say of a table, in one sentence of ours."""
+    try:
+        yield
+    except (DeltaError, pa.ArrowException, OSError) as error:
+        raise StoreError(_in_one_sentence(root, error)) from error
+
+
 def _in_one_sentence(root: Location, error: Exception) -> str:
     if (refused := refusal_of(error)) is not None:
         return f"table {root} cannot be used: {refused_in_words(refused, None)}"
@@ -640,15 +650,25 @@ def _actions(
     ]
 
 
+def name_files(delta: DeltaTable, files: Sequence[DataFile], schema: pa.Schema) -> None:
+    """Make a table of files that are there, with what is known of them."""
+    delta.create_write_transaction(_actions(files, (), data_change=True), "append", schema)
+    delta.update_incremental()
+
+
 def _statistics(file: DataFile) -> str:
     return json.dumps(
         {
             "numRecords": file.rows,
-            "minValues": {name: _written(value) for name, value in file.minimum.items()},
-            "maxValues": {name: _written(value) for name, value in file.maximum.items()},
+            "minValues": _written_bounds(file.minimum),
+            "maxValues": _written_bounds(file.maximum),
             "nullCount": {},
         }
     )
+
+
+def _written_bounds(bounds: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _written(value) for name, value in bounds.items() if isinstance(value, _COUNTED)}
 
 
 def _written(value: Any) -> Any:

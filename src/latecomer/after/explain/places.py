@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.after.reading.asof import holds
-from latecomer.after.reading.reader import Reader, _Book
+from latecomer.after.reading.questions import Book
+from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Output
 from latecomer.config.zoned import written
 from latecomer.errors import PipelineError, Problem
@@ -46,7 +47,7 @@ class Finder:
     def __init__(self, reader: Reader, output: str) -> None:
         self.reader = reader
         self.name = output
-        self.book: _Book = reader._book(output)
+        self.book: Book = reader._book(output)
         self.store: Store = reader._store()
 
     @property

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from latecomer.after.nowcast.arrivals import estimable
 from latecomer.after.nowcast.report import Names, Nowcast
-from latecomer.after.reading.reader import Reader, _Book, _open_windows, _standing
+from latecomer.after.reading.questions import Book, standing_rows
+from latecomer.after.reading.reader import Reader, _open_windows
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.estimating import Estimate
 from latecomer.model.panes import Accumulation
@@ -27,7 +28,7 @@ MOST_ROWS = 2000
 class Present:
     """The numbers of windows that are open or have closed recently."""
 
-    def __init__(self, reader: Reader, book: _Book, chosen: str, watermark: int, most: int) -> None:
+    def __init__(self, reader: Reader, book: Book, chosen: str, watermark: int, most: int) -> None:
         self.reader, self.book, self.chosen, self.watermark = reader, book, chosen, watermark
         self.most = most
         self.remarks: list[str] = []
@@ -40,9 +41,9 @@ class Present:
         still_open = _open_windows(book, self.remarks, self.chosen)
         from_here = min(since, self.watermark)
         condition = "true" if from_here <= FIRST_MOMENT else f"window_end > {moment_literal(from_here)}"
-        standing = _standing(book, f"(select * from t where {self.chosen} and {condition})")
+        stand = standing_rows(book, f"(select * from t where {self.chosen} and {condition})").answer()
         order = [("window_end", "descending"), *((name, "ascending") for name in book.layout.keys)]
-        found = pa.concat_tables([standing, still_open]).sort_by(order)
+        found = pa.concat_tables([stand, still_open]).sort_by(order)
         if found.num_rows > self.most:
             self.remarks.append(
                 f"{found.num_rows:,} numbers are not whole yet; the newest {self.most:,} are estimated"
@@ -77,7 +78,7 @@ class Present:
         )
 
 
-def _names(book: _Book) -> Names:
+def _names(book: Book) -> Names:
     taken = set(book.schema.names)
 
     def free(name: str) -> str:
@@ -111,7 +112,7 @@ class RowNowcast:
 class Columns:
     """The columns beside the results, row by row."""
 
-    def __init__(self, book: _Book, names: Names, now: int) -> None:
+    def __init__(self, book: Book, names: Names, now: int) -> None:
         self.book, self.names, self.now = book, names, now
         self.columns: dict[str, list[Any]] = {name: [] for name in self.types()}
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.after.reading.reader import Reader, _Book, _open_windows
+from latecomer.after.reading.questions import Book
+from latecomer.after.reading.reader import Reader, _open_windows
 from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Output
 from latecomer.model.durations import to_micros
@@ -98,7 +99,7 @@ def lives(
     return Lives([*still_open, *found[:most]], len(found) > most, notes)
 
 
-def _panes(book: _Book, chosen: str, most: int, skip: int) -> pa.Table:
+def _panes(book: Book, chosen: str, most: int, skip: int) -> pa.Table:
     """The panes of the newest places, all of each."""
     panes, place = book.tables.panes, listed(book.place)
     if not panes.exists:
@@ -116,7 +117,7 @@ def _panes(book: _Book, chosen: str, most: int, skip: int) -> pa.Table:
     )
 
 
-def _by_place(reader: Reader, book: _Book, rows: pa.Table) -> list[Life]:
+def _by_place(reader: Reader, book: Book, rows: pa.Table) -> list[Life]:
     listed_rows = rows.to_pylist()
     if not listed_rows:
         return []
@@ -142,7 +143,7 @@ def _by_place(reader: Reader, book: _Book, rows: pa.Table) -> list[Life]:
     return [_life(book, place, places[place]) for place in sorted(places, key=ranks.__getitem__)]
 
 
-def _life(book: _Book, place: tuple[Any, ...], panes: Sequence[PublishedPane]) -> Life:
+def _life(book: Book, place: tuple[Any, ...], panes: Sequence[PublishedPane]) -> Life:
     stands = standing_of(book.output, panes)
     timings = {each.timing for each in panes if each.op is Op.INSERT}
     if timings <= {Timing.EARLY}:
@@ -181,7 +182,7 @@ def standing_of(output: Output, panes: Sequence[PublishedPane]) -> Mapping[str, 
     return None if last is None or last.sequence in back else last.values
 
 
-def _still_open(book: _Book, chosen: str, most: int, notes: list[str]) -> list[Life]:
+def _still_open(book: Book, chosen: str, most: int, notes: list[str]) -> list[Life]:
     rows = _open_windows(book, notes, chosen)
     order = [("window_end", "descending"), ("window_start", "descending")]
     newest = rows.sort_by([*order, *((name, "ascending") for name in book.layout.keys)]).slice(0, most)
@@ -199,7 +200,7 @@ def _still_open(book: _Book, chosen: str, most: int, notes: list[str]) -> list[L
     ]
 
 
-def _key(book: _Book, values: Sequence[Any]) -> dict[str, str | None]:
+def _key(book: Book, values: Sequence[Any]) -> dict[str, str | None]:
     return key_texts(book.layout.published, dict(zip(book.layout.keys, values, strict=True)))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
@@ -18,6 +17,23 @@ from latecomer.after.reading.alignment import alignment_of
 from latecomer.after.reading.asof import arrived_by, holds, published_up_to
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.folding import values_of
+from latecomer.after.reading.questions import (
+    OUTPUT,
+    PLAIN,
+    UNIT_ORDER,
+    Book,
+    Question,
+    folded,
+    late_rows,
+    ledger_rows,
+    literal,
+    of_output,
+    published_rows,
+    standing_rows,
+    watermark_rows,
+    with_lag,
+    with_publication,
+)
 from latecomer.after.reading.sequence_gaps import sequence_gaps
 from latecomer.config.arguments import (
     require_flags,
@@ -27,38 +43,31 @@ from latecomer.config.arguments import (
     require_pipeline,
 )
 from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean, other_settings
-from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.holding import Holding
-from latecomer.model.panes import Accumulation
 from latecomer.model.timeline import Timeline
-from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import Session
 from latecomer.store.columns import state_column
 from latecomer.store.failed import standing_failed
-from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
+from latecomer.store.layout import LEDGER, WATERMARKS, PaneLayout
 from latecomer.store.pins import read_pins
-from latecomer.store.publication import LATE_ORDER, publication_order
-from latecomer.store.publications import PUBLISHED_AT, Publications
+from latecomer.store.publications import Publications
 from latecomer.store.recovery import require_output
 from latecomer.store.repairs import FILED_AS, standing_letters, standing_letters_by
-from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
-from latecomer.store.standing import not_taken_back, standing_in_order
-from latecomer.store.state_types import beyond_column, beyond_halves, state_parts
-from latecomer.store.store import OutputTables, Store, definition_of, open_store, require_wall_clock
-from latecomer.store.table import Table, moments
+from latecomer.store.sql import double_quoted, listed, moment_literal
+from latecomer.store.state_types import state_parts
+from latecomer.store.store import Store, definition_of, open_store, require_wall_clock
+from latecomer.store.table import Table
 
 OPEN = "OPEN"
 """The timing of a window that has not fired yet."""
 
 _COUNT, _STATES = f"{PRIVATE}state_count", f"{PRIVATE}states_of_"
-OUTPUT = "output"
 LETTERS_BY = ("reason", OUTPUT, "origin", "batch")
 """What dead letters can be counted by."""
-_PLAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 
 
 class Reader:
@@ -100,15 +109,17 @@ class Reader:
         # The open states first: a window that closes in between is then seen twice, never not at all.
         chosen = self._chosen(book, valid_at, key)
         still_open = _open_windows(book, self.notes, chosen) if include_open else None
-        standing = self._standing(book, as_of, as_of_arrival, chosen)
+        rows, others = self.known_panes(book, as_of, as_of_arrival)
+        standing = standing_rows(book, f"(select * from {rows} where {chosen})", **others).answer()
         if still_open is None:
             return standing
         order = [(name, "ascending") for name in ("window_start", *book.layout.keys)]
         return pa.concat_tables([standing, still_open]).sort_by(order)
 
-    def _standing(
-        self, book: _Book, as_of: datetime | None, as_of_arrival: datetime | None, chosen: str
-    ) -> pa.Table:
+    def known_panes(
+        self, book: Book, as_of: datetime | None = None, as_of_arrival: datetime | None = None
+    ) -> tuple[str, dict[str, Table]]:
+        """The panes that were known at a moment, in SQL over the panes `t`, and what else that SQL asks."""
         rows, others = "t", {}
         if as_of is not None:
             rows = published_up_to(self._published_by(as_of, book.name))
@@ -116,7 +127,7 @@ class Reader:
             timeline = self._store().watermarks
             rows = arrived_by(moment_literal(to_micros(as_of_arrival)), timeline.exists)
             others = {"w": timeline} if timeline.exists else {}
-        return _standing(book, f"(select * from {rows} where {chosen})", **others)
+        return rows, others
 
     def _published_by(self, moment: datetime, output: str) -> int:
         """The last batch that had been published by a moment."""
@@ -163,7 +174,7 @@ class Reader:
         """The rows of an output's window and key, as a condition in SQL."""
         return self._chosen(self._book(output), window, key)
 
-    def _chosen(self, book: _Book, window: datetime | None, key: Mapping[str, str | None] | None) -> str:
+    def _chosen(self, book: Book, window: datetime | None, key: Mapping[str, str | None] | None) -> str:
         """The rows of the window that holds a moment and of a key, as a condition in SQL."""
         chosen = [self._key_is(book, column, text) for column, text in (key or {}).items()]
         if window is not None:
@@ -183,36 +194,30 @@ class Reader:
         require_moments("panes", window=window)
         require_key("panes", key)
         book = self._book(output)
-        names, order = book.layout.published.names, publication_order(book.output)
-        sql = f"select {listed(names)} from t where {self._chosen(book, window, key)} order by {order}"
-        return self._with_publication(book, _ask(book.tables.panes, sql, book.layout.published))
-
-    def _with_publication(self, book: _Book, panes: pa.Table) -> pa.Table:
-        """Panes, each with the time at which its batch was published."""
-        batches = panes["batch"].unique().to_pylist()
-        times = Publications(self._store()).times(min(batches), max(batches), book.name) if batches else {}
-        of_batches = moments([times.get(batch) for batch in batches])
-        published_at = of_batches.take(pc.index_in(panes["batch"], pa.array(batches, pa.int64())))
-        return panes.add_column(panes.schema.get_field_index("watermark"), PUBLISHED_AT, published_at)
+        panes = published_rows(book, f"(select * from t where {self._chosen(book, window, key)})").answer()
+        first, last = pc.min_max(panes["batch"]).as_py().values()
+        times = {} if first is None else Publications(self._store()).times(first, last, book.name)
+        return with_publication(times, panes)
 
     def late(self, output: str) -> pa.Table:
         """The side output: every event that was fine but late, in order of arrival."""
-        table = self._book(output).tables.late
-        return _public(_ask(table, f"select * from t order by {LATE_ORDER}", table.schema))
+        return late_rows(self._book(output)).answer()
 
     def duplicates(self) -> pa.Table:
         """Every row whose id had come before, in the order in which they were read."""
         table = self._store().duplicates
-        return _public(_ask(table, "select * from t order by batch, origin, position", table.schema))
+        return _public(
+            Question(table, "select * from t order by batch, origin, position", table.schema).answer()
+        )
 
     def dead_letters(self) -> pa.Table:
         """Every row that is no event, and why, in the order in which they were read; and every event that an output
         cannot compute, with its `output`. One that was replayed and stays a dead letter has its newest reason."""
         store = self._store()
-        rows = _of_output(standing_letters(store).drop_columns([FILED_AS]), None)
+        rows = of_output(None, standing_letters(store).drop_columns([FILED_AS]))
         in_order = [(name, "ascending") for name in ("batch", "origin", "position")]
         failed = (
-            _of_output(standing_failed(store, name).sort_by(in_order), name) for name in self.pipeline.outputs
+            of_output(name, standing_failed(store, name).sort_by(in_order)) for name in self.pipeline.outputs
         )
         return pa.concat_tables([rows, *failed])
 
@@ -229,7 +234,7 @@ class Reader:
             rows = rows.set_column(0, OUTPUT, pa.nulls(rows.num_rows, pa.string()))
         parts = [rows]
         for name in self.pipeline.outputs:
-            failed = _of_output(standing_failed(store, name, ["batch", "reason", "origin", "detail"]), name)
+            failed = of_output(name, standing_failed(store, name, ["batch", "reason", "origin", "detail"]))
             recent = failed.filter(pc.greater_equal(failed["batch"], since_batch))
             counted = recent.group_by(column).aggregate([([], "count_all"), ("detail", "min")])
             parts.append(counted.rename_columns(rows.schema.names))
@@ -278,15 +283,7 @@ class Reader:
         the rows of the batch came: `broker`, `read`, `file`, `column` or `source`. Of several sources, `source` is the
         one that the batch is of.
         """
-        several = ["source"] if self.pipeline.sources else []
-        names = ["batch", *several, "tick", "at", "watermark", "settled", "kind", "arrival_by", "held_by"]
-        schema = pa.schema([WATERMARKS.field(name) for name in names])
-        rows = _ask(self._store().watermarks, f"select {listed(names)} from t order by batch, tick", schema)
-        ended = pc.equal(rows["watermark"], pa.scalar(END_OF_TIME, pa.int64()).cast(TIMESTAMP))
-        lag = pc.subtract(rows["at"], rows["watermark"])
-        return rows.append_column(
-            "lag", pc.if_else(pc.fill_null(ended, False), pa.scalar(None, lag.type), lag)
-        )
+        return with_lag(watermark_rows(self._store().watermarks, bool(self.pipeline.sources)).answer())
 
     def alignment(self) -> pa.Table:
         """Which source partition held the watermark back: the one that did so longest comes first.
@@ -301,7 +298,8 @@ class Reader:
         schema = pa.schema([WATERMARKS.field(name) for name in columns])
         # A table of an earlier version, not written to since, lacks the later ones.
         there = [name if name in table.columns else f"null as {name}" for name in columns]
-        return alignment_of(_ask(table, f"select {', '.join(there)} from t order by batch, tick", schema))
+        asked = Question(table, f"select {', '.join(there)} from t", schema, order="batch, tick")
+        return alignment_of(asked.answer())
 
     def holding(self) -> list[Holding]:
         """The silent partitions for whose sake the watermark waits now, the longest silent first.
@@ -319,8 +317,8 @@ class Reader:
             f"select carry from t where carry is not null and batch <= {newest} and batch >= {{}} "
             "order by batch desc limit 1"
         )
-        found = _ask(table, carry.format(newest), schema)  # one file, most often
-        found = found if found.num_rows else _ask(table, carry.format(-1), schema)
+        found = Question(table, carry.format(newest), schema).answer()  # one file, most often
+        found = found if found.num_rows else Question(table, carry.format(-1), schema).answer()
         if not found.num_rows:
             return None
         return Timeline.restore(self.pipeline.watermark, found["carry"][0].as_py())
@@ -328,17 +326,16 @@ class Reader:
     def ledger(self) -> pa.Table:
         """Every line of the ledger: batch, output, unit, received, and what became of it."""
         store = self._store()
-        lines = _ask(store.ledger, f"select * from t order by batch, output, {_UNIT_ORDER}", LEDGER)
-        return store.as_amounts(lines)
+        return store.as_amounts(ledger_rows(store.ledger).answer())
 
     def ledger_totals(self) -> pa.Table:
         """The ledger summed up per output and unit."""
         amounts = [field.name for field in LEDGER if field.name not in ("batch", "output", "unit")]
         sums = ", ".join(f"sum({double_quoted(amount)}) as {double_quoted(amount)}" for amount in amounts)
-        sql = f"select output, unit, {sums} from t group by output, unit order by output, {_UNIT_ORDER}"
+        sql = f"select output, unit, {sums} from t group by output, unit order by output, {UNIT_ORDER}"
         schema = pa.schema([field for field in LEDGER if field.name != "batch"])
         store = self._store()
-        return store.as_amounts(_ask(store.ledger, sql, schema))
+        return store.as_amounts(Question(store.ledger, sql, schema).answer())
 
     def tombstones(self) -> int:
         """How many records without a value were skipped, with `tombstones: skip`. The ledger does not count them."""
@@ -360,7 +357,7 @@ class Reader:
     def _opened(self) -> Store:
         return open_store(self.pipeline)
 
-    def _book(self, name: str) -> _Book:
+    def _book(self, name: str) -> Book:
         require_kind("Reader", str, "the name of an output", output=name)
         output = self.pipeline.outputs.get(name)
         if output is None:
@@ -379,16 +376,16 @@ class Reader:
             )
         require_output(store, name)
         layout = PaneLayout(output, store.layout)
-        return _Book(name, output, layout, store.output_tables(name, layout.published))
+        return Book(name, output, layout, store.output_tables(name, layout.published))
 
-    def _key_is(self, book: _Book, column: str, text: str | None) -> str:
+    def _key_is(self, book: Book, column: str, text: str | None) -> str:
         kind = book.layout.keys.get(column)
         if kind is None:
             raise self._unknown("key", "the output has no such key column", column, book.layout.keys)
         if text is None:
             return f"{double_quoted(column)} is null"
         try:
-            return f"{double_quoted(column)} = {_literal(text, book.layout.published.field(column).type)}"
+            return f"{double_quoted(column)} = {literal(text, book.layout.published.field(column).type)}"
         except (ValueError, pa.ArrowException):
             problem = Problem(
                 f"key {column}", f"is not of type {kind}", text, "write it as the results show it"
@@ -403,85 +400,17 @@ class Reader:
         return Problem(problem.field, problem.message, problem.value, problem.fix, place)
 
 
-@dataclass(frozen=True)
-class _Book:
-    """One output, its columns and its tables."""
-
-    name: str
-    output: Output
-    layout: PaneLayout
-    tables: OutputTables
-
-    @property
-    def place(self) -> list[str]:
-        return ["window_start", "window_end", *self.layout.keys]
-
-    @property
-    def schema(self) -> pa.Schema:
-        names = [*self.place, *self.layout.values, "sequence", "timing"]
-        return pa.schema([self.layout.published.field(name) for name in names])
-
-
-_UNIT_ORDER = "case unit when 'events' then 0 when 'assignments' then 1 else 2 end, unit"
-
-
-def _standing(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
-    """As `model.panes.surviving`: the insert with the largest sequence, unless that sequence is retracted.
-
-    `rows` are the panes to go by, in SQL over the panes `t` and other tables.
-    """
-    if book.output.accumulation is Accumulation.DISCARDING:
-        return _added_up(book, rows, **others)
-    place = listed(book.place)
-    sql = standing_in_order(rows, place, listed(book.schema.names))
-    return _ask(book.tables.panes, sql, book.schema, **others)
-
-
-def _added_up(book: _Book, rows: str = "t", **others: Table) -> pa.Table:
-    """As `model.panes.summed`: discarding panes publish what is new, and what stands is their sum."""
-    place = listed(book.place)
-    sums = ", ".join(
-        f"{_folded(book, book.tables.panes, name, aggregate)} as {double_quoted(name)}"
-        for name, aggregate in book.output.aggregates.items()
-    )
-    newest = "max(sequence) as sequence, first_value(timing order by sequence desc) as timing"
-    sql = (
-        f"select {place}, {sums}, {newest} from ({not_taken_back(rows, place)}) "
-        f"group by {place} order by {place}"
-    )
-    return _ask(book.tables.panes, sql, book.schema, **others)
-
-
-def _folded(book: _Book, table: Table, name: str, aggregate: Aggregate) -> str:
-    """A value over several panes or states, in SQL; a sum is null where its column could not hold it."""
-    column, kind = double_quoted(name), book.layout.values[name]
-    if aggregate.function != "sum" or kind not in ("bigint", f"decimal(38,{types.scale_of(kind)})"):
-        return f"{_PLAIN.get(aggregate.function, 'max')}({column})"
-    # DataFusion's own sums would wrap around unseen.
-    room = f"Decimal256(76, {types.scale_of(kind)})"
-    total, lost = f"sum(arrow_cast({column}, '{room}'))", "false"
-    beyond, (high, _) = beyond_column(name), beyond_halves(name)
-    if beyond in table.columns:
-        held = f"coalesce({double_quoted(beyond)}, arrow_cast({column}, 'Decimal128(38, 0)'))"
-        total = f"sum(arrow_cast({held}, '{room}'))"
-    if high in table.columns:
-        lost = f"count({double_quoted(high)}) > 0"
-    most = 2**63 if kind == "bigint" else 10 ** types.whole_digits(kind)
-    limit = f"arrow_cast('{most}', '{room}')"
-    return f"case when not ({lost}) and {total} < {limit} and {total} > -{limit} then {total} end"
-
-
 # Windows still open: their partial states, merged
 
 
-def _open_windows(book: _Book, notes: list[str], chosen: str = "true") -> pa.Table:
+def _open_windows(book: Book, notes: list[str], chosen: str = "true") -> pa.Table:
     """The windows still open, each state merged as far as it can be without Spark."""
     partials, panes = book.tables.partials, book.tables.panes
     if not partials.exists:
         return book.schema.empty_table()
     merged = [f"count(*) as {double_quoted(_COUNT)}"]
     for name, aggregate in book.output.aggregates.items():
-        merged.append(f"{_folded(book, partials, name, aggregate)} as {double_quoted(name)}")
+        merged.append(f"{folded(book, partials, name, aggregate)} as {double_quoted(name)}")
         if parts := _parts(book, aggregate):
             fields = ", ".join(f"'{part}', {double_quoted(state_column(name, part))}" for part in parts)
             merged.append(f"array_agg(named_struct({fields})) as {double_quoted(_STATES + name)}")
@@ -506,15 +435,15 @@ def _open_windows(book: _Book, notes: list[str], chosen: str = "true") -> pa.Tab
     return pa.table(columns).cast(book.schema)
 
 
-def _parts(book: _Book, aggregate: Aggregate) -> dict[str, str]:
+def _parts(book: Book, aggregate: Aggregate) -> dict[str, str]:
     return state_parts(aggregate, book.layout.types.get(aggregate.column or "", "bigint"))
 
 
 def _finished(
-    book: _Book, name: str, aggregate: Aggregate, rows: pa.Table, counted: Sequence[int], notes: list[str]
+    book: Book, name: str, aggregate: Aggregate, rows: pa.Table, counted: Sequence[int], notes: list[str]
 ) -> pa.ChunkedArray:
     """An aggregate's value in each window: exact as stored where there is one state, else folded."""
-    if aggregate.function in _PLAIN or all(count == 1 for count in counted):
+    if aggregate.function in PLAIN or all(count == 1 for count in counted):
         return rows[name]
     values = rows[name].to_pylist()
     kind = book.schema.field(name).type
@@ -532,50 +461,6 @@ def _finished(
         for index, value in zip(several, found, strict=True):
             values[index] = value
     return pa.chunked_array([pa.array(values, kind)])
-
-
-# SQL without Spark: identifiers quoted by doubling, values as literals of a known type
-
-
-_CASTS: dict[str, str] = {
-    "int8": "Int8",
-    "int16": "Int16",
-    "int32": "Int32",
-    "int64": "Int64",
-    "float": "Float32",
-    "double": "Float64",
-    "bool": "Boolean",
-    "date32[day]": "Date32",
-    "binary": "Binary",
-}
-
-
-def _literal(text: str, kind: pa.DataType) -> str:
-    """A value written as text, as a literal of a column's type; ValueError where it is none."""
-    if pa.types.is_string(kind):
-        return text_literal(text)
-    if pa.types.is_timestamp(kind):
-        return moment_literal(to_micros(datetime.fromisoformat(text.strip())))
-    if pa.types.is_decimal(kind):
-        value = pa.scalar(text.strip()).cast(kind).as_py()
-        return f"arrow_cast({text_literal(format(value, 'f'))}, 'Decimal128({kind.precision}, {kind.scale})')"
-    value = text if pa.types.is_binary(kind) else str(pa.scalar(text.strip()).cast(kind).as_py()).lower()
-    return f"arrow_cast({text_literal(value)}, '{_CASTS[str(kind)]}')"
-
-
-def _ask(table: Table, sql: str, schema: pa.Schema, **others: Table) -> pa.Table:
-    """The answer in the columns promised; none where the table is not there yet."""
-    if not table.exists:
-        return schema.empty_table()
-    rows = table.query(sql, **others)
-    # Columns that a later pipeline file no longer names are shown as they are stored.
-    return rows.cast(pa.schema([schema.field(f.name) if f.name in schema.names else f for f in rows.schema]))
-
-
-def _of_output(letters: pa.Table, output: str | None) -> pa.Table:
-    """Dead letters with the output that cannot compute them; none could, of those that are no events."""
-    place = letters.schema.get_field_index("reason") + 1
-    return letters.add_column(place, OUTPUT, pa.repeat(pa.scalar(output, pa.string()), letters.num_rows))
 
 
 def _public(rows: pa.Table) -> pa.Table:

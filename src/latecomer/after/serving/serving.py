@@ -37,7 +37,7 @@ def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:
     reader's notes say so.
     """
     ours = corrections_of(reader, output)
-    base, corrections = standing_numbers(DATAFUSION, ours, "t"), _counting(reader, ours)
+    base, corrections = standing_numbers(DATAFUSION, ours, "t"), counting_corrections(reader, ours)
     rows = _ask(ours, served(DATAFUSION, ours, base, corrections), served_schema(ours), chosen=chosen)
     reader.notes = _notes(ours, rows)
     return rows
@@ -51,7 +51,7 @@ def preferred(reader: Reader, output: str, prefer: Origin, chosen: str = "true")
     """
     ours = corrections_of(reader, output)
     columns = [*base_columns(ours), ours.named("origin")]
-    panes, corrections = "t", _counting(reader, ours)
+    panes, corrections = "t", counting_corrections(reader, ours)
     if prefer is not Origin.REBUILT:
         panes = before_rebuild(DATAFUSION, ours, "t")
         corrections = counting(DATAFUSION, ours, "t", "c", before=True)
@@ -74,17 +74,20 @@ def corrections(reader: Reader, output: str, until: int | None = None) -> pa.Tab
     """
     ours = corrections_of(reader, output)
     reader.notes = ours.notes()
-    return _ask(ours, f"select * from {_counting(reader, ours, until)}", ours.schema, "batch")
+    return _ask(ours, f"select * from {counting_corrections(reader, ours, until)}", ours.schema, "batch")
 
 
-def _counting(reader: Reader, ours: Corrections, until: int | None = None) -> str:
+def counting_corrections(
+    reader: Reader, ours: Corrections, until: int | None = None, chosen: str = "true"
+) -> str:
     """The corrections that no rebuild has taken in.
 
     A rebuild looks at every closed window of its range. Where nothing differed it published nothing, and where a
     session joined others its window is another: its record says of both that they hold all there was.
     """
     last = ours.tables.panes.last_batch() if until is None else until
-    panes = "t" if until is None else f"(select * from t where batch <= {until})"
+    known = chosen if until is None else f"{chosen} and batch <= {until}"
+    panes = "t" if known == "true" else f"(select * from t where {known})"
     counted = counting(DATAFUSION, ours, panes, "c")
     rebuilds = Rebuilds(reader.pipeline.store_path, ours.name).published(last)
     taken_in = [_taken_in(ours, each.record) for each in rebuilds]

@@ -1,0 +1,1 @@
+"""What a store holds as DataFrames of Spark's."""

@@ -1,0 +1,109 @@
+"""What Spark says it will keep of the rows: as SQL, and as a reason to leave files unread.
+
+Spark applies every filter itself afterwards. So one that is not understood here costs time, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import datasource
+
+from latecomer.after.reading.questions import literal
+from latecomer.store.sql import double_quoted
+from latecomer.store.table import DataFile
+
+BATCH = "batch"
+_COMPARED = {
+    "EqualTo": "=",
+    "EqualNullSafe": "=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "In": "in",
+}
+_KINDS = (
+    (pa.types.is_string, str),
+    (pa.types.is_timestamp, datetime),
+    (pa.types.is_boolean, bool),
+    (pa.types.is_integer, int),
+    (pa.types.is_decimal, (Decimal, int)),
+    (pa.types.is_date, date),
+)
+"""What Spark gives for a column of a type. Floating point is left to it: what equals NaN is a matter of its own."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """That a column has one of some values, or lies on one side of one; without values, whether it is null."""
+
+    column: str
+    op: str
+    sql: str
+    values: tuple[Any, ...] = ()
+
+    def may_hold(self, file: DataFile) -> bool:
+        """Whether a row of a file may meet it, by what is known of the file."""
+        low, high = file.minimum.get(self.column), file.maximum.get(self.column)
+        if low is None or high is None or not self.values:
+            return True
+        first, last = min(self.values), max(self.values)
+        if self.op in ("=", "in"):
+            return bool(low <= last and first <= high)
+        if self.op.startswith(">"):
+            return bool(high > first or (high == first and self.op == ">="))
+        return bool(low < first or (low == first and self.op == "<="))
+
+
+def conditions(filters: Iterable[Any], columns: Mapping[str, pa.DataType]) -> list[Condition]:
+    """Those of Spark's filters that can be told of the columns by which rows may be left out."""
+    return [found for each in filters for found in _conditions(each, columns)]
+
+
+def of_batches(after: int, until: int) -> list[Condition]:
+    """The batches after one and up to another."""
+    bounds = ((">", after), ("<=", until))
+    return [Condition(BATCH, op, f"{BATCH} {op} {number:d}", (number,)) for op, number in bounds]
+
+
+def _conditions(asked: Any, columns: Mapping[str, pa.DataType]) -> Iterator[Condition]:
+    path: tuple[str, ...] = getattr(asked, "attribute", ())
+    if len(path) != 1 or path[0] not in columns:
+        return
+    column, kind, name = path[0], columns[path[0]], type(asked).__name__
+    quoted = double_quoted(column)
+    if name == "IsNull" or (name == "EqualNullSafe" and asked.value is None):
+        yield Condition(column, "null", f"{quoted} is null")
+    elif name == "IsNotNull":
+        yield Condition(column, "not null", f"{quoted} is not null")
+    elif name in _COMPARED:
+        given = asked.value if isinstance(asked, datasource.In) else [asked.value]
+        values = [value for value in given if value is not None]
+        written = [_written(value, kind) for value in values]
+        if values and None not in written:
+            op = _COMPARED[name]
+            right = f"({', '.join(map(str, written))})" if op == "in" else written[0]
+            yield Condition(column, op, f"{quoted} {op} {right}", tuple(map(_comparable, values)))
+
+
+def _written(value: Any, kind: pa.DataType) -> str | None:
+    """A value as SQL; None where it is not for a column of this type."""
+    if not any(is_kind(kind) and isinstance(value, given) for is_kind, given in _KINDS):
+        return None
+    try:
+        return literal(value.isoformat() if isinstance(value, date) else str(value), kind)
+    except (ValueError, KeyError, OverflowError, pa.ArrowException):
+        return None
+
+
+def _comparable(value: Any) -> Any:
+    """A value as the bounds of a file are given: moments in UTC."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+    return value

@@ -1,0 +1,106 @@
+"""Published changes as a stream: its offsets are numbers of complete batches.
+
+A batch that is complete never changes: its rows say their batch, whichever files upkeep puts them in. So the rows
+between two offsets are the same whenever they are asked for, and a query has each once by its checkpoint alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from latecomer.after.dataframes.filters import of_batches
+from latecomer.after.dataframes.options import Wanted, refused, wanted
+from latecomer.after.dataframes.source import InTask, in_few_words, require_own_schema
+from latecomer.after.dataframes.tables import STREAMED, Plan, plan_of
+from latecomer.after.reading.reader import Reader
+from latecomer.errors import NotCovered, StoreMismatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+Offset = dict[str, Any]
+_BATCH, _STORE = "batch", "store"
+_ANEW = "start the query with a new checkpointLocation"
+
+
+class ChangeReader(DataSourceStreamReader):
+    """The batches of a table, each once it is complete."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._wanted: Wanted = wanted(options)
+        asked = self._wanted.asked
+        if asked.table not in STREAMED or asked.at is not None:
+            fix = f'write option("table", "{STREAMED[0]}") for published changes; {STREAMED[1]} can be streamed, too'
+            told = "as of a moment" if asked.table in STREAMED else asked.table
+            raise refused("table", "a stream has what every batch adds", told, fix)
+        require_own_schema(self._plan(), schema)
+        self._at: int | None = None
+        """How far the query is. Of one that goes on, Spark says so first."""
+
+    @in_few_words
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        return self._first
+
+    @cached_property
+    def _first(self) -> Offset:
+        """Where a query begins. Spark asks for it after it has asked how far there is to go."""
+        plan, first = self._plan(), self._wanted.starting
+        if first is None:
+            return _offset(plan, plan.complete)
+        if first > plan.complete + 1:
+            fix = f"write {plan.complete + 1} or less, or latest for what is published from now on"
+            raise refused("startingBatch", f"the store has {plan.complete + 1} batches", str(first), fix)
+        return _offset(plan, plan.removed if first == 0 else first - 1)
+
+    @in_few_words
+    def latestOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        at = int(self._first[_BATCH]) if self._at is None else self._at
+        plan, most = self._plan(), self._wanted.at_once
+        last = max(plan.complete, at)
+        return _offset(plan, last if most is None else min(last, at + most))
+
+    @in_few_words
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        plan = self._plan()
+        _require_same(plan, start, end)
+        self._at = end[_BATCH]
+        if start[_BATCH] >= end[_BATCH]:
+            return []
+        return list(plan.slices(of_batches(start[_BATCH], end[_BATCH])))
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError  # tasks read
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return InTask, ()
+
+    def _plan(self) -> Plan:
+        """The table as it is now."""
+        return plan_of(Reader(self._wanted.pipeline), self._wanted.asked)
+
+
+def _offset(plan: Plan, batch: int) -> Offset:
+    return {_BATCH: batch, _STORE: plan.store.ledger.identity}
+
+
+def _require_same(plan: Plan, start: Offset, end: Offset) -> None:
+    """Refuse to go on in another store, or in one that has lost what the query has read, or is to read."""
+    root, complete = plan.store.root, plan.complete
+    for offset in (start, end):
+        if offset[_STORE] != plan.store.ledger.identity:
+            raise StoreMismatch(f"store {root} is not the one that this query has read so far; {_ANEW}")
+    if end[_BATCH] > complete:
+        raise StoreMismatch(
+            f"store {root} has {complete + 1} batches, and this query has read batch {end[_BATCH]}: the store was put "
+            f"back to an earlier state; {_ANEW}"
+        )
+    if start[_BATCH] < plan.removed and start[_BATCH] < end[_BATCH]:
+        raise NotCovered(
+            f"store {root}: retention has removed the side output up to batch {plan.removed}, and this query has read "
+            f"up to batch {start[_BATCH]}; {_ANEW}"
+        )

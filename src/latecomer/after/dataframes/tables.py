@@ -1,0 +1,306 @@
+"""The tables that a DataFrame can have, each with its columns and with what tasks read of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property, partial
+
+import pyarrow as pa
+
+from latecomer.after.dataframes.filters import Condition
+from latecomer.after.dataframes.letters import Letters
+from latecomer.after.dataframes.ranges import by_window, some_at_a_time
+from latecomer.after.dataframes.slices import Finish, Rows, Slice
+from latecomer.after.reading.questions import (
+    Book,
+    Question,
+    late_rows,
+    ledger_rows,
+    of_output,
+    published_rows,
+    standing_rows,
+    watermark_rows,
+    with_lag,
+    with_publication,
+)
+from latecomer.after.reading.reader import Reader
+from latecomer.after.serving.correcting import corrections_of
+from latecomer.after.serving.serving import counting_corrections
+from latecomer.store.coverage import LATE, removed_until
+from latecomer.store.failed import failed_letters, letters_of
+from latecomer.store.layout import DEAD_LETTERS
+from latecomer.store.publications import Publications
+from latecomer.store.repairs import standing_letters_in_sql
+from latecomer.store.snapshots import snapshot
+from latecomer.store.sql import listed
+from latecomer.store.store import Store
+from latecomer.store.table import DataFile, batches_of
+
+
+class Table(StrEnum):
+    """What a DataFrame can have."""
+
+    RESULTS = "results"
+    PANES = "panes"
+    LATE = "late"
+    CORRECTIONS = "corrections"
+    DEAD_LETTERS = "dead_letters"
+    LEDGER = "ledger"
+    WATERMARKS = "watermarks"
+
+
+OF_OUTPUT = (Table.RESULTS, Table.PANES, Table.LATE, Table.CORRECTIONS)
+"""Each output has one of its own."""
+STREAMED = (Table.PANES, Table.LATE)
+"""Every batch adds rows to them that stay as they are."""
+AS_OF = (Table.RESULTS, Table.PANES)
+"""What is known of them at a moment can be asked."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for."""
+
+    table: Table = Table.RESULTS
+    output: str = ""
+    as_of: datetime | None = None
+    as_of_arrival: datetime | None = None
+
+    @property
+    def at(self) -> datetime | None:
+        """The moment that is asked for, by whichever clock."""
+        return self.as_of or self.as_of_arrival
+
+
+class Plan(ABC):
+    """A table: its columns, and what tasks read of it."""
+
+    def __init__(self, reader: Reader, asked: Asked) -> None:
+        self.reader, self.asked = reader, asked
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def place(self) -> Sequence[str]:
+        """The columns by which rows may be left out before the question is answered."""
+        return ()
+
+    @abstractmethod
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+        """What tasks read, chosen from the files that are there now. Rows that do not meet the conditions may be
+        among them."""
+
+    @property
+    def columns(self) -> dict[str, pa.DataType]:
+        """The types of the columns by which rows may be left out."""
+        return {name: self.schema.field(name).type for name in self.place}
+
+    @cached_property
+    def store(self) -> Store:
+        return self.reader._store()
+
+    @property
+    def complete(self) -> int:
+        """The last complete batch."""
+        return self.store.ledger.last_batch()
+
+    @property
+    def removed(self) -> int:
+        """The last batch whose rows retention has removed; -1 where there is none."""
+        return -1
+
+
+class OfOutput(Plan):
+    """A table of an output."""
+
+    @cached_property
+    def book(self) -> Book:
+        return self.reader._book(self.asked.output)
+
+
+class Results(OfOutput):
+    """What stands. All panes of a window and key are in one slice, so that each answers by itself."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.book.schema
+
+    @property
+    def place(self) -> Sequence[str]:
+        return self.book.place
+
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+        rows, others = self.reader.known_panes(self.book, self.asked.as_of, self.asked.as_of_arrival)
+        panes = snapshot(self.book.tables.panes)
+        beside = {name: snapshot(table) for name, table in others.items()}
+        files = _of_interest(panes.files, conditions)
+        for windows in by_window(files):
+            chosen = f"(select * from {rows} where {_together(conditions, windows.sql)})"
+            sql = standing_rows(self.book, chosen).sql
+            yield Rows({"t": panes.of(windows.of(files)), **beside}, sql, self.schema)
+
+
+class Panes(OfOutput):
+    """Every number ever published and every one taken back."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return with_publication({}, self.book.layout.published.empty_table()).schema
+
+    @property
+    def place(self) -> Sequence[str]:
+        return [*self.book.place, "batch"]
+
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+        rows, others = self.reader.known_panes(self.book, self.asked.as_of, self.asked.as_of_arrival)
+        panes = snapshot(self.book.tables.panes)
+        beside = {name: snapshot(table) for name, table in others.items()}
+        files = _of_interest(panes.files, conditions)
+        first, last = _batches(files)
+        times = Publications(self.store).times(first, last, self.book.name) if files else {}
+        sql = published_rows(self.book, f"(select * from {rows} where {_together(conditions)})").sql
+        for some in some_at_a_time(files):
+            first, last = _batches(some)
+            known = {batch: at for batch, at in times.items() if first <= batch <= last}
+            finish = partial(with_publication, known)
+            yield Rows({"t": panes.of(some), **beside}, sql, self.schema, finish)
+
+
+class Corrections(OfOutput):
+    """What came too late, added up: the corrections that no rebuild has taken in."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return corrections_of(self.reader, self.asked.output).schema
+
+    @property
+    def place(self) -> Sequence[str]:
+        return self.book.place
+
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+        ours = corrections_of(self.reader, self.asked.output)
+        corrections, panes = snapshot(ours.table), snapshot(ours.panes)
+        files = _of_interest(corrections.files, conditions)
+        for windows in by_window(files):
+            chosen = _together(conditions, windows.sql)
+            counting = counting_corrections(self.reader, ours, chosen=chosen)
+            sql = f"select {listed(self.schema.names)} from {counting} as counting where {chosen}"
+            tables = {"t": panes.of(windows.of(panes.files)), "c": corrections.of(windows.of(files))}
+            yield Rows(tables, sql, self.schema)
+
+
+class PlainRows(Plan):
+    """A table whose rows stand for themselves: each task has some of its files."""
+
+    finish: Finish | None = None
+
+    @cached_property
+    @abstractmethod
+    def question(self) -> Question: ...
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        plain = self.question.schema
+        return plain if self.finish is None else self.finish(plain.empty_table()).schema
+
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+        there = snapshot(self.question.table)
+        sql = f"select * from ({self.question.sql}) as rows where {_together(conditions)}"
+        for some in some_at_a_time(_of_interest(there.files, conditions)):
+            yield Rows({"t": there.of(some)}, sql, self.schema, self.finish)
+
+
+class Late(PlainRows, OfOutput):
+    """The side output."""
+
+    @property
+    def place(self) -> Sequence[str]:
+        keys = (self.book.layout.late_columns[name] for name in self.book.layout.keys)
+        return ["window_start", "window_end", *keys, "batch"]
+
+    @property
+    def removed(self) -> int:
+        return removed_until(self.store, LATE, self.asked.output)
+
+    @cached_property
+    def question(self) -> Question:
+        return late_rows(self.book)
+
+
+class Ledger(PlainRows):
+    """Every line of the ledger."""
+
+    place = ("batch", "output", "unit")
+
+    @cached_property
+    def question(self) -> Question:
+        return ledger_rows(self.store.ledger)
+
+
+class Watermarks(PlainRows):
+    """The timeline."""
+
+    place = ("batch", "at")
+    finish = staticmethod(with_lag)
+
+    @cached_property
+    def question(self) -> Question:
+        return watermark_rows(self.store.watermarks, bool(self.reader.pipeline.sources))
+
+
+class DeadLetters(Plan):
+    """Every row that is no event, and every event that an output cannot compute."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return of_output(None, DEAD_LETTERS.empty_table()).schema
+
+    def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
+        standing, others = standing_letters_in_sql(self.store)
+        letters = snapshot(self.store.dead_letters)
+        beside = {name: snapshot(table) for name, table in others.items()}
+        sql = f"select {listed(DEAD_LETTERS.names)} from ({standing}) as standing"
+        for some in some_at_a_time(letters.files):
+            yield Rows({"t": letters.of(some), **beside}, sql, self.schema, partial(of_output, None))
+        for output in self.reader.pipeline.outputs:
+            failed = snapshot(letters_of(self.store, output))
+            stands = failed_letters(self.store, output)
+            for some in some_at_a_time(failed.files):
+                yield Letters(failed.of(some), stands, partial(of_output, output))
+
+
+PLANS: Mapping[Table, type[Plan]] = {
+    Table.RESULTS: Results,
+    Table.PANES: Panes,
+    Table.LATE: Late,
+    Table.CORRECTIONS: Corrections,
+    Table.DEAD_LETTERS: DeadLetters,
+    Table.LEDGER: Ledger,
+    Table.WATERMARKS: Watermarks,
+}
+
+
+def plan_of(reader: Reader, asked: Asked) -> Plan:
+    """The table that is asked for."""
+    return PLANS[asked.table](reader, asked)
+
+
+def _of_interest(files: Iterable[DataFile], conditions: Sequence[Condition]) -> list[DataFile]:
+    """The files that may have rows that meet all conditions."""
+    return [file for file in files if all(each.may_hold(file) for each in conditions)]
+
+
+def _together(conditions: Sequence[Condition], *chosen: str) -> str:
+    return " and ".join([*chosen, *(each.sql for each in conditions)]) or "true"
+
+
+def _batches(files: Sequence[DataFile]) -> tuple[int, int]:
+    """The first and the last batch that files may have rows of."""
+    ranges = [batches_of(file) for file in files]
+    return min((each[0] for each in ranges), default=0), max((each[-1] for each in ranges), default=-1)
