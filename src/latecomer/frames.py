@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.types import NullType
@@ -29,7 +30,7 @@ from latecomer.after.serving.postgres import keep_all_served
 from latecomer.config.arguments import require_flags, require_kind
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
-from latecomer.errors import LatecomerError, PipelineError, Problem
+from latecomer.errors import LatecomerError, PipelineError, Problem, SourceError, first_line
 from latecomer.following import Following, Intake
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.progress import Progress, progress_of
@@ -38,7 +39,7 @@ from latecomer.source.choose import sources_of
 from latecomer.source.handed_in import HandedIn
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, remove_all, url
-from latecomer.store.inbox import Inbox
+from latecomer.store.inbox import Inbox, has_rows
 from latecomer.store.store import home_of
 from latecomer.watching import Watch, watch_of
 
@@ -198,13 +199,15 @@ class Receiver:
     def _receive(
         self, inbox: Inbox, source: str, placed: list[Location], giver: str, number: int, intake: Intake
     ) -> None:
-        if placed:
-            handed_in = self._followed[source].source
-            if isinstance(handed_in, HandedIn):
-                handed_in.require_fitting(placed)
+        handed_in = self._followed[source].source
+        if isinstance(handed_in, HandedIn):
+            handed_in.require_fitting(placed)
+        if any(has_rows(file) for file in placed[:1]):
             batch = inbox.receive(placed, giver, number, time.time_ns() // 1000)
             self._read(source, intake)
             failpoint("inbox.read", batch)
+        else:  # its columns are known now, and that is all
+            inbox.discard(placed)
 
     def _read(self, source: str, intake: Intake) -> None:
         """Accept what has a receipt, and wait until it is published."""
@@ -433,6 +436,9 @@ def _written(frame: DataFrame, draft: Location) -> Location:
     options: Mapping[str, Any] = {"compression": "snappy", "parquet.block.size": str(_GROUP_BYTES)}
     try:
         frame.drop(*nothing).write.options(**options).parquet(url(draft))
+    except AnalysisException as error:  # it has no columns, say, or two of one name
+        remove_all(draft)
+        raise SourceError(f"the DataFrame cannot be taken in: {first_line(error)}") from None
     except BaseException:
         remove_all(draft)
         raise

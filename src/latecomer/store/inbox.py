@@ -23,6 +23,10 @@ _DRAFTS = ".drafts"
 _AWKWARD = re.compile(r"[^A-Za-z0-9._-]")
 
 
+def has_rows(file: Location) -> bool:
+    return files.footer(file).num_rows > 0
+
+
 @dataclass(frozen=True)
 class Receipt:
     """What was handed in at once."""
@@ -70,12 +74,15 @@ class Inbox:
         return [self.folder / name for name in receipt.files]
 
     def place(self, draft: Location, giver: str, number: int) -> list[Location]:
-        """Move the files of a draft, those that have rows, to where they are read from; they are on the disk then."""
+        """Move the files of a draft, those that have rows, to where they are read from; they are on the disk then.
+
+        Of a frame without rows one file is moved: it says the columns."""
         label = f"{_AWKWARD.sub('_', giver)[:80]}-{number}"
         for name in files.names(self.folder):  # of an attempt that was not received
             if name.startswith(f"{label}-"):
                 files.remove(self.folder / name)
-        found = [file for file in files.parquet_files(draft) if files.footer(file).num_rows]
+        written = files.parquet_files(draft)
+        found = [file for file in written if has_rows(file)] or written[:1]
         placed = [files.move(file, self.folder / f"{label}-{nth}.parquet") for nth, file in enumerate(found)]
         files.sync_files(placed, self.root)
         files.remove_all(draft)
