@@ -59,6 +59,9 @@ _GROUP_BYTES = 16 << 20
 _OVERDUE = 1.5
 """A report that takes so much longer than the shortest pause before one is no sign of silence."""
 
+_LAST_REPORTS = 10.0
+"""So many seconds a process that ends waits for what Spark still has to say of a query."""
+
 
 def into(
     pipeline: Pipeline | str | Path,
@@ -308,6 +311,11 @@ class Receiver:
             if reports is not None and not self._reports:
                 self.close()
 
+    def await_reports(self) -> None:
+        """Wait until Spark has told of the end of queries that have ended: it would tell a process that is gone."""
+        for reports in list(self._reports.values()):
+            reports.await_end()
+
     def close(self) -> None:
         """Let go of the store, once the sinks have everything."""
         with self.lock:
@@ -357,6 +365,7 @@ class Reports(StreamingQueryListener):
         self._query = query
         self._last = time.monotonic()
         self._rhythm = Rhythm()
+        self._ended = threading.Event()
 
     def heard(self) -> None:
         """A frame was handed in: the next report is due from here on."""
@@ -379,8 +388,13 @@ class Reports(StreamingQueryListener):
         if str(event.id) == self._query:
             threading.Thread(target=self._end, name="latecomer-ended", daemon=False).start()
 
+    def await_end(self) -> None:
+        if self._session is not None and self._session.streams.get(self._query) is None:
+            self._ended.wait(_LAST_REPORTS)
+
     def _end(self) -> None:
         self.leave()
+        self._ended.set()
         try:
             self._receiver.ended(self._query)
         except LatecomerError as error:
@@ -422,6 +436,7 @@ def _receiver(pipeline: Pipeline, file: Path | None, spark: SparkSession) -> Rec
 def _close_all() -> None:
     for receiver in list(_OPEN.values()):
         try:
+            receiver.await_reports()
             receiver.close()
         except Exception as error:
             LOG.warning("store %s: %s", receiver.pipeline.store_path, error)
