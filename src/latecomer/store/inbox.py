@@ -24,7 +24,7 @@ _AWKWARD = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def has_rows(file: Location) -> bool:
-    return files.footer(file).num_rows > 0
+    return bool(files.footer(file).num_rows)
 
 
 @dataclass(frozen=True)
