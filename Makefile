@@ -10,13 +10,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled, whatever the environment says: every process of the tests reads the same modules.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: wheel demo example-kafka test test-long bench bench-check bench-keep bench-peers classes lint types unit docs setup format clean help
+.PHONY: wheel demo example-kafka test test-long test-spark-4.0 bench bench-check bench-keep bench-peers classes lint types unit docs setup format clean help
 
 help:
 	@echo "make demo           the Diwali scenario: what latecomer does, in two minutes"
 	@echo "make example-kafka  payments from Kafka into Postgres; needs Postgres on the machine"
 	@echo "make test           every check and test"
-	@echo "make test-long      the tests that take longer"
+	@echo "make test-long      the tests that take longer, and the core on Spark 4.0"
 	@echo "make docs           the documents as a site, in build/site/"
 	@echo "make wheel          the package, in dist/"
 	@echo "make bench          latecomer beside Spark's own streaming aggregation"
@@ -58,8 +58,21 @@ unit: $(VENV)/.dev
 	$(BIN)/python -m slipcover --json --out build/coverage.json -m pytest -n $(WORKERS) --dist worksteal -m "not long" --durations=25
 	$(BIN)/python -m slipcover --merge build/coverage.json --out build/coverage.json --skip-covered --fail-under $(COVERED)
 
-test-long: $(VENV)/.dev
+test-long: $(VENV)/.dev test-spark-4.0
 	LATECOMER_TEST_EXAMPLES=20 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "long or drawn" -v --durations=25 -o faulthandler_timeout=3600
+
+# The core on the other Spark that is supported, in an environment of its own: transcripts, runs, DataFrames, workers.
+OTHER := .venv-spark-4.0
+CORE := tests/transcripts tests/frames tests/spark tests/engine/test_continuous_run.py tests/engine/test_formats_alike.py
+test-spark-4.0: $(OTHER)/.dev
+	$(OTHER)/bin/pytest -n $(WORKERS) --dist worksteal -m "not long" --durations=10 $(CORE)
+
+$(OTHER)/.dev: requirements/dev.txt requirements/spark-4.0.txt pyproject.toml
+	$(PYTHON) -m venv $(OTHER)
+	sed '/^pyspark==/,/--hash/d' requirements/dev.txt > $(OTHER)/dev.txt
+	$(OTHER)/bin/pip install --quiet --require-hashes -r $(OTHER)/dev.txt -r requirements/spark-4.0.txt
+	$(OTHER)/bin/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
 
 # The package, to be installed elsewhere: dist/latecomer-*.whl.
 wheel: $(VENV)/.run
@@ -98,4 +111,4 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OTHER) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.types import NullType
@@ -29,7 +30,7 @@ from latecomer.after.serving.postgres import keep_all_served
 from latecomer.config.arguments import require_flags, require_kind
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
-from latecomer.errors import LatecomerError, PipelineError, Problem
+from latecomer.errors import LatecomerError, PipelineError, Problem, SourceError, first_line
 from latecomer.following import Following, Intake
 from latecomer.pipeline import BatchReport, Engine
 from latecomer.progress import Progress, progress_of
@@ -38,9 +39,9 @@ from latecomer.source.choose import sources_of
 from latecomer.source.handed_in import HandedIn
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, remove_all, uri
-from latecomer.store.inbox import Inbox
+from latecomer.store.inbox import Inbox, has_rows
 from latecomer.store.private import keep_private
-from latecomer.store.store import columns_known, home_of
+from latecomer.store.store import home_of
 from latecomer.watching import Watch, watch_of
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ _GROUP_BYTES = 16 << 20
 """A group of rows is not larger: tasks read a file group by group."""
 _OVERDUE = 1.5
 """A report that takes so much longer than the shortest pause before one is no sign of silence."""
+
+_LAST_REPORTS = 10.0
+"""So many seconds a process that ends waits for what Spark still has to say of a query."""
 
 
 def into(
@@ -189,9 +193,7 @@ class Receiver:
                 self._do(lambda _: None)  # if it was interrupted then, it is finished now
                 return
             nth = inbox.reached(giver) + 1 if number is None else number
-            # Where nothing says the columns, the first frame does, also one without rows.
-            empty = not columns_known(self.pipeline)
-            placed = inbox.place(_written(frame, inbox.draft()), giver, nth, empty)
+            placed = inbox.place(_written(frame, inbox.draft()), giver, nth)
             try:
                 self._do(partial(self._receive, inbox, source, placed, giver, nth))
             except BaseException:
@@ -203,14 +205,14 @@ class Receiver:
         self, inbox: Inbox, source: str, placed: list[Location], giver: str, number: int, intake: Intake
     ) -> None:
         handed_in = self._followed[source].source
-        if placed and isinstance(handed_in, HandedIn):
+        if isinstance(handed_in, HandedIn):
             handed_in.require_fitting(placed)
-        if not inbox.has_rows(placed):
-            inbox.discard(placed)
-        else:
+        if any(has_rows(file) for file in placed[:1]):
             batch = inbox.receive(placed, giver, number, time.time_ns() // 1000)
             self._read(source, intake)
             failpoint("inbox.read", batch)
+        else:  # its columns are known now, and that is all
+            inbox.discard(placed)
 
     def _read(self, source: str, intake: Intake) -> None:
         """Accept what has a receipt, and wait until it is published."""
@@ -312,6 +314,11 @@ class Receiver:
             if reports is not None and not self._reports:
                 self.close()
 
+    def await_reports(self) -> None:
+        """Wait until Spark has told of the end of queries that have ended: it would tell a process that is gone."""
+        for reports in list(self._reports.values()):
+            reports.await_end()
+
     def close(self) -> None:
         """Let go of the store, once the sinks have everything."""
         with self.lock:
@@ -361,6 +368,7 @@ class Reports(StreamingQueryListener):
         self._query = query
         self._last = time.monotonic()
         self._rhythm = Rhythm()
+        self._ended = threading.Event()
 
     def heard(self) -> None:
         """A frame was handed in: the next report is due from here on."""
@@ -383,8 +391,13 @@ class Reports(StreamingQueryListener):
         if str(event.id) == self._query:
             threading.Thread(target=self._end, name="latecomer-ended", daemon=False).start()
 
+    def await_end(self) -> None:
+        if self._session is not None and self._session.streams.get(self._query) is None:
+            self._ended.wait(_LAST_REPORTS)
+
     def _end(self) -> None:
         self.leave()
+        self._ended.set()
         try:
             self._receiver.ended(self._query)
         except LatecomerError as error:
@@ -426,6 +439,7 @@ def _receiver(pipeline: Pipeline, file: Path | None, spark: SparkSession) -> Rec
 def _close_all() -> None:
     for receiver in list(_OPEN.values()):
         try:
+            receiver.await_reports()
             receiver.close()
         except Exception as error:
             LOG.warning("store %s: %s", receiver.pipeline.store_path, error)
@@ -440,6 +454,9 @@ def _written(frame: DataFrame, draft: Location) -> Location:
     options: Mapping[str, Any] = {"compression": "snappy", "parquet.block.size": str(_GROUP_BYTES)}
     try:
         frame.drop(*nothing).write.options(**options).parquet(uri(draft))
+    except AnalysisException as error:  # it has no columns, say, or two of one name
+        remove_all(draft)
+        raise SourceError(f"the DataFrame cannot be taken in: {first_line(error)}") from None
     except BaseException:
         remove_all(draft)
         raise

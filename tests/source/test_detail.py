@@ -123,6 +123,14 @@ def test_times_say_what_stood_there(tmp_path: Path) -> None:
     assert (detail("unreadable_arrival_time", '{"seen": "x"}') or "").startswith(
         'column seen: "x" is not a time; '
     )
+    for beyond in (
+        "9999-12-31T23:59:59.999Z",
+        "0001-01-01 00:00:00",
+        "-75444-02-10T16:57:35Z",
+        "+148108-07-06",
+    ):
+        said = f'column at: "{beyond}" lies beyond the calendar, which is from 0002-01-01 to 9997-12-31 here'
+        assert detail("unreadable_event_time", f'{{"at": "{beyond}"}}') == said
     ahead = 'column at: "2030-01-01" is more than 5m ahead of its arrival (watermark.max_future)'
     assert detail("too_far_ahead", '{"at": "2030-01-01"}') == ahead
     assert detail("a reason of another version", "{}") is None

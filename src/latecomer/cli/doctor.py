@@ -99,9 +99,9 @@ def packages() -> Iterator[Finding]:
 
 
 def within(version: str, bounds: str) -> bool:
-    """Whether a version lies within bounds such as `>=4.1.1,<4.2`.
+    """Whether a version lies within bounds such as `>=4.0,<4.2`.
 
-    >>> within("4.1.1", "<4.2,>=4.1.1"), within("4.2.0", "<4.2,>=4.1.1")
+    >>> within("4.1.1", "<4.2,>=4.0"), within("4.2.0", "<4.2,>=4.0")
     (True, False)
     """
     number = _numbers(version)

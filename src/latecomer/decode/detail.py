@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +35,7 @@ from latecomer.model.written_numbers import POINT, Signs, fits, written_number
 Fits = Callable[[Any, str, Signs], bool]
 LONGEST = 60
 MOST = 3
+_DATE = re.compile(r"([+-]?\d{4,})-\d\d-\d\d(?!\d)")
 _A_TIME = "write ISO-8601 with a date, such as 2026-04-25T14:00:00Z, or a number and its unit"
 
 
@@ -72,9 +74,9 @@ class Explainer:
             case "no_arrival_time":
                 return f"column {order_by} is missing or empty"
             case "unreadable_event_time":
-                return f"{_shown(event, _fields(raw).get(event))} is not a time; {_A_TIME}"
+                return _no_time(event, _fields(raw).get(event))
             case "unreadable_arrival_time" if order_by is not None:
-                return f"{_shown(order_by, _fields(raw).get(order_by))} is not a time; {_A_TIME}"
+                return _no_time(order_by, _fields(raw).get(order_by))
             case "too_far_ahead":
                 allowed = format_duration(self.pipeline.watermark.max_future or 0)
                 shown = _shown(event, _fields(raw).get(event))
@@ -276,6 +278,16 @@ def _fields(raw: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _no_time(column: str, value: object) -> str:
+    """Why a value is no moment: it is beyond those that there are, or not written as one."""
+    date = _DATE.match(value) if isinstance(value, str) else None
+    if date is not None and not 2 <= int(date[1]) < 9997:
+        return (
+            f"{_shown(column, value)} lies beyond the calendar, which is from 0002-01-01 to 9997-12-31 here"
+        )
+    return f"{_shown(column, value)} is not a time; {_A_TIME}"
 
 
 def _shown(column: str, value: object) -> str:

@@ -23,6 +23,10 @@ DRAFTS = ".drafts"
 _AWKWARD = re.compile(r"[^A-Za-z0-9._-]")
 
 
+def has_rows(file: Location) -> bool:
+    return bool(files.footer(file).num_rows)
+
+
 @dataclass(frozen=True)
 class Receipt:
     """What was handed in at once."""
@@ -69,23 +73,21 @@ class Inbox:
     def files_of(self, receipt: Receipt) -> list[Location]:
         return [self.folder / name for name in receipt.files]
 
-    def place(self, draft: Location, giver: str, number: int, empty: bool = False) -> list[Location]:
-        """Move the files of a draft, those that have rows, to where they are read from; they are on the disk then. If
-        none has any, one that is `empty` may do."""
+    def place(self, draft: Location, giver: str, number: int) -> list[Location]:
+        """Move the files of a draft, those that have rows, to where they are read from; they are on the disk then.
+
+        Of a frame without rows one file is moved: it says the columns."""
         label = f"{_AWKWARD.sub('_', giver)[:80]}-{number}"
         for name in files.names(self.folder):  # of an attempt that was not received
             if name.startswith(f"{label}-"):
                 files.remove(self.folder / name)
         written = files.parquet_files(draft)
-        found = [file for file in written if files.footer(file).num_rows] or (written[:1] if empty else [])
+        found = [file for file in written if has_rows(file)] or written[:1]
         placed = [files.move(file, self.folder / f"{label}-{nth}.parquet") for nth, file in enumerate(found)]
         files.sync_files(placed, self.root)
         files.remove_all(draft)
         failpoint("inbox.placed", self.answers.last() + 1)
         return placed
-
-    def has_rows(self, placed: Sequence[Location]) -> bool:
-        return any(files.footer(file).num_rows for file in placed)
 
     def discard(self, placed: Sequence[Location]) -> None:
         """Remove files that are placed and were not received."""

@@ -1,0 +1,48 @@
+"""Frames as people have them: without rows, without columns, with odd names and odd moments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import latecomer
+from frames.frames_kit import PIPELINE, drop, left, query_into, stream_of, tap, write_pipeline
+
+
+def test_the_first_batch_of_a_query_may_be_empty(tmp_path: Path, spark: SparkSession) -> None:
+    """That of `rate` always is. Its columns are known from then on, and what is wrong with them is said at once."""
+    drop(tmp_path / "in", "0", [tap(1, 0, 0, shop="closed")])
+    stream = stream_of(spark, tmp_path / "in").where("shop <> 'closed'")
+    file = write_pipeline(tmp_path)
+    with query_into(stream, latecomer.into(file), tmp_path / "checkpoint") as query:
+        query.processAllAvailable()
+        assert not list((tmp_path / "store" / "inbox").rglob("*.parquet"))
+        drop(tmp_path / "in", "1", [tap(2, 0, 0), tap(3, 80, 80)])
+        query.processAllAvailable()
+        drop(tmp_path / "in", "2", [tap(4, 90, 90)])
+        query.processAllAvailable()
+        assert len(left(file)["results"]) == 1
+    with pytest.raises(latecomer.PipelineError, match=r"outputs\.minutes\.by"):
+        latecomer.append(
+            write_pipeline(tmp_path / "other", PIPELINE.replace("by: [shop]", "by: [town]")),
+            spark.read.schema("id bigint, at timestamp, came timestamp, paise bigint").json([]),
+        )
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("", "cannot be taken in.* at least one"),
+        ("1L id, 'a' shop, 'b' shop", "cannot be taken in.*column `shop` already exists"),
+    ],
+    ids=["no columns", "two of one name"],
+)
+def test_frames_that_no_table_can_hold(
+    tmp_path: Path, spark: SparkSession, columns: str, message: str
+) -> None:
+    frame = spark.sql(f"select {columns}") if columns else spark.range(3).select()
+    with pytest.raises(latecomer.SourceError, match=message):
+        latecomer.append(write_pipeline(tmp_path), frame)
+    assert not list((tmp_path / "store").rglob("*.parquet"))
