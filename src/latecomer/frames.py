@@ -15,7 +15,8 @@ import atexit
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
-from pyspark.sql.types import NullType
+from pyspark.sql.types import NullType, StructType
 
 from latecomer.after.serving.postgres import keep_all_served
 from latecomer.config.arguments import require_flags, require_kind
@@ -450,6 +451,11 @@ def _close_all() -> None:
 
 def _written(frame: DataFrame, draft: Location) -> Location:
     """A frame as Parquet. A column without a type holds nothing."""
+    names = Counter(_leaves(frame.schema))
+    for name in (name for name, count in names.items() if count > 1):
+        raise SourceError(
+            f"the DataFrame has a column {name} twice (a field of an object is a column with a dot); rename one of them"
+        )
     nothing = [each.name for each in frame.schema.fields if isinstance(each.dataType, NullType)]
     options: Mapping[str, Any] = {"compression": "snappy", "parquet.block.size": str(_GROUP_BYTES)}
     try:
@@ -461,6 +467,15 @@ def _written(frame: DataFrame, draft: Location) -> Location:
         remove_all(draft)
         raise
     return draft
+
+
+def _leaves(schema: StructType, around: str = "") -> Iterator[str]:
+    """The columns of a frame as a pipeline names them: fields of an object have dots."""
+    for each in schema.fields:
+        if isinstance(each.dataType, StructType):
+            yield from _leaves(each.dataType, f"{around}{each.name}.")
+        else:
+            yield f"{around}{each.name}"
 
 
 def _loaded(call: str, pipeline: Pipeline | str | Path) -> tuple[Pipeline, Path | None]:

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -91,3 +92,16 @@ def test_the_tests_session_has_forgotten_about_other_storage(spark: SparkSession
     names = set(map(str, state.newHadoopConf().getPropsWithPrefix("").keySet()))
     assert not {name for name in names if name.startswith(("yarn.", "fs.s3a.", "ipc."))}
     assert "mapreduce.fileoutputcommitter.algorithm.version" in names
+
+
+def test_jobs_of_many_threads_run_in_this_python(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session may be a user's, whose Python is set back after each job is made, and not while another is."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "/not/there/python3")
+    runner = SparkRunner(spark)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda nth: runner.run(f"task {nth}", abs, [-nth]).tasks, range(12)))
+    assert made == [[nth] for nth in range(12)]
+    assert spark.sparkContext.pythonExec == "/not/there/python3"

@@ -35,9 +35,10 @@ def test_the_first_batch_of_a_query_may_be_empty(tmp_path: Path, spark: SparkSes
     ("columns", "message"),
     [
         ("", "cannot be taken in.* at least one"),
-        ("1L id, 'a' shop, 'b' shop", "cannot be taken in.*column `shop` already exists"),
+        ("1L id, 'a' shop, 'b' shop", "has a column shop twice"),
+        ("1L id, 'a' `shop.city`, struct('b' as city) shop", r"has a column shop\.city twice"),
     ],
-    ids=["no columns", "two of one name"],
+    ids=["no columns", "two of one name", "a field and a column"],
 )
 def test_frames_that_no_table_can_hold(
     tmp_path: Path, spark: SparkSession, columns: str, message: str
@@ -46,3 +47,15 @@ def test_frames_that_no_table_can_hold(
     with pytest.raises(latecomer.SourceError, match=message):
         latecomer.append(write_pipeline(tmp_path), frame)
     assert not list((tmp_path / "store").rglob("*.parquet"))
+
+
+def test_a_later_frame_without_the_event_time_is_refused(tmp_path: Path, spark: SparkSession) -> None:
+    """All of its rows would be dead letters. Names differ by their capitals, too."""
+    file = write_pipeline(tmp_path)
+    frame = spark.sql(
+        "select 1L id, timestamp'2026-01-01 00:00:00Z' at, timestamp'2026-01-01 00:00:01Z' came, 'a' shop, 1L paise"
+    )
+    latecomer.append(file, frame)
+    for other in (frame.drop("at"), frame.withColumnRenamed("at", "At")):
+        with pytest.raises(latecomer.SourceError, match="has no column at, which is the event time"):
+            latecomer.append(file, other)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from latecomer.config.views import place_in
 from latecomer.decode.files import SourceFile
+from latecomer.decode.parquet_reading import columns_of
 from latecomer.errors import SourceError, StoreError
 from latecomer.source.base import Clock
 from latecomer.source.columns import FULL_ORIGIN, ORIGIN
@@ -72,13 +73,22 @@ class HandedIn(FileSource):
         return FileSlice.of([SourceFile(f"file://{file}", receipt.at, files.size(file)) for file in found])
 
     def require_fitting(self, files_placed: Sequence[Location]) -> None:
-        """Refuse a frame that does not have the columns of the store: in a file it would be one dead letter."""
+        """Refuse a frame that does not have the columns of the store: a file would be one dead letter then, or every
+        row of it."""
         for file in files_placed[:1]:  # all of them have one schema
-            reason = self.decoder.misfit(SourceFile(f"file://{file}", 0, files.size(file)))
+            found = SourceFile(f"file://{file}", 0, files.size(file))
+            reason = self.decoder.misfit(found)
             if reason is not None:
                 raise SourceError(
                     f"the DataFrame does not fit the store: {reason}; cast it, as in frame.withColumn(…), or declare "
                     f"{place_in(self.name, 'source.schema')} and start a new store"
+                )
+            there = columns_of(found).kinds
+            time = self.pipeline.source_name(self.pipeline.event.time)
+            if time not in there:
+                raise SourceError(
+                    f"the DataFrame has no column {time}, which is the event time; it has {', '.join(there)}: rename "
+                    f"one, as in frame.withColumnRenamed(…, {time!r})"
                 )
 
     def news(self, home: Path, number: int) -> FileSlice | None:

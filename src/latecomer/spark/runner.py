@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,7 +14,7 @@ from pyspark.sql import SparkSession
 from latecomer.errors import LatecomerError
 from latecomer.runner import Buckets, InProcess, Made, Runner, Shared, Work
 from latecomer.spark.errors import SPARK_ERRORS
-from latecomer.spark.session import is_local
+from latecomer.spark.session import own_python
 from latecomer.spark.tasks import Done, by_bucket, done, in_one, merged
 
 Shared.pickler = cloudpickle.dumps  # classes of users are sent along
@@ -71,15 +69,15 @@ class SparkRunner:
     ) -> list[Done]:
         """What a job makes. The session may be a user's: what is set for the job is set back."""
         context = self.spark.sparkContext
-        before, python = context.getLocalProperty(DESCRIPTION), context.pythonExec
-        if is_local(context.master or "") and "PYSPARK_PYTHON" not in os.environ:
-            context.pythonExec = sys.executable  # not whatever `python3` is on the PATH
+        before = context.getLocalProperty(DESCRIPTION)
         context.setJobDescription(what)
         try:
-            return self._rows(kernel, tasks, buckets).collect()
+            with own_python(context):
+                rows = self._rows(kernel, tasks, buckets)
+                _ = rows._jrdd  # with this Python, whoever runs it when
+            return rows.collect()
         finally:
             context.setLocalProperty(DESCRIPTION, before)  # type: ignore[arg-type]
-            context.pythonExec = python
 
     def _rows(self, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None) -> RDD[Done]:
         context = self.spark.sparkContext

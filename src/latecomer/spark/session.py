@@ -11,12 +11,14 @@ import resource
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -108,6 +110,24 @@ def is_local(master: str) -> bool:
     (True, False, False)
     """
     return master == "local" or master.startswith("local[")
+
+
+_CHOOSING = threading.Lock()
+
+
+@contextlib.contextmanager
+def own_python(context: SparkContext | None) -> Iterator[None]:
+    """On this machine workers are this Python, not whatever `python3` is on the PATH. It is set for all threads while a
+    job is made, or a data source registered: one at a time. With Spark Connect there is no context here."""
+    with _CHOOSING:
+        if context is None or not is_local(context.master or "") or "PYSPARK_PYTHON" in os.environ:
+            yield
+            return
+        before, context.pythonExec = context.pythonExec, sys.executable
+        try:
+            yield
+        finally:
+            context.pythonExec = before
 
 
 def joined(settings: Iterable[Mapping[str, str]]) -> dict[str, str]:

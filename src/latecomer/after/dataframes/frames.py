@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,7 +16,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.arguments import require_kind
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError, Problem
-from latecomer.spark.session import is_local
+from latecomer.spark.session import own_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +31,7 @@ def register(spark: SparkSession) -> None:
     if not hasattr(spark, "dataSource"):
         problem = Problem("spark", "is not a Spark session", spark, "give a SparkSession", "register()")
         raise PipelineError([problem])
-    with _active(spark), _own_python(spark):
+    with _active(spark), own_python(getattr(spark, "_sc", None)):
         spark.dataSource.register(LatecomerSource)
     _KNOWING.add(spark)
 
@@ -56,21 +54,6 @@ def _active(spark: SparkSession) -> Iterator[None]:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
-
-
-@contextmanager
-def _own_python(spark: SparkSession) -> Iterator[None]:
-    """On this machine a data source is read by this Python, not by whatever `python3` is on the PATH: Spark writes down
-    which with the registration. With Spark Connect it is the server's matter."""
-    context = getattr(spark, "_sc", None)
-    if context is None or not is_local(context.master or "") or "PYSPARK_PYTHON" in os.environ:
-        yield
-        return
-    before, context.pythonExec = context.pythonExec, sys.executable
-    try:
-        yield
-    finally:
-        context.pythonExec = before
 
 
 def results(
