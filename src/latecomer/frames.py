@@ -58,8 +58,9 @@ _QUERY = "sql.streaming.queryId"
 _APPENDED = "append"
 _GROUP_BYTES = 16 << 20
 """A group of rows is not larger: tasks read a file group by group."""
-_OVERDUE = 1.5
-"""A report that takes so much longer than the shortest pause before one is no sign of silence."""
+_OVERDUE, _SLACK = 1.5, 5.0
+"""A report that takes so much longer than the shortest pause before one is no sign of silence, unless that is within
+these seconds: a busy machine is late, too."""
 
 _LAST_REPORTS = 10.0
 """So many seconds a process that ends waits for what Spark still has to say of a query."""
@@ -345,8 +346,8 @@ class Receiver:
 class Rhythm:
     """The pauses between reports of which each says that nothing has come. One that is overdue is an outage."""
 
-    def __init__(self) -> None:
-        self._shortest: float | None = None
+    def __init__(self, shortest: float | None = None) -> None:
+        self._shortest = shortest
 
     def is_kept(self, pause: float) -> bool:
         """Whether a pause is hardly longer than the shortest one before. The first is a pause that nobody knows.
@@ -354,10 +355,12 @@ class Rhythm:
         >>> rhythm = Rhythm()
         >>> [rhythm.is_kept(pause) for pause in (20.0, 10.0, 10.4, 46.0, 10.1)]
         [False, True, True, False, True]
+        >>> [Rhythm(0.3).is_kept(pause) for pause in (5.2, 5.4)]
+        [True, False]
         """
         before = self._shortest
         self._shortest = pause if before is None else min(before, pause)
-        return before is not None and pause <= before * _OVERDUE
+        return before is not None and pause <= max(before * _OVERDUE, before + _SLACK)
 
 
 class Reports(StreamingQueryListener):
