@@ -115,7 +115,7 @@ def test_a_pipeline_with_columns_of_spark(tmp_path: Path, spark: SparkSession) -
     assert (row["named"], row["taps"], row["paise"]) == ("A", 3, 24)
 
 
-def test_a_mistake_names_the_field() -> None:
+def test_a_mistake_names_the_field(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="no SQL text says"):
         latecomer.Output(
             window=latecomer.Tumbling(tumbling="1m"),

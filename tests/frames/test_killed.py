@@ -88,16 +88,6 @@ def _killed_at(folder: Path, moment: str) -> int:
     return ended.returncode
 
 
-def test_killed_before_our_commit_and_before_sparks(
-    tmp_path: Path, spark: SparkSession, undisturbed: dict[str, list[object]]
-) -> None:
-    folder = tmp_path / "killed"
-    _prepared(folder)
-    for moment in ("inbox.received@0", "inbox.read@1"):
-        assert _killed_at(folder, moment) == -signal.SIGKILL, moment
-    assert _to_the_end(folder, spark) == undisturbed
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_at_any_moment(

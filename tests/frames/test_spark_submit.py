@@ -74,6 +74,7 @@ def _mark(process: psutil.Process) -> str | None:
         return None
 
 
+@pytest.mark.long
 def test_a_job_ends_with_everything_done(tmp_path: Path) -> None:
     write_taps(tmp_path / "taps")
     shutil.copy(EXAMPLE / "shops.yaml", tmp_path)

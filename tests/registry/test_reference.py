@@ -165,7 +165,7 @@ def test_compatibility_and_the_rest(filled: Asking) -> None:
         assert (told["is_compatible"], bool(told["messages"])) == (False, True)
     assert ask.get("/") == {}
     assert ask.get("/contexts") == ["."]
-    assert ask.get("/schemas/types") == ["AVRO", "JSON"]
+    assert ask.get("/schemas/types") == ["AVRO", "JSON", "PROTOBUF"]
     assert set(ask.get("/v1/metadata/id")) == {"id", "scope"}
     assert set(ask.get("/v1/metadata/version")) == {"version", "commitId"}
 

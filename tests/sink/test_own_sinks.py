@@ -89,7 +89,9 @@ def test_every_kind_of_sink_has_its_logic_and_is_put_through_the_check() -> None
     assert READERS.keys() == {kind for kind, each in SINKS.items() if issubclass(each, FileSink)}
 
 
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.long if kind == "duckdb" else ()) for kind in READERS]
+)
 def test_every_sink_of_latecomers_own_keeps_the_promises(kind: str, tmp_path: Path) -> None:
     places = (tmp_path / str(number) for number in count())
     check_sink(lambda: SINKS[kind](path=str(next(places))), read=lambda sink: READERS[kind](Path(sink.path)))

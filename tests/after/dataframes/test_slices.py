@@ -59,7 +59,7 @@ def histories(draw: st.DrawFn, output: str) -> list[list[dict[str, Any]]]:
     return batches
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.data(), st.sampled_from(["minutes", "added"]), st.integers(1, 6))
 def test_slices_come_to_what_stands(data: st.DataObject, output: str, rows_each: int) -> None:
     batches = data.draw(histories(output))
