@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from latecomer.errors import PipelineError
 from latecomer.model.durations import DAY
-from latecomer.model.windows import Tumbling, Window
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.model.windows import Calendar, Tumbling, Window
 from scenarios import HOUR, MINUTE, clock, quick, thorough
 
 BERLIN = Tumbling("1d", zone="Europe/Berlin")
@@ -103,6 +104,8 @@ def test_an_event_lies_in_a_day_that_starts_within_the_skipped_hour() -> None:
 def test_ends_are_after_the_first_bound_up_to_and_with_the_last() -> None:
     assert list(Tumbling("1m").ends(0, 2 * MINUTE)) == [MINUTE, 2 * MINUTE]
     assert list(Tumbling("1m").ends(MINUTE, 2 * MINUTE - 1)) == []
+    for calendar in ("day", "week", "month", "quarter", "year"):  # nothing comes after the end of time
+        assert list(Calendar(calendar=calendar).ends(END_OF_TIME, END_OF_TIME)) == []
 
 
 def test_ends_on_a_wall_clock_follow_its_days() -> None:

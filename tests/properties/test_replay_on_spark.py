@@ -85,14 +85,18 @@ def in_one_shot(
             for difference in (output.late, output.ledger):
                 assert difference.rows.to_pylist() == []
             results = output.results.rows.to_pylist()
-            if rules.emit_empty and strategy.idle_after is not None and strategy.on_idle == "advance":
+            silent = rules.emit_empty and strategy.idle_after is not None and strategy.on_idle == "advance"
+            if silent:
                 # Silence had closed windows that no event came for, and is not in the log.
                 results = [row for row in results if row["change"] != "missing" or row["rows"]]
             assert results == []
             # Where an early pane may stand for the ON_TIME one, it depends on the cuts which of them there is.
             depends = rules.accumulation is Accumulation.DISCARDING or rules.closes_silently
             if not depends and not isinstance(rules.window, Session):
-                assert on_time(Reader(found.pipeline), name) == on_time(Reader(bench.pipeline), name)
+                shot, stream = (on_time(Reader(each), name) for each in (found.pipeline, bench.pipeline))
+                if silent:
+                    shot, stream = ([row for row in each if row["rows"]] for each in (shot, stream))
+                assert shot == stream
 
 
 def on_time(reader: Reader, output: str) -> list[dict[str, object]]:

@@ -56,6 +56,8 @@ class Calendar(Windows):
 
     def ends(self, after: int, until: int) -> Iterator[int]:
         """Every window end in `(after, until]`, ascending."""
+        if after >= until:  # also at the end of time, which no calendar goes beyond
+            return
         end = self.assign_all(after)[0].end
         while end <= until:
             yield end
