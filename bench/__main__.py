@@ -66,7 +66,9 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--events", type=int, help="(10,000,000; 2,000,000 for --keep)")
     parser.add_argument("--only", choices=CASES, nargs="+")
-    parser.add_argument("--rows", type=int, default=250_000, help="rows a batch, for ids and identified")
+    parser.add_argument(
+        "--rows", type=int, default=250_000, help="rows a batch, for ids, identified and kafka-sink"
+    )
     parser.add_argument(
         "--rounds", type=int, default=1, help="how often each side is run, for ids and startup"
     )

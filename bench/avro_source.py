@@ -23,13 +23,13 @@ from confluent_kafka import Producer
 from bench.contenders import processor_seconds
 from bench.kafka_source import JAVA, send
 from latecomer.config.models import Pipeline
-from latecomer.running import run
+from latecomer.engine.running import run
 from latecomer.spark.session import build_session
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from kafka_kit import Broker
-from registry.registry_kit import beside
+from schemas.registry.registry_kit import beside
 
 PARTITIONS, FILES = 8, 8
 COLUMNS = {"at": "timestamp", "tower": "string", "merchant": "string", "paise": "bigint", "status": "string"}

@@ -5,22 +5,24 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.usage import Memory, processor_seconds
-from bench.workload import COLUMNS, DELAY, IDS, ROWS_A_FILE
+from bench.workload import COLUMNS, DELAY, IDS, ROWS_A_FILE, TIMES, event_columns
+from latecomer.api.frames import into
 from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sources import Files, Frames, Source
-from latecomer.frames import into
+from latecomer.engine.running import run
+from latecomer.ledger.report import BatchReport
 from latecomer.model.strategies import Bounded
-from latecomer.pipeline import BatchReport
-from latecomer.running import run
 from latecomer.spark.session import build_session
 from latecomer.store.sql import ddl
 
@@ -29,6 +31,10 @@ WINDOWS: dict[str, dict[str, str]] = {
     "sliding": {"sliding": "5m", "every": "1m"},
     "session": {"session": "30s"},
 }
+
+
+TYPED = {**COLUMNS, **dict.fromkeys(TIMES, "timestamp")}
+"""The columns where a query hands them in as they are."""
 
 
 @dataclass
@@ -102,24 +108,60 @@ def latecomer(spark: SparkSession, asked: argparse.Namespace) -> Measured:
 
 
 def handed_in(spark: SparkSession, asked: argparse.Namespace) -> Measured:
-    """The same rows, read by a streaming query of Spark's own that hands them in."""
-    made = pipeline_of(asked)
-    frames = made.source.model_copy(update={"files": None, "dataframe": Frames(order_by="arrival_time")})
-    pipeline = made.model_copy(update={"source": frames})
-    read = spark.readStream.schema(ddl(COLUMNS)).option("maxFilesPerTrigger", asked.rows // asked.rows_a_file)
-    batches, began = list[float](), time.monotonic()
-    sink = into(pipeline, watch=lambda report: batches.append(report.seconds))
-    query = (
-        read.json(str(asked.source))
-        .writeStream.foreachBatch(sink)
-        .option("checkpointLocation", str(asked.work / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    seconds = time.monotonic() - began
+    """The same rows, handed in by a streaming query of Spark's own: of the rate source, or of the files."""
+    pipeline = pipeline_of(asked)
+    columns = TYPED if asked.rows_from == "rate" else COLUMNS
+    changed = {"files": None, "dataframe": Frames(order_by="arrival_time"), "columns": columns}
+    source = pipeline.source.model_copy(update=changed)
+    sink = into(pipeline.model_copy(update={"source": source}))
+    measured = _query_into(sink, spark, asked)
     sink.close()
-    return Measured(seconds, batches)
+    return measured
+
+
+def unread(spark: SparkSession, asked: argparse.Namespace) -> Measured:
+    """The same query alone: what it takes to make its rows, of which nothing is done."""
+
+    def take(frame: DataFrame, _: int) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+
+    return _query_into(take, spark, asked)
+
+
+def _query_into(
+    take: Callable[[DataFrame, int], None], spark: SparkSession, asked: argparse.Namespace
+) -> Measured:
+    """A query that hands in as many events as asked."""
+    batches, marks, count = [time.monotonic()], [processor_seconds()], asked.events // asked.rows
+    done = threading.Event()
+
+    def within(frame: DataFrame, batch: int) -> None:
+        if batch < count:
+            take(frame, batch)
+            batches.append(time.monotonic())
+            marks.append(processor_seconds())
+        if batch >= count - 1:
+            done.set()
+
+    rows = _of_rate(spark, asked) if asked.rows_from == "rate" else _of_files(spark, asked)
+    checkpoint = str(asked.work / "checkpoint")
+    query = rows.writeStream.foreachBatch(within).option("checkpointLocation", checkpoint).start()
+    while not done.wait(0.05):
+        if not query.isActive:
+            query.awaitTermination()  # raises what went wrong
+    query.stop()
+    seconds, worked = ([after - before for before, after in pairwise(each)] for each in (batches, marks))
+    return Measured(batches[-1] - batches[0], seconds, worked)
+
+
+def _of_files(spark: SparkSession, asked: argparse.Namespace) -> DataFrame:
+    read = spark.readStream.schema(ddl(COLUMNS)).option("maxFilesPerTrigger", asked.rows // asked.rows_a_file)
+    return read.json(str(asked.source))
+
+
+def _of_rate(spark: SparkSession, asked: argparse.Namespace) -> DataFrame:
+    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", asked.rows).load()
+    return rate.select(*(column.alias(name) for name, column in event_columns(F.col("value")).items()))
 
 
 def native(spark: SparkSession, asked: argparse.Namespace) -> Measured:
@@ -165,12 +207,19 @@ def native(spark: SparkSession, asked: argparse.Namespace) -> Measured:
     return Measured(seconds, batches)
 
 
+CONTENDERS = {"latecomer": latecomer, "native": native, "handed_in": handed_in, "unread": unread}
+
+
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=["latecomer", "native", "handed_in"])
+    parser.add_argument("name", choices=CONTENDERS)
     parser.add_argument("source", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--rows", type=int, required=True)
+    parser.add_argument("--events", type=int, default=0, help="that a query hands in")
+    parser.add_argument(
+        "--rows-from", choices=["files", "rate"], default="files", help="where it has its rows from"
+    )
     parser.add_argument("--rows-a-file", type=int, default=ROWS_A_FILE)
     parser.add_argument("--lateness", default="10m")
     parser.add_argument("--window", choices=WINDOWS, default="tumbling")
@@ -188,8 +237,7 @@ def main() -> None:
     if asked.cores:
         settings["spark.master"] = f"local[{asked.cores}]"
     spark = build_session(asked.name, **settings)
-    contender = {"latecomer": latecomer, "native": native, "handed_in": handed_in}[asked.name]
-    measured = contender(spark, asked)
+    measured = CONTENDERS[asked.name](spark, asked)
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]
     spark._jvm.java.lang.System.gc()  # type: ignore[union-attr]
     held = runtime.totalMemory() - runtime.freeMemory()

@@ -27,9 +27,9 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.kafka import KafkaTopics
 from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sources import Source
+from latecomer.engine.running import run
+from latecomer.ledger.report import BatchReport
 from latecomer.model.strategies import Bounded
-from latecomer.pipeline import BatchReport
-from latecomer.running import run
 from latecomer.source.choose import source_of
 from latecomer.spark.session import build_session
 

@@ -24,10 +24,10 @@ import pyarrow as pa
 from latecomer.windowing.states import states_of
 
 from latecomer.config.load import load_pipeline
-from latecomer.dashboard.answers import Answers
 from latecomer.model.strategies import Head
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.observe.dashboard.answers import Answers
 from latecomer.store.layout import LEDGER, WATERMARKS, PaneLayout, arrow_type
 from latecomer.store.publications import PublicationClock, wall_clock
 from latecomer.store.store import Store

@@ -24,9 +24,9 @@ from bench.workload import COLUMNS, DAY, START
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sources import Files, Source
+from latecomer.engine.running import run
 from latecomer.model.durations import to_moment
 from latecomer.model.strategies import Bounded
-from latecomer.running import run
 from latecomer.spark.session import build_session
 from latecomer.store.store import open_store
 from latecomer.store.table import DataFile

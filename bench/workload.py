@@ -15,6 +15,7 @@ COLUMNS = {
     "paise": "bigint",
     "status": "string",
 }
+TIMES = ("event_time", "arrival_time")
 IDS = ("fresh", "retried", "resent")
 """Columns to identify events by: no id comes twice; one event in a hundred has the id of any before it; every
 fourth batch has the ids of the batch before."""
@@ -40,21 +41,34 @@ def write_events(
     With `rows_a_batch` they have the columns of IDS too. A share of them may be `bad`: their lines break off.
     """
     files = events // rows_a_file
-    arrival = F.lit(START) + F.col("id") * apart
-    prompt = (-F.log(1 - F.rand(1)) * 3_000_000).cast("bigint")
-    late = F.when(F.rand(2) < 0.005, (120_000_000 + F.rand(3) * 480_000_000).cast("bigint")).otherwise(0)
+    made = event_columns(F.col("id"), apart, partitions)
+    texts = {name: _text(made[name]) for name in TIMES}
     rows = spark.range(0, events, 1, files).select(
-        _text(arrival - prompt - late).alias("event_time"),
-        _text(arrival).alias("arrival_time"),
-        F.concat(F.lit("tower-"), (F.rand(4) * partitions).cast("int")).alias("tower"),
-        F.concat(F.lit("merchant-"), (F.rand(5) * 10_000).cast("int")).alias("merchant"),
-        (100 + F.rand(6) * 50_000).cast("bigint").alias("paise"),
-        F.lit("SUCCESS").alias("status"),
+        *(column.alias(name) for name, column in {**made, **texts}.items()),
         *(_ids(rows_a_batch) if rows_a_batch else ()),
     )
     line = F.to_json(F.struct("*"))
     broken = F.when(F.rand(9) < bad, F.substr(line, F.lit(1), F.length(line) - 9)).otherwise(line)
     rows.select(broken).write.mode("overwrite").text(str(folder))
+
+
+def event_columns(number: F.Column, apart: int = MICROS_APART, partitions: int = 8) -> dict[str, F.Column]:
+    """The event of a number: the same wherever it is made."""
+
+    def chance(seed: int) -> F.Column:
+        return F.pmod(F.xxhash64(number, F.lit(seed)), F.lit(1 << 30)) / (1 << 30)
+
+    arrival = F.lit(START) + number * apart
+    prompt = (-F.log(1 - chance(1)) * 3_000_000).cast("bigint")
+    late = F.when(chance(2) < 0.005, (120_000_000 + chance(3) * 480_000_000).cast("bigint")).otherwise(0)
+    return {
+        "event_time": F.timestamp_micros(arrival - prompt - late),
+        "arrival_time": F.timestamp_micros(arrival),
+        "tower": F.concat(F.lit("tower-"), (chance(4) * partitions).cast("int")),
+        "merchant": F.concat(F.lit("merchant-"), (chance(5) * 10_000).cast("int")),
+        "paise": (100 + chance(6) * 50_000).cast("bigint"),
+        "status": F.lit("SUCCESS"),
+    }
 
 
 def _ids(rows_a_batch: int) -> list[F.Column]:
@@ -67,8 +81,8 @@ def _ids(rows_a_batch: int) -> list[F.Column]:
     ]
 
 
-def _text(micros: F.Column) -> F.Column:
-    return F.date_format(F.timestamp_micros(micros), "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
+def _text(moment: F.Column) -> F.Column:
+    return F.date_format(moment, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
 
 
 def in_order(folder: Path) -> None:

@@ -7,8 +7,19 @@ import struct
 from random import Random
 from typing import Any
 
-from latecomer.model.avro import Schema
-from latecomer.model.avro.types import Array, Defined, Enum, Fixed, Map, Named, Primitive, Record, Type, Union
+from latecomer.schemas.avro import Schema
+from latecomer.schemas.avro.types import (
+    Array,
+    Defined,
+    Enum,
+    Fixed,
+    Map,
+    Named,
+    Primitive,
+    Record,
+    Type,
+    Union,
+)
 
 
 class DataMaker:

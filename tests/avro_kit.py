@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from latecomer.model.avro import SchemaError, schema_of
-from latecomer.model.avro.types import PRIMITIVES
+from latecomer.schemas.avro import SchemaError, schema_of
+from latecomer.schemas.avro.types import PRIMITIVES
 
 SPACES = ("", "", "a", "b.c")
 TYPE_NAMES = ("Ride", "Fare", "City", "Stop")

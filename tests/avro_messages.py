@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from avro_data import DataMaker, number
-from latecomer.model.avro import Schema, logical_type, parse_schema
-from latecomer.model.avro.types import Type
+from latecomer.schemas.avro import Schema, logical_type, parse_schema
+from latecomer.schemas.avro.types import Type
 
 DAY = 86_400_000_000
 _NAMES = ("shop", "city", "fare", "tip", "note", "at", "due", "kind", "fee", "ok")

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pyspark
 
 from latecomer.testing.servers import free_ports
 
 PATIENCE = 60.0
 _HOME = Path(pyspark.__file__).parent
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.decommission.enabled=true"
 
 
 class Process:
@@ -56,6 +57,12 @@ class Process:
         raise AssertionError(
             f"{pattern} is not in {self.log}: {self.log.read_text(errors='replace')[-2000:]}"
         )
+
+    def executors(self) -> list[psutil.Process]:
+        """The executors that a worker has started, with their Python workers."""
+        started = psutil.Process(self.process.pid).children(recursive=True)
+        backends = [each for each in started if _runs(each, "CoarseGrainedExecutorBackend")]
+        return [each for backend in backends for each in (backend, *backend.children(recursive=True))]
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -106,3 +113,11 @@ def running_cluster(folder: Path, workers: int = 2, python: Path = Path(sys.exec
         yield cluster
     finally:
         cluster.close()
+
+
+def _runs(process: psutil.Process, what: str) -> bool:
+    """Whether it is a process of that kind, and has not ended meanwhile."""
+    try:
+        return what in " ".join(process.cmdline())
+    except psutil.Error:
+        return False

@@ -18,9 +18,8 @@ from jsonschema import (
     Draft201909Validator,
     Draft202012Validator,
 )
-from jsonschema.validators import extend
 
-from latecomer.model.jsonschema import SchemaError, schema_of
+from latecomer.schemas.jsonschema import SchemaError, schema_of
 
 Json = Any
 NAMES = ("a", "b", "c", "x1")
@@ -31,15 +30,12 @@ PATTERNS = ("^a", "b$", "^x[0-9]$", "^[ab]*$")
 FORMATS = ("date", "email")
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 DRAFTS = {
-    "http://json-schema.org/draft-04/schema#": extend(
-        Draft4Validator, type_checker=Draft6Validator.TYPE_CHECKER
-    ),
+    "http://json-schema.org/draft-04/schema#": Draft4Validator,
     "http://json-schema.org/draft-06/schema#": Draft6Validator,
     "http://json-schema.org/draft-07/schema#": Draft7Validator,
     "https://json-schema.org/draft/2019-09/schema": Draft201909Validator,
     "https://json-schema.org/draft/2020-12/schema": Draft202012Validator,
 }
-"""In draft-04, 1.0 is an integer to us as it is in the later ones (ADR 0044)."""
 D4, D6, D7, D2019, D2020 = DRAFTS
 
 

@@ -192,6 +192,7 @@ class Client:
                     error = message.error()
                     if error is None:
                         found.append(_record(message))
+                        deadline = time.monotonic() + PATIENCE
                     elif error.code() == KafkaError._PARTITION_EOF:
                         waiting.discard(message.partition())
                     else:

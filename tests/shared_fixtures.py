@@ -1,6 +1,6 @@
 """The fixtures that tests of several folders share.
 
-There is one Spark session for each test process, as small as it can be: see Tests in ARCHITECTURE.md. That of
+There is one Spark session for each test process, as small as it can be: see CONTRIBUTING.md. That of
 `make test` interprets its queries, on one core and with one shuffle partition: for a few rows that is quicker than
 compiling and spreading them. The processes that tests start, the tests that ask for `partitions` and all of
 `make test-long` do as users' sessions do.
@@ -18,18 +18,19 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import kafka_kit
+import s3_kit
 from examples_kit import usual
 from faults.faults_kit import SINKS_FOR_ROWS, Died, left_behind, write_pipeline
 from latecomer.cli import steps
 from latecomer.config.load import load_pipeline
 from latecomer.config.zoned import use_zone
 from latecomer.decode import retrying
+from latecomer.engine.running import run
 from latecomer.errors import MachineError
-from latecomer.running import run
 from latecomer.spark.session import build_session
 from latecomer.store import failpoints
 from postgres_kit import Postgres, required_binaries, running
-from registry.registry_kit import Server, beside
+from schemas.registry.registry_kit import Server, beside
 
 hypothesis_settings.register_profile("usual", usual)
 hypothesis_settings.load_profile("usual")
@@ -127,6 +128,22 @@ def kafka(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> kafka_k
     """A broker for tests with topics of their own, shared by all test processes of a run."""
     base = tmp_path_factory.getbasetemp()
     return kafka_kit.shared_broker((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kafka")
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The endpoint of an S3 server, shared by all test processes of a run."""
+    require("an S3 server", s3_kit.require_server)
+    base = tmp_path_factory.getbasetemp()
+    return s3_kit.shared_server((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "s3")
+
+
+@pytest.fixture
+def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> s3_kit.Bucket:
+    """A bucket of the test's own; the environment has its credentials."""
+    for name, value in s3_kit.KEYS.items():
+        monkeypatch.setenv(name, value)
+    return s3_kit.new_bucket(s3)
 
 
 @pytest.fixture

@@ -25,6 +25,9 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sources import Files, Source
 from latecomer.decode.files import SourceFile
+from latecomer.engine.quiet import drain_input, heartbeat
+from latecomer.engine.running import run
+from latecomer.engine.starting import start_engine
 from latecomer.firing.batch import Batch as EngineBatch
 from latecomer.firing.sessions import SessionLogic
 from latecomer.model.arrivals import Arrival, Heartbeat
@@ -36,9 +39,8 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.pipeline import Engine
-from latecomer.runner import InProcess
-from latecomer.running import run
 from latecomer.source.found_files import FileSlice
+from latecomer.spark.base import InProcess
 from latecomer.spark.session import own_session
 from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store
@@ -161,7 +163,7 @@ class Bench:
         engine = Engine(self.runner, Store(self.pipeline, self.pipeline.source.columns or {}))
         if self.spread:
             spread_out(engine)
-        engine.start()
+        start_engine(engine)
         return engine
 
     def run(self, batches: Sequence[Batch], drain: bool = False, restart: bool = False) -> Store:
@@ -170,7 +172,7 @@ class Bench:
         read = 0
         for batch in batches:
             if isinstance(batch, Heartbeat):
-                engine.heartbeat(batch.at)
+                heartbeat(engine, batch.at)
             else:
                 engine.data(read, self.write(read, batch))
                 read += 1
@@ -179,7 +181,7 @@ class Bench:
                 engine.sinks.close()
                 engine = self.engine()
         if drain:
-            engine.drain()
+            drain_input(engine)
         engine.finish()
         engine.sinks.close()
         return open_store(self.pipeline)

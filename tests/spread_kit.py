@@ -8,7 +8,7 @@ from typing import Any
 from pyspark import cloudpickle
 
 from latecomer.pipeline import Engine
-from latecomer.runner import Buckets, InProcess, Made, Shared
+from latecomer.spark.base import Buckets, InProcess, Made, Shared
 from latecomer.spark.tasks import by_bucket, done, merged
 
 
@@ -43,6 +43,8 @@ class Spread(InProcess):
 def spread_out(engine: Engine) -> Engine:
     """The engine, with as many tasks and buckets as there can be."""
     engine.firing.rows_per_bucket = 1
+    for output in engine.outputs:
+        output.rows_per_bucket = 1
     return engine
 
 

@@ -22,7 +22,7 @@ from latecomer.windowing import columns as of_windows
 
 SOURCE = Path(__file__).parents[1] / "src" / "latecomer"
 OTHERS = {
-    "model/avro/reading.py": "a field of an Avro schema, which becomes no column of a table",
+    "schemas/avro/reading.py": "a field of an Avro schema, which becomes no column of a table",
 }
 """Who else may name what others import, and why."""
 

@@ -18,11 +18,10 @@ def test_the_public_names_are_sorted_and_exist() -> None:
 
 
 def test_a_name_is_listed_where_it_is_loaded_from_and_for_type_checkers() -> None:
+    tree = ast.parse(inspect.getsource(latecomer))
+    (for_checkers,) = (each for each in tree.body if isinstance(each, ast.If))
     checked = {
-        alias.name
-        for each in ast.walk(ast.parse(inspect.getsource(latecomer)))
-        if isinstance(each, ast.ImportFrom) and each.module and each.module.startswith("latecomer.")
-        for alias in each.names
+        alias.name for each in for_checkers.body if isinstance(each, ast.ImportFrom) for alias in each.names
     }
     assert set(latecomer._PLACES) == checked == set(latecomer.__all__)
 

@@ -23,8 +23,7 @@ ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "mkdocs.yml"
 BUILD = ROOT / "build"
 SOURCE = BUILD / "site-source"
-PAGES = ("*.md", "examples/*/README.md", "docs/**/*")
-DECISIONS = "docs/adr/README.md"
+PAGES = ("*.md", "deploy/README.md", "examples/*/README.md", "docs/**/*")
 LINK = re.compile(r"\]\(\s*<?([^)<>\s#]+)[^)]*\)")
 FETCHED = re.compile(
     r"""<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)"""
@@ -56,7 +55,7 @@ def linked_files(page: Path, root: Path = ROOT) -> Iterator[Path]:
 
 
 def collect(source: Path = SOURCE, root: Path = ROOT) -> None:
-    """Put the pages and all they link to into a folder, and the reference and the list of decisions."""
+    """Put the pages and all they link to into a folder, and the reference."""
     shutil.rmtree(source, ignore_errors=True)
     pages = project_pages(root)
     linked = {each for page in pages if page.suffix == ".md" for each in linked_files(page, root)}
@@ -64,7 +63,7 @@ def collect(source: Path = SOURCE, root: Path = ROOT) -> None:
         copy = source / file.relative_to(root)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
-    for name, text in {**reference.pages(), DECISIONS: decisions(root)}.items():
+    for name, text in reference.pages().items():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(text, encoding="utf-8")
 
@@ -75,13 +74,6 @@ def title(page: Path) -> str:
     number = re.match(r"\d{4}", page.name)
     words = re.sub(r"^#\s*(?:ADR )?(?:\d+[.:]?\s+)?", "", heading).strip()
     return f"{number[0]} {words}" if number else words
-
-
-def decisions(root: Path = ROOT) -> str:
-    """The page of the decisions, with a list of them."""
-    records = sorted((root / DECISIONS).parent.glob("0*.md"))
-    rows = "".join(f"- [{title(each)}]({each.name})\n" for each in records)
-    return (root / DECISIONS).read_text(encoding="utf-8") + "\n" + rows
 
 
 def with_folders(entries: list[Any], source: Path = SOURCE) -> list[Any]:

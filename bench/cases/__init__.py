@@ -41,6 +41,11 @@ def _ids(asked: Asked) -> dict[str, dict[str, Any]]:
     return {"ids": made}
 
 
+def _endurance(asked: Asked) -> dict[str, dict[str, Any]]:
+    """A long run, unless fewer events are asked for."""
+    return _batches_of(10_000, count=min(asked.events // 10_000, 206))(asked)
+
+
 def _partitions(asked: Asked) -> dict[str, dict[str, Any]]:
     return {f"towers-{count}": {"events": asked.events, "partitions": count} for count in streams.PARTITIONS}
 
@@ -63,8 +68,9 @@ CASES: dict[str, Case] = {
     "latency": Case(streams.latency, _batches_of(*streams.SMALL, count=40), checked=True),
     "windows": Case(streams.windows, _large),
     "lateness": Case(streams.lateness, _large),
-    "endurance": Case(streams.endurance, _batches_of(10_000, count=206)),
+    "endurance": Case(streams.endurance, _endurance),
     "ids": Case(streams.ids, _ids),
+    "object-store": Case(streams.object_store, _batches_of(streams.OBJECT_ROWS, count=7)),
     "kafka": Case(servers.kafka, _large),
     "rebuild": Case(verbs.rebuild, _days, checked=True),
     "flights": Case(verbs.flights),

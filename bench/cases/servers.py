@@ -19,7 +19,8 @@ def postgres(_: argparse.Namespace) -> Found:
     return Found([made], figures=result)
 
 
-def kafka_sink(_: argparse.Namespace, rows: int = 100_000) -> Found:
+def kafka_sink(asked: argparse.Namespace) -> Found:
+    rows = min(asked.rows, 100_000)
     result = measured("bench.kafka_sink", "--rows", str(rows))
     result.pop("peak")
     made = table(

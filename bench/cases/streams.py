@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from bench.contenders import WINDOWS
-from bench.processes import console, contend
+from bench.processes import Failed, console, contend, measured
 from bench.record import Found, mib, table
 from bench.usage import gain_of_two
 
@@ -21,6 +21,9 @@ NATIVE = "native + archive"
 AGAINST_NATIVE = "latecomer / native"
 LARGE = {5_000_000: 2.0, 1_000_000: 2.0, 250_000: 2.0}
 """Rows a batch, and how much faster than the native pair they should be."""
+
+OBJECT_ROWS = 1_000_000
+"""In a batch of the case `object-store`."""
 
 
 def throughput(asked: argparse.Namespace) -> Found:
@@ -52,20 +55,37 @@ def frames(asked: argparse.Namespace) -> Found:
     """DataFrames that a query of Spark's own hands in, against the same rows read as files."""
     made = table(
         f"{asked.events:,} events, read as files and handed in by a streaming query",
-        *("rows a batch", "rows come", "rows/s", "s a batch", "speed against files", "goal"),
+        *(
+            "rows a batch",
+            "rows come",
+            "rows/s",
+            "s a batch",
+            "the query alone",
+            "speed against files",
+            "goal",
+        ),
     )
     found = Found([made], figures=[])
     for rows in (1_000_000, 250_000):
         if rows > asked.events:
             continue
-        by = {name: contend(name, asked.folder / "large", rows) for name in ("latecomer", "handed_in")}
-        ratio = by["latecomer"]["seconds"] / by["handed_in"]["seconds"]
-        made.add_row(f"{rows:,}", "as files", *speed(asked.events, by["latecomer"]), "", "")
-        made.add_row(
-            f"{rows:,}", "as DataFrames", *speed(asked.events, by["handed_in"]), f"{ratio:.2f}", "0.7"
-        )
-        found.ratios[f"handed in / files, batches of {rows:,}"] = ratio
-        found.figures.append({"rows": rows, **by})
+        files = contend("latecomer", asked.folder / "large", rows)
+        made.add_row(f"{rows:,}", "as files", *speed(asked.events, files), "", "", "")
+        found.figures.append({"rows": rows, "files": files})
+        for origin, goal in (("rate", "0.7"), ("files", "")):
+            options = {"events": asked.events, "rows_from": origin}
+            by = {
+                name: contend(name, asked.folder / "large", rows, **options)
+                for name in ("handed_in", "unread")
+            }
+            ratio = files["seconds"] / by["handed_in"]["seconds"]
+            name = f"as DataFrames of {'the rate source' if origin == 'rate' else 'JSON files'}"
+            alone = f"{by['unread']['seconds'] * rows / asked.events:.2f} s"
+            made.add_row(
+                f"{rows:,}", name, *speed(asked.events, by["handed_in"]), alone, f"{ratio:.2f}", goal
+            )
+            found.ratios[f"handed in from {origin} / files, batches of {rows:,}"] = ratio
+            found.figures[-1][origin] = by
     return found
 
 
@@ -166,6 +186,20 @@ def latency(asked: argparse.Namespace) -> Found:
     return found
 
 
+def object_store(asked: argparse.Namespace) -> Found:
+    """A million rows a batch into a bucket, against the same into a folder of this machine, in turn."""
+    result = measured(
+        "bench.object_store", str(asked.folder / f"files-{OBJECT_ROWS}"), "--rows", str(OBJECT_ROWS)
+    )
+    middles = {name: statistics.median(seconds[1:]) for name, seconds in result.items()}  # the first warms up
+    made = table(
+        f"a store in a bucket: batches of {OBJECT_ROWS:,} rows", "store", "seconds a batch", "rows/s"
+    )
+    for name, seconds in middles.items():
+        made.add_row(name, f"{seconds:.2f}", f"{OBJECT_ROWS / seconds:,.0f}")
+    return Found([made], {"bucket / disk": middles["disk"] / middles["bucket"]}, result)
+
+
 def lateness(asked: argparse.Namespace) -> Found:
     """Memory against allowed lateness."""
     made = table(
@@ -209,6 +243,7 @@ def quarters(batches: list[float]) -> list[float]:
 
 def endurance(asked: argparse.Namespace, rows: int = 10_000) -> Found:
     """The time of a batch against the length of the run."""
+    require_batches("endurance", asked.events, rows, 26)
     result = contend("latecomer", asked.folder / f"files-{rows}", rows, rows_a_file=rows)
     batches = result["batches"]
     made = table(
@@ -216,7 +251,7 @@ def endurance(asked: argparse.Namespace, rows: int = 10_000) -> Found:
         *("around batch", "median seconds", "against batch 20"),
     )
     early = statistics.median(batches[15:26])
-    for batch in (20, 60, 100, 150, 200):
+    for batch in (each for each in (20, 60, 100, 150, 200) if each + 6 <= len(batches)):
         around = statistics.median(batches[batch - 5 : batch + 6])
         made.add_row(str(batch), f"{around:.2f}", f"{around / early:.2f}")
     return Found([made], figures=result)
@@ -224,6 +259,7 @@ def endurance(asked: argparse.Namespace, rows: int = 10_000) -> Found:
 
 def ids(asked: argparse.Namespace) -> Found:
     """The same events, once without ids and once with each kind of ids, and that several times over."""
+    require_batches("ids", asked.events, asked.rows, 4)
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in ("nothing", *asked.kinds)}
     sizes = {"rows_a_file": asked.rows // 2, "lateness": "24h"}
     for _ in range(asked.rounds):
@@ -236,6 +272,14 @@ def ids(asked: argparse.Namespace) -> Found:
         title = f"ids, {unit}: batches of {asked.rows:,}, 24 h of lateness, {asked.rounds} rounds"
         tables.append(against_none(sides, title))
     return Found(tables, figures=results)
+
+
+def require_batches(case: str, events: int, rows: int, least: int) -> None:
+    """Refuse a run that would be too short to say anything: the first batches are left out."""
+    if events < least * rows:
+        raise Failed(
+            f"{case} needs {least} batches of {rows:,} events at least: give --events {least * rows}"
+        )
 
 
 def against_none(sides: dict[str, list[list[float]]], title: str) -> Table:

@@ -9,13 +9,16 @@ Reader(pipeline).results("minute_totals")
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from latecomer.config.answering import answered_by
 
 if TYPE_CHECKING:
     from latecomer.after.advise.report import Advice
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.dataframes.frames import changes, register, results
-    from latecomer.after.explain.explain import Explanation
+    from latecomer.after.explain.explanation import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
     from latecomer.after.nowcast.report import Nowcast
     from latecomer.after.reading.reader import Reader
@@ -23,8 +26,7 @@ if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.after.replay.replaying import Replay, replay
-    from latecomer.after.upkeep.compacting import compact
-    from latecomer.api import (
+    from latecomer.api.calls import (
         advise,
         apply_rebuild,
         certify,
@@ -40,9 +42,10 @@ if TYPE_CHECKING:
         serve,
         sink_status,
     )
+    from latecomer.api.frames import Into, append, into
     from latecomer.config.contract import PaneShape, RowShape, SinkLogic
     from latecomer.config.load import load_pipeline
-    from latecomer.config.models import Alerts, Event, Output, Pipeline, Retention
+    from latecomer.config.models import Alerts, Event, Lease, Output, Pipeline, Retention
     from latecomer.config.own import Decoder, PolledSource
     from latecomer.config.sinks import (
         DeltaSink,
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
         SqliteSink,
     )
     from latecomer.config.sources import Files, Frames, NamedSource, Source
+    from latecomer.engine.running import RunReport, run
     from latecomer.errors import (
         LatecomerError,
         LedgerError,
@@ -73,10 +77,11 @@ if TYPE_CHECKING:
         StoreError,
         StoreInUse,
         StoreMismatch,
+        StoreOutage,
         TornCheckpoint,
         TornCommit,
     )
-    from latecomer.frames import Into, append, into
+    from latecomer.ledger.report import BatchReport
     from latecomer.model.durations import Duration
     from latecomer.model.strategies import (
         Adaptive,
@@ -91,9 +96,8 @@ if TYPE_CHECKING:
     from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Trigger, Until, When
     from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
     from latecomer.model.written_numbers import Numbers, Signs
-    from latecomer.pipeline import BatchReport
-    from latecomer.running import RunReport, run
     from latecomer.store.rebuilds import Rebuild
+    from latecomer.upkeep.compacting import compact
 
 __all__ = [
     "Adaptive",
@@ -126,6 +130,7 @@ __all__ = [
     "JsonlSink",
     "KafkaSink",
     "LatecomerError",
+    "Lease",
     "LedgerError",
     "MachineError",
     "NamedSource",
@@ -169,6 +174,7 @@ __all__ = [
     "StoreError",
     "StoreInUse",
     "StoreMismatch",
+    "StoreOutage",
     "Strategy",
     "TornCheckpoint",
     "TornCommit",
@@ -210,7 +216,7 @@ _PLACES = {
     "AnyOf": "model.triggers",
     "Applied": "after.rebuild.rebuilding",
     "Ascending": "model.strategies",
-    "BatchReport": "pipeline",
+    "BatchReport": "ledger.report",
     "Bounded": "model.strategies",
     "Calendar": "model.windows",
     "Certificate": "after.certify.certificate",
@@ -222,16 +228,17 @@ _PLACES = {
     "Duration": "model.durations",
     "Event": "config.models",
     "Every": "model.triggers",
-    "Explanation": "after.explain.explain",
+    "Explanation": "after.explain.explanation",
     "Files": "config.sources",
     "Frames": "config.sources",
     "Global": "model.windows",
     "Head": "model.strategies",
     "IcebergSink": "config.sinks",
-    "Into": "frames",
+    "Into": "api.frames",
     "JsonlSink": "config.sinks",
     "KafkaSink": "config.sinks",
     "LatecomerError": "errors",
+    "Lease": "config.models",
     "LedgerError": "errors",
     "MachineError": "errors",
     "NamedSource": "config.sources",
@@ -259,7 +266,7 @@ _PLACES = {
     "Retention": "config.models",
     "RowShape": "config.contract",
     "Rows": "after.reading.rows",
-    "RunReport": "running",
+    "RunReport": "engine.running",
     "SchemaOutage": "errors",
     "Session": "model.windows",
     "Signs": "model.written_numbers",
@@ -275,6 +282,7 @@ _PLACES = {
     "StoreError": "errors",
     "StoreInUse": "errors",
     "StoreMismatch": "errors",
+    "StoreOutage": "errors",
     "Strategy": "model.strategies",
     "TornCheckpoint": "errors",
     "TornCommit": "errors",
@@ -282,37 +290,38 @@ _PLACES = {
     "Tumbling": "model.windows",
     "Until": "model.triggers",
     "When": "model.triggers",
-    "advise": "api",
-    "append": "frames",
-    "apply_rebuild": "api",
-    "certify": "api",
+    "advise": "api.calls",
+    "append": "api.frames",
+    "apply_rebuild": "api.calls",
+    "certify": "api.calls",
     "changes": "after.dataframes.frames",
-    "check_alerts": "api",
-    "check_certificate": "api",
-    "compact": "after.upkeep.compacting",
-    "correct": "api",
-    "explain": "api",
-    "gaps": "api",
-    "into": "frames",
+    "check_alerts": "api.calls",
+    "check_certificate": "api.calls",
+    "compact": "upkeep.compacting",
+    "correct": "api.calls",
+    "explain": "api.calls",
+    "gaps": "api.calls",
+    "into": "api.frames",
     "load_pipeline": "config.load",
-    "nowcast": "api",
-    "plan_rebuild": "api",
-    "reconcile": "api",
+    "nowcast": "api.calls",
+    "plan_rebuild": "api.calls",
+    "reconcile": "api.calls",
     "register": "after.dataframes.frames",
     "replay": "after.replay.replaying",
-    "replay_dead_letters": "api",
+    "replay_dead_letters": "api.calls",
     "results": "after.dataframes.frames",
-    "run": "api",
-    "serve": "api",
-    "sink_status": "api",
+    "run": "api.calls",
+    "serve": "api.calls",
+    "sink_status": "api.calls",
 }
 """Where each name is. It is loaded when it is asked for: `latecomer --help` needs none, reading no Spark."""
 
 
+answered_by(lambda: import_module("latecomer.api.notebook"))
+
+
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
-        from importlib import import_module
-
         found = globals()[name] = getattr(import_module(f"latecomer.{_PLACES[name]}"), name)
         return found
     raise AttributeError(f"module 'latecomer' has no attribute {name!r}")

@@ -25,11 +25,11 @@ from latecomer.ledger.check import check_ledger
 from latecomer.log import events, logged
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
-from latecomer.runner import Made
 from latecomer.spark import runner
+from latecomer.spark.base import Made
 from latecomer.store.store import open_store
 from latecomer.timeline.keeper import Stretch, TimelineKeeper
-from latecomer.windowing.judge import Watermarks
+from latecomer.timeline.watermarks import Watermarks
 from properties.test_options_on_spark import crowd
 from properties.test_rebuild_on_spark import require_right
 from spark_kit import PAYLOAD, Batch, Bench, as_lines, require_equal, stored_entries

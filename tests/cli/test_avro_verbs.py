@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.cli_kit import calling
-from registry.registry_kit import Server
+from schemas.registry.registry_kit import Server
 
 FIELDS = [
     {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},

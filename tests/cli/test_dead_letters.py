@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from cli.cli_kit import Cli, Lake, pane
 from latecomer.config.load import load_pipeline
-from latecomer.running import run
+from latecomer.engine.running import run
 
 LETTER = {"reason": "unreadable", "raw": "{broken", "origin": "in/0.json", "position": 4}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ from pyspark.sql import SparkSession
 
 from cli.cli_kit import Cli, Lake, calling
 from latecomer import Reader
+from latecomer.cli.progress import dead_in_words
 from latecomer.errors import PipelineError
+from latecomer.log.events import Received
 from latecomer.model.dead_letters import REASONS
+from latecomer.pipeline import BatchReport
 
 ROOT = Path(__file__).parents[2]
 AT = "2026-11-08T14:00:00Z"
@@ -79,7 +83,7 @@ def test_a_share_of_a_batch(spark: SparkSession, file: Path, capsys: pytest.Capt
     put(file, "b.csv", "100,59", "1.5", "2.5", "3.5")
     done = cli("run", file, "--once", "--max-dead", "0.2")
     assert done.status == 3
-    assert "1 of 4 (25.0%) rows of batch 1 are dead letters" in done.err
+    assert "1 of 4 rows (25.0%) of batch 1 are dead letters" in done.err
     assert re.search(r"1 dead letter by reason(?s:.)*unreadable +1 ", done.out)
     assert cli("run", file, "--once", "--max-dead", "none").status == 2
 
@@ -114,3 +118,14 @@ def test_every_reason_that_is_given_is_listed() -> None:
     written = {each.replace("{what}", what) for each in given for what in moments}
     assert written
     assert written <= set(REASONS)
+
+
+def test_one_row_is_no_rows(lake: Lake, cli: Cli) -> None:
+    received = Received(rows=1, events=0, duplicates=0, dead_letters=1)
+    report = BatchReport(7, "data", received, seconds=1.0, watermark=0, newest_arrival=0)
+    said = dead_in_words(report, None, lake.file)
+    assert said is not None
+    assert said.startswith("warning: the only row of batch 7 is a dead letter; latecomer dead-letters")
+    counted = {"received": Decimal(1), "dead_letter": Decimal(1)}
+    lake.ledger(0, [{"output": "minute_totals", "unit": "events", **counted}])
+    assert "no windows: the only row is a dead letter" in cli("results", lake.file, "minute_totals").out

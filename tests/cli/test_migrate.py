@@ -16,12 +16,12 @@ from after.migrate.rides_kit import MIXED, NOON, log, ride, rides
 from cli.cli_kit import Cli
 from latecomer.config.load import load_pipeline
 from latecomer.model.durations import to_micros
-from latecomer.registry.client import Client
-from latecomer.registry.tokens import Scope, add_token, new_token
+from latecomer.schemas.registry.client import Client
+from latecomer.schemas.registry.tokens import Scope, add_token, new_token
 from latecomer.sink.keeper import check_sinks
 from latecomer.store.store import Store, open_store
-from model.migrations.migration_kit import RIDE, avro, pricing, text
-from registry.registry_kit import Server, beside
+from schemas.migrations.migration_kit import RIDE, avro, pricing, text
+from schemas.registry.registry_kit import Server, beside
 
 AT_ONCE = {"expand": "0s", "dual_write": "0s", "migrate": "0s"}
 NEVER = "2099-01-01T00:00:00Z"

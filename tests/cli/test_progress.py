@@ -18,16 +18,16 @@ from latecomer.cli.progress import (
     print_summary,
     progress,
 )
-from latecomer.cli.steps import reporting
+from latecomer.cli.reporting import reporting
 from latecomer.config.sources import Files
+from latecomer.engine.running import RunReport
+from latecomer.ledger.report import BatchReport
 from latecomer.log.events import Received
 from latecomer.log.filling import Filled
 from latecomer.model.durations import shown_duration
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import OutOfStep
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
-from latecomer.pipeline import BatchReport
-from latecomer.running import RunReport
 from latecomer.store.unknown import UnknownSeen
 from latecomer.testing import ManualClock
 

@@ -19,11 +19,10 @@ from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, at, pane
 from examples_kit import drawn
 from latecomer.after.reading.reader import Reader
 from latecomer.errors import NoStore, PipelineError, StoreMismatch
-from latecomer.model.aggregates import parse_aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Op, Pane, Timing, surviving
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.store.sketches import sketch_of
+from latecomer.store.sketches import merged_counter, merged_percentile
 
 
 def test_a_window_shows_its_largest_sequence(lake: Lake) -> None:
@@ -210,8 +209,8 @@ def sketched(payers: list[str], paise: list[int]) -> dict[str, Any]:
     return {
         "payers": len(payers),
         "median": sorted(paise)[(len(paise) - 1) // 2],
-        "_lc_payers_sketch": sketch_of(parse_aggregate("approx_count_distinct(payer)"), payers, "string"),
-        "_lc_median_sketch": sketch_of(parse_aggregate("approx_percentile(paise, 0.5)"), paise, "bigint"),
+        "_lc_payers_sketch": merged_counter(payers, ())[0],
+        "_lc_median_sketch": merged_percentile(paise, (), "bigint", 0.5)[0],
     }
 
 

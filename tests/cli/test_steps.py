@@ -18,7 +18,7 @@ import pytest
 
 from cli.cli_kit import Lake, pane
 from latecomer.cli import steps
-from latecomer.cli.steps import reporting
+from latecomer.cli.reporting import reporting
 
 A_MOMENT = 2.5
 """Processor seconds until something is shown: one by itself, and more on a machine that is busy with other tests."""

@@ -64,7 +64,7 @@ def test_a_pipeline_is_told_in_words(undeclared: Path, cli: Cli) -> None:
         "(1 file there now)",
         "paise bigint (inferred from the files)",
         "the newest event time seen less 30s, in each tower; the slowest tower decides",
-        "a tower silent for 2m no longer holds it back",
+        "one that is silent for 2m no longer holds it back",
         "totals: each 1d in Asia/Kolkata and merchant: paise = sum(paise), of events where paise > 0",
         "events up to 5m late update the number, later ones go to the side output",
         "counts: each 1m: n = count(*)",

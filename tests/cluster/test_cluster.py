@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import psutil
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -20,7 +22,7 @@ from pyspark.sql import SparkSession
 from cluster_kit import PATIENCE, Cluster, running_cluster
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
-from latecomer.running import run
+from latecomer.engine.running import run
 
 PIPELINE = """
 name: rides
@@ -94,9 +96,9 @@ def on(cluster: Cluster, python: str = sys.executable, options: str = "") -> dic
     }
 
 
-def started(file: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
+def started(file: Path, environment: dict[str, str], *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "latecomer", "run", str(file), "--drain"],
+        [sys.executable, "-m", "latecomer", "run", str(file), "--drain", *options],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -105,7 +107,7 @@ def started(file: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    said, _ = process.communicate(timeout=4 * PATIENCE)
+    said, _ = process.communicate(timeout=10 * PATIENCE)
     assert process.returncode == 0, said
     return said
 
@@ -140,37 +142,102 @@ def test_a_cluster_leaves_the_same_tables_and_the_doctor_looks_at_it(
     looked_at(on(cluster))  # here, since a cluster takes long to start
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("job", ["log", "windows"])
-def test_a_worker_killed_in_a_job_leaves_the_same_tables(
-    spark: SparkSession, tmp_path: Path, job: str
+BEGUN: dict[str, Callable[[Path], bool]] = {
+    "log": lambda store: any((store / "events").rglob("*.parquet")),
+    "windows": lambda store: any((store / "watermarks" / "_delta_log").glob("*.json")),
+}
+"""How it is seen from outside that a job is at work."""
+
+
+def disturbed(
+    spark: SparkSession, folder: Path, job: str, disturb: Callable[[Cluster], None], options: str = ""
 ) -> None:
-    rides(tmp_path, files=8, rows=100_000)
-    on_cluster, here = pipeline(tmp_path, "cluster"), pipeline(tmp_path, "here")
-    begun: dict[str, Callable[[], bool]] = {
-        "log": lambda: any((tmp_path / "cluster" / "events").rglob("*.parquet")),
-        "windows": lambda: any((tmp_path / "cluster" / "watermarks" / "_delta_log").glob("*.json")),
-    }
-    with running_cluster(tmp_path / "machines") as machines:
-        process = started(on_cluster, on(machines))
-        deadline = time.monotonic() + PATIENCE
-        while not begun[job]() and time.monotonic() < deadline and process.poll() is None:
+    """A run on a cluster to which something happens in a job leaves the tables of an undisturbed one."""
+    rides(folder, files=8, rows=100_000)
+    on_cluster, here = pipeline(folder, "cluster"), pipeline(folder, "here")
+    with running_cluster(folder / "machines") as machines:
+        process = started(on_cluster, on(machines, options=options))
+        deadline = time.monotonic() + 4 * PATIENCE
+        while not BEGUN[job](folder / "cluster") and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.02)
         assert process.poll() is None, process.communicate()[0]
-        machines.workers[0].kill()
+        disturb(machines)
         ended(process)
     run(load_pipeline(here), drain=True, spark=spark)
     assert tables(on_cluster) == tables(here)
 
 
-def looked_at(environment: dict[str, str]) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("job", BEGUN)
+def test_a_worker_killed_in_a_job_leaves_the_same_tables(
+    spark: SparkSession, tmp_path: Path, job: str
+) -> None:
+    disturbed(spark, tmp_path, job, lambda machines: machines.workers[0].kill())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("job", BEGUN)
+def test_an_executor_that_is_lost_is_replaced_and_leaves_the_same_tables(
+    spark: SparkSession, tmp_path: Path, job: str
+) -> None:
+    """Its worker lives, and starts another."""
+
+    def lose(machines: Cluster) -> None:
+        lost = machines.workers[0].executors()
+        assert lost
+        for each in lost:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+
+    disturbed(spark, tmp_path, job, lose)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("job", BEGUN)
+def test_a_task_that_ran_twice_counts_once(spark: SparkSession, tmp_path: Path, job: str) -> None:
+    """Speculation: an executor stands still for a while, its tasks are run elsewhere, and then it goes on with them."""
+
+    def stall(machines: Cluster) -> None:
+        stalled = machines.workers[0].executors()
+        assert stalled
+        for each in stalled:
+            with suppress(psutil.NoSuchProcess):
+                each.suspend()
+        time.sleep(15)
+        for each in stalled:
+            with suppress(psutil.NoSuchProcess):
+                each.resume()
+
+    eager = ("", ".interval=100ms", ".multiplier=1.1", ".quantile=0.1", ".minTaskRuntime=100ms")
+    speculation = [f"spark.speculation{each}" for each in eager]
+    speculation[0] += "=true"
+    disturbed(spark, tmp_path, job, stall, " ".join(f"--conf {each}" for each in speculation))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("job", BEGUN)
+def test_a_worker_that_is_taken_out_of_service_leaves_the_same_tables(
+    spark: SparkSession, tmp_path: Path, job: str
+) -> None:
+    """It is told so, as a node is whose machine goes: it takes no more tasks, and hands its blocks on."""
+
+    def decommission(machines: Cluster) -> None:
+        worker = machines.workers[0]
+        worker.process.send_signal(signal.SIGPWR)
+        worker.wait_for("[Dd]ecommission")
+
+    settings = ("spark.decommission.enabled=true", "spark.storage.decommission.enabled=true")
+    disturbed(spark, tmp_path, job, decommission, " ".join(f"--conf {each}" for each in settings))
+
+
+def looked_at(environment: dict[str, str], *options: str) -> None:
     """The doctor looks at every executor."""
     said = subprocess.run(
-        [sys.executable, "-m", "latecomer", "doctor", "--cluster"],
+        [sys.executable, "-m", "latecomer", "doctor", "--cluster", *options],
         env=environment,
         capture_output=True,
         text=True,
-        timeout=2 * PATIENCE,
+        timeout=10 * PATIENCE,  # each executor unpacks an environment first
         check=False,
     ).stdout
     found = [line for line in said.splitlines() if "executor on" in line]
@@ -180,22 +247,40 @@ def looked_at(environment: dict[str, str]) -> None:
 
 @pytest.mark.long
 def test_executors_get_by_with_a_packed_environment(spark: SparkSession, tmp_path: Path) -> None:
-    """As docs/cluster.md has it; the machines themselves have no Python that could run a task."""
-    packed, root = tmp_path / "packed", Path(__file__).parents[2]
-    pip = [packed / "bin" / "pip", "install", "--quiet"]
-    for command in (
-        [sys.executable, "-m", "venv", "--copies", packed],
-        [*pip, "--require-hashes", "-r", root / "requirements" / "run.txt"],
-        [*pip, "--no-deps", "--no-build-isolation", root],
-        ["tar", "-czf", tmp_path / "packed.tar.gz", "--exclude", "pyspark/jars", "-C", packed, "."],
-    ):
-        subprocess.run(command, check=True)
-    shutil.rmtree(packed)
+    """The machines themselves have no Python that could run a task. The driver is told of Spark by its own settings."""
+    latecomer = [sys.executable, "-m", "latecomer"]
+    archive = tmp_path / "environment.tar.gz"
+    said = subprocess.run(
+        [*latecomer, "cluster", "pack", archive], check=True, capture_output=True, text=True
+    )
     rides(tmp_path, files=4, rows=1_000)
     on_cluster, here = pipeline(tmp_path, "cluster"), pipeline(tmp_path, "here")
+    settings = tmp_path / "conf"
+    settings.mkdir()
     with running_cluster(tmp_path / "machines", python=tmp_path / "none") as machines:
-        environment = on(machines, "./packed/bin/python", f"--archives {tmp_path}/packed.tar.gz#packed")
-        looked_at(environment)
-        ended(started(on_cluster, environment))
+        more = "spark.executor.memory 512m\nspark.driver.host 127.0.0.1\n"
+        (settings / "spark-defaults.conf").write_text(f"{said.stdout}{more}")
+        environment = {**os.environ, "SPARK_CONF_DIR": str(settings), "LATECOMER_MEMORY": "512m"}
+        looked_at(environment, "--master", machines.url)
+        ended(started(on_cluster, environment, "--master", machines.url))
     run(load_pipeline(here), drain=True, spark=spark)
     assert tables(on_cluster) == tables(here)
+
+
+@pytest.mark.long
+def test_an_executor_without_packages_is_told_what_helps(tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    with running_cluster(tmp_path / "machines", workers=1, python=bare / "bin" / "python") as machines:
+        environment = on(machines, str(bare / "bin" / "python"))
+        said = subprocess.run(
+            [sys.executable, "-m", "latecomer", "doctor", "--cluster"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=6 * PATIENCE,
+            check=False,
+        )
+    assert said.returncode == 1
+    assert "latecomer is missing" in said.stdout
+    assert "latecomer cluster pack makes an archive of them" in said.stdout

@@ -19,7 +19,7 @@ from latecomer.decode.parquet_reading import ParquetReading
 from latecomer.model.types import flat_types, normal_type
 from latecomer.sink.sqlite import storable
 from latecomer.store.layout import arrow_type
-from latecomer.values import csv_column, json_column
+from latecomer.text.values import csv_column, json_column
 from source.source_kit import pipeline_in
 
 ITEMS = "array<struct<sku:string,price:decimal(9,2)>>"

@@ -418,7 +418,7 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
             "schedule.totals",
             "write either `every` or `cron`",
         ),
-        ("name: upi", "name: upi\nbase: x", 2, "base", "the keys here are"),
+        ("name: upi", "name: upi\nbase: x", 2, "base", "did you mean lease"),
         ("name: upi", "name: upi\nname: again", 2, "name", "keep one of the two"),
         (
             "  schema: {",

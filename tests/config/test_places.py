@@ -8,6 +8,7 @@ import pytest
 
 from latecomer.config.load import parse_pipeline
 from latecomer.errors import PipelineError
+from latecomer.objects.locations import Url, options_of
 
 PIPELINE = """\
 name: paths
@@ -37,13 +38,27 @@ def refusal(folder: Path, **written: str) -> str:
 @pytest.mark.parametrize(
     ("written", "field", "told"),
     [
-        ({"store": "s3://bucket/lake"}, "store", "s3 is not supported"),
-        ({"store": "gs://bucket/lake"}, "store", "gs is not supported"),
-        ({"store": "abfss://c@account.dfs.core.windows.net/lake"}, "store", "abfss is not supported"),
+        ({"store": "s3://key:word@bucket/lake"}, "store", "credentials do not belong in a URL"),
+        ({"store": "abfss://c:word@account.dfs.core.windows.net/lake"}, "store", "credentials do not belong"),
+        ({"store": "s3://bucket/lake?region=x"}, "store", "a URL cannot hold ? or #"),
+        ({"store": "ftp://host/lake"}, "store", "ftp is not supported"),
         ({"store": "hdfs://name/lake"}, "store", "hdfs is not supported"),
         ({"store": "dbfs:/lake"}, "store", "dbfs is not supported"),
-        ({"store": "file:///srv/lake"}, "store", "write the path without file://"),
-        ({"store": "file:/srv/lake"}, "store", "write the path without file://"),
+        (
+            {"first": "{sqlite: 's3://bucket/one.db'}"},
+            "outputs.one.sinks[0]",
+            "a database in a file cannot be at a URL",
+        ),
+        (
+            {"store": "s3://bucket/in/lake", "source": "'s3://bucket/in'"},
+            "store",
+            "shares a folder with the source",
+        ),
+        (
+            {"store": "s3://bucket/lake", "first": "{delta: 's3://bucket/lake/one'}"},
+            "outputs.one.sinks[0]",
+            "shares a folder with the store",
+        ),
         ({"source": "'hdfs://name/in'"}, "source.files.path", "hdfs is not supported"),
         ({"store": '"la\\0ke"'}, "store", "NUL"),
         ({"first": '{delta: "~nobody-of-that-name/one"}'}, "outputs.one.sinks[0]", "there is no such user"),
@@ -121,3 +136,37 @@ def test_a_link_is_followed_first(tmp_path: Path) -> None:
 def test_places_of_their_own_are_fine(tmp_path: Path, written: dict[str, str]) -> None:
     text = PIPELINE.format(**{**FINE, **written})
     assert parse_pipeline(text, tmp_path / "pipeline.yaml").name == "paths"
+
+
+@pytest.mark.parametrize(
+    ("written", "place"),
+    [
+        ("s3://bucket/lake", "s3://bucket/lake"),
+        ("gs://bucket/lake/", "gs://bucket/lake"),
+        ("abfss://c@account.dfs.core.windows.net/lake", "abfss://c@account.dfs.core.windows.net/lake"),
+        ("file:///srv/lake", "/srv/lake"),
+        ("file:/srv/lake", "/srv/lake"),
+    ],
+)
+def test_a_store_may_be_a_url(tmp_path: Path, written: str, place: str) -> None:
+    pipeline = parse_pipeline(PIPELINE.format(**{**FINE, "store": written}), tmp_path / "pipeline.yaml")
+    assert str(pipeline.store_path) == place
+    assert str(pipeline.store_path / "events") == f"{place}/events"
+
+
+def test_how_urls_are_reached_is_known_by_place(tmp_path: Path) -> None:
+    text = PIPELINE.format(**{**FINE, "store": "s3://bucket/lake", "source": "'s3://bucket/in/*.json'"})
+    text += "storage: {endpoint: 'https://minio:9000', credentials: keys}\n"
+    pipeline = parse_pipeline(text, tmp_path / "pipeline.yaml")
+    assert pipeline.source_path == "s3://bucket/in/*.json"
+    place = pipeline.store_path / "events"
+    assert isinstance(place, Url)
+    assert (
+        options_of(place).endpoint
+        == options_of(Url("s3://bucket/in/a.json")).endpoint
+        == "https://minio:9000"
+    )
+    assert options_of(place).credentials == str(tmp_path.resolve() / "keys")
+    assert options_of(Url("s3://bucket/other")).endpoint is None
+    with pytest.raises(PipelineError, match=r"storage\.secret: unknown key"):
+        parse_pipeline(text.replace("credentials: keys", "secret: hunter2"), tmp_path / "pipeline.yaml")

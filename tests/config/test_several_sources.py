@@ -137,7 +137,7 @@ def test_a_source_may_be_made_in_python(tmp_path: Path) -> None:
         ("event: {time: at", "event: {time: att", "event.time: the source has no such column"),
         ("by: [source]", "by: [sorce]", "outputs.totals.by[0]: the source has no such column"),
         ("path: tills", "path: store", "shares a folder with the source"),
-        ("path: tills", "path: s3://tills", "sources.pos.files.path: s3 is not supported"),
+        ("path: tills", "path: hdfs://tills", "sources.pos.files.path: hdfs is not supported"),
         ("ledger:", "columns: {x: y}\nledger:", "each of several sources has its own names"),
         ('"localhost:9092"', '"${env:NO_SUCH_SERVERS}"', "sources.app.kafka.servers"),
     ],
@@ -159,6 +159,12 @@ def test_whoever_waits_for_ever_is_named(tmp_path: Path) -> None:
     (found,) = doubts(parsed(GOOD, tmp_path))
     assert found.field == "sources.pos.watermark.idle_after"
     assert "every till" in found.message
+
+
+def test_a_source_without_partitions_is_waited_for_too(tmp_path: Path) -> None:
+    (found,) = doubts(parsed(GOOD.replace(", partition: till", ""), tmp_path))
+    assert found.field == "sources.pos.watermark.idle_after"
+    assert "waits for this source: once it has nothing more to bring, it holds it for ever" in found.message
 
 
 def test_what_a_replay_changes_is_the_watermark_of_a_source(tmp_path: Path) -> None:

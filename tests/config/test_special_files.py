@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from latecomer.config.columns import infer_columns, source_warnings
 from latecomer.config.paths import folder_loops, list_files, special_files
+from latecomer.errors import SourceError
 
 
 def test_what_is_no_file_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +40,29 @@ def test_what_is_no_file_is_named_and_left_out(tmp_path: Path, monkeypatch: pyte
     assert infer_columns(files, "json") == {"a": "bigint"}
     warned = source_warnings(f"{tmp_path}/*.json", "json")
     assert f"'{tmp_path}/pipe.json' is not read: it is a pipe; take it away" in warned
+
+
+def test_files_in_another_encoding_are_named_before_they_are_dead_letters(tmp_path: Path) -> None:
+    text = "at,stadt\n2024-01-01T00:00:00Z,Köln\n"
+    for name, encoding in (("mark", "utf-16"), ("little", "utf-16-le"), ("big", "utf-16-be")):
+        file = tmp_path / f"{name}.csv"
+        file.write_bytes(text.encode(encoding))
+        told = {"mark": "utf-16", "little": "utf-16le", "big": "utf-16be"}[name]
+        said = f"'{file}' is in {told}, by its first bytes: set source.files.encoding: {told}"
+        assert source_warnings(str(file), "csv") == [said]
+        with pytest.raises(SourceError, match=re.escape(said)):
+            infer_columns([str(file)], "csv")
+        assert list(infer_columns([str(file)], "csv", encoding=told)) == ["at", "stadt"]
+        assert source_warnings(str(file), "csv", told) == []
+    packed = tmp_path / "latin.csv.gz"
+    packed.write_bytes(gzip.compress(text.encode("latin-1")))
+    (said,) = source_warnings(str(packed), "csv")
+    assert said.startswith(
+        f"'{packed}' is not in utf-8, from byte 31 on: such rows are dead letters; if the files"
+    )
+    for marked in (text.encode("utf-8-sig"), text.encode(), b""):
+        packed.write_bytes(gzip.compress(marked))
+        assert source_warnings(str(packed), "csv") == []
 
 
 def test_a_link_that_leads_back_is_not_followed(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from cli.cli_kit import Cli, Lake, calling
 from dashboard.dashboard_kit import told_store
-from latecomer.dashboard.serving import Dashboard
+from latecomer.observe.dashboard.serving import Dashboard
 
 
 @pytest.fixture

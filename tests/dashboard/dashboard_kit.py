@@ -62,9 +62,9 @@ def event(
     }
 
 
-def told_store(folder: Path, merchant: str = "amul") -> Lake:
+def told_store(folder: Path, merchant: str = "amul", text: str = PIPELINE) -> Lake:
     """Three batches: two windows published, one of them corrected, then rebuilt; another still open."""
-    lake = new_lake(folder)
+    lake = new_lake(folder, text)
     store = lake.store
     store.pin()
     events = store.events

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from after.nowcast.nowcast_kit import Story, tell
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, close, get, new_lake, told_store
-from latecomer.dashboard.answers import Answers, fingerprint
-from latecomer.dashboard.serving import Dashboard
+from latecomer.observe.dashboard.answers import Answers, fingerprint
+from latecomer.observe.dashboard.serving import Dashboard
 
 DAY = 24 * 60 * MINUTE
 TWELVE = "2026-04-25T12:00:00Z"
@@ -47,7 +48,7 @@ def test_what_it_does_now(served: Dashboard) -> None:
 
 
 def test_the_days_of_the_signals(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latecomer.dashboard.answers.wall_clock", lambda: NOON + 10 * 60_000_000)
+    monkeypatch.setattr("latecomer.observe.dashboard.answers.wall_clock", lambda: NOON + 10 * 60_000_000)
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
         days = api(served, "now")["days"]
     assert days["outputs"]["minute_totals"]["side_output"][-1] == pytest.approx(1 / 7)
@@ -159,6 +160,19 @@ def test_the_life_of_each_window(served: Dashboard) -> None:
         ("insert", "LATE", "27"),
     ]
     assert panes[0]["at"] == (NOON + 120_000_000) // 1000, "when it was published, by the wall clock"
+
+
+def test_a_decimal_has_all_digits_of_its_type(tmp_path: Path) -> None:
+    """Else those of one column end at different places."""
+    lake = new_lake(
+        tmp_path / "fees", PIPELINE.replace("{paise: sum(paise), payments", "{paise: sum(fee), payments", 1)
+    )
+    lake.store.pin()
+    lake.panes("minute_totals", 0, [pane(0, 0, paise=Decimal("12.50"), merchant="a", payments=1)])
+    close(lake, 0, NOON, on_time=1)
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        (found,) = api(served, "windows", output="minute_totals")["windows"]
+    assert found["values"] == {"paise": "12.50", "payments": "1"}
 
 
 def test_windows_some_at_a_time(served: Dashboard) -> None:

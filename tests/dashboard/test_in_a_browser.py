@@ -18,11 +18,12 @@ import pytest
 
 from after.explain.test_diagram import least_difference
 from after.nowcast.nowcast_kit import Story, tell
+from cli import cli_kit
 from cli.cli_kit import MINUTE, NOON, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, close, new_lake, told_store
 from latecomer.config.load import load_pipeline
-from latecomer.dashboard.page import STYLE
-from latecomer.dashboard.serving import TOKEN, Dashboard
+from latecomer.observe.dashboard.page import STYLE
+from latecomer.observe.dashboard.serving import TOKEN, Dashboard
 from programs_kit import chromium
 from spark_kit import quick_start
 
@@ -163,6 +164,22 @@ def test_a_pane_that_is_being_published_is_the_last_of_its_life(tmp_path: Path, 
         )
     assert places == sorted(places)
     assert len(places) == 3
+
+
+def test_what_is_counted_has_no_digits_after_the_point(tmp_path: Path, page: Page) -> None:
+    """Beside a measure in decimals, too."""
+    lake = told_store(
+        tmp_path / "told", text=cli_kit.PIPELINE.replace("ledger: [paise]", "ledger: [paise, fee]")
+    )
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        seen(page, served, "#ledger?output=minute_totals", "balances")
+        cells = page.get_by_role("region", name="Totals").locator("td.n").all_inner_texts()
+        assert "7" in cells
+        assert not [cell for cell in cells if "." in cell]
+        seen(page, served, "", "Signals")
+        assert "0 %" not in page.locator(".upright span:first-child").all_inner_texts(), (
+            "0 stands below already"
+        )
 
 
 def test_totals_lead_to_the_events_below_them(tmp_path: Path, page: Page) -> None:

@@ -14,9 +14,9 @@ import pytest
 from cli.cli_kit import Cli, Lake
 from dashboard.dashboard_kit import get
 from latecomer import MachineError
-from latecomer.dashboard.asking import LONGEST
-from latecomer.dashboard.page import PAGE, POLICY
-from latecomer.dashboard.serving import TOKEN, Dashboard
+from latecomer.observe.dashboard.asking import LONGEST
+from latecomer.observe.dashboard.page import PAGE, POLICY
+from latecomer.observe.dashboard.serving import TOKEN, Dashboard
 
 SECRET = "s3cret-of-the-dashboard"
 

@@ -18,9 +18,9 @@ from pyspark.sql.streaming import StreamingQuery
 from cli.cli_kit import calling
 from documents.tutorial_kit import commands, matches
 from latecomer import Reader, load_pipeline, run
+from latecomer.ledger.report import BatchReport
 from latecomer.model.durations import iso
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.pipeline import BatchReport
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migrating-from-withwatermark.md").read_text(encoding="utf-8")
 DAY = "2026-04-25T"

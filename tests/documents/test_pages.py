@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from latecomer.cli.verbs import VERBS
 from latecomer.config.load import load_pipeline
 
 ROOT = Path(__file__).parents[2]
+ADRS = sorted(f"docs/adr/{each.name}" for each in (ROOT / "docs/adr").glob("0*.md"))
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
-@pytest.mark.parametrize("page", ["docs/guarantees.md", "docs/semantics.md", "SECURITY.md"])
+@pytest.mark.parametrize("page", ["docs/guarantees.md", "SECURITY.md"])
 def test_the_tests_that_show_a_promise_exist(page: str) -> None:
     named = NAMED.findall((ROOT / page).read_text(encoding="utf-8"))
     assert len(named) >= 15
@@ -74,6 +76,80 @@ def test_every_link_to_a_file_leads_there() -> None:
                 continue
             assert (page.parent / link).exists(), f"{page.relative_to(ROOT)} links to {link}"
     assert ROOT / "LICENSE" in linked_files(ROOT / "README.md")
+
+
+PROJECT_FILE = re.compile(
+    r"`((?![\w./-]*NAME\b)(?:[\w.-]+/)*[\w-]+\.(?:py|java|toml|js|css|html))(?:::\w+)?`"
+)
+INSIDE = ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", *ADRS]
+"""Documents about the project alone. Others have files of users in their examples, such as `sinks.py`."""
+
+
+def test_documents_name_only_files_that_exist() -> None:
+    """By their path from the project, from the package or from the tests, or by their name."""
+    files = [f"/{each}" for each in project_files()]
+    lost = {}
+    for page in (str(each.relative_to(ROOT)) for each in project_pages() if each.suffix == ".md"):
+        named = set(PROJECT_FILE.findall((ROOT / page).read_text(encoding="utf-8")))
+        if page not in INSIDE:
+            named = {
+                each for each in named if each.startswith(("src/", "tests/", "tools/", "bench/", "examples/"))
+            }
+        if page != "CHANGELOG.md":  # which tells of what was
+            lost[page] = {each for each in named if not any(file.endswith(f"/{each}") for file in files)}
+    assert not {page: names for page, names in lost.items() if names}
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_a_document_names_only_rooms_that_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    rooms = {each.rstrip("/") for each in re.findall(r"`((?:\w+/)+)`", text)}
+    package = ROOT / "src" / "latecomer"
+    known = {
+        *stored_names(),
+        *(room for room in rooms if (package / room).is_dir() or (ROOT / room).is_dir()),
+    }
+    assert rooms <= known
+    if page == "ARCHITECTURE.md":
+        folders = {each.name for each in package.iterdir() if (each / "__init__.py").is_file()}
+        assert folders <= rooms, "ARCHITECTURE.md lacks these rooms"
+
+
+def test_decisions_are_few_and_listed_by_theme() -> None:
+    listed = re.findall(
+        r"^- \[(\d{4}) .*?\]\((.*?)\)$", (ROOT / "docs/adr/README.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert sorted(f"docs/adr/{file}" for _, file in listed) == ADRS
+    assert all(file.startswith(number) for number, file in listed)
+    assert len(ADRS) <= 25, "fold the new decision into the record of its theme"
+
+
+def test_a_decision_that_is_referred_to_exists() -> None:
+    known = {Path(each).name[:4] for each in ADRS}
+    lost = {}
+    for file in project_files():
+        if Path(file).suffix in {".py", ".md", ".toml", ".yaml", ".yml"}:
+            named = re.findall(r"\bADRs?\s+(?:#\s*)?(0\d{3})", (ROOT / file).read_text(encoding="utf-8"))
+            lost[file] = {*named} - known
+    assert not {file: numbers for file, numbers in lost.items() if numbers}
+
+
+def test_the_architecture_stays_short() -> None:
+    assert (ROOT / "ARCHITECTURE.md").stat().st_size <= 12 * 1024
+
+
+def project_files() -> list[str]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    found = listed.split() or [str(each.relative_to(ROOT)) for each in ROOT.rglob("*") if each.is_file()]
+    return [each for each in found if (ROOT / each).exists()]
+
+
+def stored_names() -> set[str]:
+    """The folders of a store that docs/store.md explains."""
+    return {
+        each.rstrip("/")
+        for each in re.findall(r"`(\w+/)", (ROOT / "docs/store.md").read_text(encoding="utf-8"))
+    }
 
 
 @pytest.mark.parametrize(

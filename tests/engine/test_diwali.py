@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
+from latecomer.cli.stories import bookmyshow, diwali
 from latecomer.config.load import load_pipeline
-from latecomer.demo import bookmyshow, diwali
-from latecomer.running import run
+from latecomer.engine.running import run
 
 
 def rows(folder: Path) -> Iterator[dict[str, Any]]:

@@ -18,10 +18,12 @@ from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sources import Files, Source
 from latecomer.decode.arrow_text import column_type
 from latecomer.decode.files import SourceFile
+from latecomer.engine.quiet import drain_input
+from latecomer.engine.starting import start_engine
 from latecomer.model.strategies import Bounded
 from latecomer.pipeline import Engine
-from latecomer.runner import InProcess
 from latecomer.source.found_files import FileSlice
+from latecomer.spark.base import InProcess
 from latecomer.store.store import Store
 
 TYPED = {
@@ -89,9 +91,9 @@ def stored_as(form: Literal["json", "csv", "parquet"], folder: Path) -> dict[str
     )
     store = Store(pipeline, TYPED)
     engine = Engine(InProcess(_no_spark), store, clock=lambda: 1_800_000_000_000_000)
-    engine.start()
+    start_engine(engine)
     engine.data(0, FileSlice.of([SourceFile(file.as_uri(), 0, file.stat().st_size)]))
-    engine.drain()
+    drain_input(engine)
     engine.close()
     logged = store.events.dataset(store.events.files(), store.events.schema).to_table()
     assert logged.column("event_time").to_pylist() == rows.column("at").to_pylist()

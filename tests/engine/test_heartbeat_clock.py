@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from latecomer import following
+from latecomer.engine import following
 from latecomer.errors import SourceOutage
 from latecomer.model.merging import ReadTo
 from latecomer.model.sources import BySource
@@ -52,9 +52,6 @@ class Engine:
     def settle(self) -> None:
         """No batch is ever under way here."""
 
-    def publish_rebuilds(self) -> None:
-        """Nobody asks for a rebuild here."""
-
     def heartbeat(self, at: int) -> bool:
         return self.keeper.timeline.heartbeat(at) is not None
 
@@ -65,6 +62,12 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     held = SimpleNamespace(seconds=1_000.0)
     monkeypatch.setattr(following.time, "monotonic", lambda: held.seconds)
     monkeypatch.setattr(following, "is_store", lambda _: True)
+    monkeypatch.setattr(following, "heartbeat", lambda engine, at: engine.heartbeat(at))
+    monkeypatch.setattr(following, "publish_rebuilds", lambda _: None)  # nobody asks for one
+    moments = dict.fromkeys(("quiet", "busy", "rest", "close"), lambda: None)
+    monkeypatch.setattr(
+        following, "ScheduledUpkeep", lambda *_: SimpleNamespace(**moments)
+    )  # there are no tables
     return held
 
 

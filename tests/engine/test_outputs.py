@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Output
+from latecomer.engine.quiet import drain_input
 from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger
 from latecomer.model.interpreter import Arrival, cut
@@ -110,7 +111,7 @@ def test_an_output_that_comes_later_is_computed_from_the_log(
     joined = bench_of(spark, tmp_path, always=ALWAYS, filtered=FILTERED, whole=WHOLE)
     engine = joined.engine()
     engine.data(2, joined.write(2, BATCHES[2]))
-    engine.drain()
+    drain_input(engine)
     engine.sinks.close()
 
     here, there = joined.engine().store, from_the_start.engine().store

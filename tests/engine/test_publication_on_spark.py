@@ -11,13 +11,17 @@ from pyspark.sql import SparkSession
 from faults.faults_kit import Died
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Output
+from latecomer.engine.quiet import drain_input
+from latecomer.engine.starting import start_engine
+from latecomer.ledger.report import BatchReport
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import to_micros
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Tumbling
-from latecomer.pipeline import BatchReport, Engine
+from latecomer.pipeline import Engine
 from latecomer.store import failpoints
 from latecomer.store.store import Store
+from latecomer.testing.engine import put_watermark
 from spark_kit import PAYLOAD, Bench
 
 SECOND = 1_000_000
@@ -36,7 +40,7 @@ class Runs:
         pipeline, moments = self.bench.pipeline, iter(clock)
         store = Store(pipeline, pipeline.source.columns or {})
         engine = Engine(self.bench.runner, store, self.reports.append, clock=lambda: next(moments))
-        engine.start()
+        start_engine(engine)
         return engine
 
     def read(self, engine: Engine, nth: int, *seconds: int) -> None:
@@ -63,7 +67,7 @@ def test_every_kind_of_batch_is_published_at_a_moment_that_never_goes_back(
     runs = Runs(spark, tmp_path)
     first = runs.begin(DAY, DAY + 5, DAY - 7)
     runs.read(first, 0, 1, 12, 14)
-    first.put_watermark(20 * SECOND)
+    put_watermark(first, 20 * SECOND)
     runs.read(first, 1, 26, 41, 43)  # its clock was set back by a moment
     ended(first)
     assert runs.published() == [(0, DAY), (1, DAY + 5), (2, DAY + 5)]
@@ -72,7 +76,7 @@ def test_every_kind_of_batch_is_published_at_a_moment_that_never_goes_back(
     # finds its machine a day in the past.
     runs.bench.outputs = {"totals": TOTALS, "more": TOTALS}
     second = runs.begin(DAY + 9, 3)
-    second.drain()
+    drain_input(second)
     ended(second)
     assert runs.published() == [(0, DAY), (1, DAY + 5), (2, DAY + 5), (3, DAY + 9)]
     assert runs.published("more") == [(2, DAY + 9), (3, DAY + 9)]

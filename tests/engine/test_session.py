@@ -17,7 +17,7 @@ from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from latecomer.runner import Buckets, Parted
+from latecomer.spark.base import Buckets, Parted
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import own_session
 

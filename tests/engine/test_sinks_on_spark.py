@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from faults.faults_kit import left_behind, left_without_sqlite, write_pipeline
 from latecomer.config.load import load_pipeline
+from latecomer.engine.running import run
 from latecomer.errors import SinkError
-from latecomer.running import run
 
 
 def documented_sink() -> str:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Event, Output, Pipeline
 from latecomer.config.sources import Files, Source
+from latecomer.engine.running import run
 from latecomer.errors import PipelineError
 from latecomer.model.interpreter import Arrival, cut
 from latecomer.model.strategies import (
@@ -23,7 +24,6 @@ from latecomer.model.strategies import (
     State,
     Strategy,
 )
-from latecomer.running import run
 from scenarios import HOUR, SECOND, clock
 from spark_kit import PAYLOAD, Bench, assert_same
 
@@ -113,8 +113,8 @@ def test_spark_says_what_the_oracle_says(spark: SparkSession, tmp_path: Path, na
 @pytest.mark.parametrize(
     ("strategy", "hour", "dead"),
     [
-        (Bounded("5s", max_future="off"), 18, 0),
-        (Bounded("5s"), 12, 1),
+        pytest.param(Bounded("5s", max_future="off"), 18, 0, marks=pytest.mark.long),
+        pytest.param(Bounded("5s"), 12, 1, marks=pytest.mark.long),  # both are transcripts
         (Percentile(0.9, of=40, delay="5s", max_future="off"), 12, 0),
     ],
     ids=["bounded is poisoned", "bounded with max_future", "percentile"],

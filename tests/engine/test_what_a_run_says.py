@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from latecomer import LatecomerError, StoreError, replay, run
 from latecomer.after.rebuild import rebuilding
 from latecomer.ledger.check import check_ledger
+from latecomer.ledger.report import BatchReport
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.pipeline import BatchReport
 from shop_kit import arrive, shop
 
 MORE = "  by_hour: {window: {tumbling: 1h}, aggregates: {n: count(*)}}\n"

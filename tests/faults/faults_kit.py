@@ -28,7 +28,7 @@ class Died(BaseException):
 SCRIPT = """
 import sys
 from latecomer.config.load import load_pipeline
-from latecomer.running import run
+from latecomer.engine.running import run
 run(load_pipeline(sys.argv[1]), drain=True)
 """
 PIPELINE = """\

@@ -11,14 +11,23 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-Names = Mapping[str, int]
-"""What a folder holds: name → inode."""
+
+class Named(NamedTuple):
+    """What a name in a folder stands for. A folder stays one after it has been removed: its removal may be lost."""
+
+    inode: int
+    is_folder: bool
+
+
+Names = Mapping[str, Named]
+"""What a folder holds."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +51,11 @@ class Cut:
         self, folder: int, place: Path, names: Mapping[int, Names]
     ) -> Iterator[tuple[Path, bytes | None]]:
         yield place, None
-        for name, inode in names.get(folder, {}).items():
-            if inode in self.seen:
-                yield from self._found(inode, place / name, names)
+        for name, each in names.get(folder, {}).items():
+            if each.is_folder:
+                yield from self._found(each.inode, place / name, names)
             else:
-                yield place / name, self.contents.get(inode, b"")
+                yield place / name, self.contents.get(each.inode, b"")
 
     def lay_out(self, target: Path, names_survive: bool) -> None:
         """The folder as it is found again."""
@@ -98,15 +107,22 @@ class Disk:
             self._contents[inode] = path.read_bytes()
 
     def _cut(self) -> Cut:
-        seen = {}
-        for folder, _, _ in os.walk(self.root):
-            with suppress(FileNotFoundError):  # Spark removes folders of its own meanwhile
-                seen[os.stat(folder).st_ino] = _names(Path(folder))
+        seen: dict[int, Names] = {}
+        _see(self.root, self.root.stat().st_ino, seen)
         return Cut(self.root.stat().st_ino, dict(self._contents), dict(self._synced), seen)
+
+
+def _see(folder: Path, inode: int, seen: dict[int, Names]) -> None:
+    """Note what each folder holds. Each is listed once: others make and remove folders meanwhile."""
+    seen[inode] = names = _names(folder)
+    for name, each in names.items():
+        if each.is_folder:
+            _see(folder / name, each.inode, seen)
 
 
 def _names(folder: Path) -> Names:
     try:
-        return {entry.name: entry.inode() for entry in os.scandir(folder)}
+        with os.scandir(folder) as found:
+            return {each.name: Named(each.inode(), each.is_dir(follow_symlinks=False)) for each in found}
     except FileNotFoundError:
         return {}

@@ -17,8 +17,8 @@ from faults.faults_kit import left_without_sqlite, table_rows, tables_of
 from faults.watch_kit import Watched
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
+from latecomer.engine.running import run
 from latecomer.errors import LatecomerError, StoreError
-from latecomer.running import run
 from latecomer.source.choose import sources_of
 from latecomer.store.publications import PublicationClock
 from latecomer.store.recovery import require_unbroken, set_aside_torn

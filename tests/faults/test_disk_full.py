@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 from faults.disk_kit import SmallDisk, Steps, failing_syncs, small_disk
 from faults.faults_kit import BOUNDARIES, left_behind, write_pipeline
 from latecomer.after.rebuild import rebuilding
-from latecomer.after.upkeep.compacting import compact
 from latecomer.config.load import load_pipeline
+from latecomer.engine.running import run
 from latecomer.errors import LatecomerError
 from latecomer.ledger.check import check_ledger
-from latecomer.running import run
 from latecomer.source.finding import Finder
+from latecomer.upkeep.compacting import compact
 
 FINDING = ("resume", "look")
 """Before what was found is read, and before what is new is written down."""

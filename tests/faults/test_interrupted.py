@@ -25,11 +25,12 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Output
+from latecomer.engine.quiet import heartbeat
+from latecomer.engine.running import run
 from latecomer.errors import StoreError
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
 from latecomer.model.strategies import Bounded
-from latecomer.running import run
 from latecomer.store import failpoints
 from spark_kit import PAYLOAD, Bench
 
@@ -113,9 +114,9 @@ def test_silence_and_rebuilds_leave_the_number_of_a_batch_that_is_logged(
     with pytest.raises(StoreError, match="run the pipeline once"):
         rebuilding.apply(bench.pipeline, "one", spark=spark)
     again = bench.engine()
-    assert not again.heartbeat(1_000)
+    assert not heartbeat(again, 1_000)
     again.data(1, second)
-    assert again.heartbeat(1_000)
+    assert heartbeat(again, 1_000)
     again.close()
     assert check_ledger(bench.pipeline, spark) == []
     assert sum(row["rows"] for row in Reader(bench.pipeline).results("one").to_pylist()) == len(events)

@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from kafka_kit import Broker, Client
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
+from latecomer.engine.running import run
 from latecomer.ledger.check import check_ledger
-from latecomer.running import run
 from latecomer.source import kafka_broker
 from latecomer.store import failpoints
 from latecomer.store.store import open_store
@@ -216,7 +216,7 @@ def test_a_process_is_killed_while_a_producer_goes_on_and_tells_no_secret(
             [sys.executable, "-c", SCRIPT, "run", str(file), "--once"],
             env={**environment, failpoints.VARIABLE: place} if place else environment,
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=5 * PATIENCE,
             check=False,
         )
         assert ended.returncode == (-signal.SIGKILL if place else 0), ended.stderr.decode()

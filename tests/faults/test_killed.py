@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from faults.faults_kit import in_turn, left_behind, run_and_die, take_sink_away, write_pipeline
 from latecomer.config.load import load_pipeline
-from latecomer.running import run
+from latecomer.engine.running import run
 from spark_kit import quick_start
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,18 +13,19 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
+from faults import power_kit
 from faults.faults_kit import left_without_sqlite, table_rows, tables_of
 from faults.power_kit import Cut, Disk
 from faults.watch_kit import Watched
 from latecomer.config.load import load_pipeline
+from latecomer.engine.running import run
 from latecomer.errors import LatecomerError, StoreError, TornCheckpoint, TornCommit
 from latecomer.log.ids import IdIndex
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.running import run
 from latecomer.store.commits import LOG, commit_file, set_aside
+from latecomer.store.delta_tables import CHECKPOINT_EVERY
 from latecomer.store.pins import read_pins
 from latecomer.store.recovery import held_for_run, require_unbroken, set_aside_torn
-from latecomer.store.short_log import CHECKPOINT_EVERY
 from latecomer.store.store import open_store
 from latecomer.store.table import Table, moments
 
@@ -171,6 +173,58 @@ def _fail_in_run(store: Path, root: Path, again: bool) -> None:
         if again:
             Table(root, TABLE).append(2, pa.table({"batch": [2]}))
         raise KeyError
+
+
+def test_a_folder_that_appears_while_a_cut_is_recorded_is_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run makes folders in several threads."""
+    names, table = power_kit._names, tmp_path / "root" / "panes"
+    table.mkdir(parents=True)
+
+    def busy(folder: Path) -> power_kit.Names:
+        if folder == table:
+            (table / "_delta_log").mkdir(exist_ok=True)
+        return names(folder)
+
+    monkeypatch.setattr(power_kit, "_names", busy)
+    _recorded(tmp_path, monkeypatch, lambda: _sync(table.parent))
+    assert (tmp_path / "0-True" / "panes" / "_delta_log").is_dir()
+
+
+def test_a_folder_whose_removal_was_not_synced_is_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "root" / "panes"
+    (table / "gone").mkdir(parents=True)
+
+    def run() -> None:
+        _sync(table)
+        _sync(table.parent)
+        (table / "gone").rmdir()
+        _sync(table.parent)
+
+    _recorded(tmp_path, monkeypatch, run)
+    assert (tmp_path / "2-False" / "panes" / "gone").is_dir()
+    assert not (tmp_path / "2-True" / "panes" / "gone").exists()
+
+
+def _recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[[], None]) -> None:
+    """What each cut of `root` leaves, in folders that are named for it."""
+    disk = Disk(tmp_path / "root")
+    with disk.listening(monkeypatch):
+        run()
+    for nth, cut in enumerate(disk.cuts):
+        for names_survive in (False, True):
+            cut.lay_out(tmp_path / f"{nth}-{names_survive}", names_survive)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @pytest.mark.parametrize("written", [b"not json", b'{"add": \n{"txn": {}}\n'])

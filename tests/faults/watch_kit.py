@@ -13,7 +13,7 @@ from faults.copy_kit import Film
 from faults.faults_kit import PIPELINE, left_without_sqlite, publication_times, write_pipeline
 from faults.power_kit import Cut, Disk
 from latecomer.config.load import load_pipeline
-from latecomer.running import run
+from latecomer.engine.running import run
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Window
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
-from latecomer.windowing.judge import Watermarks
+from latecomer.timeline.watermarks import Watermarks
 from latecomer.windowing.merge import Merger
 
 COLUMNS = {"at": "timestamp", "key": "string", "paise": "bigint"}

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import latecomer
 from frames.frames_kit import PIPELINE, write_pipeline
+from latecomer.store.store import open_store
 
 ROWS = """
 select * from values
@@ -59,6 +60,35 @@ def test_objects_lists_and_exact_numbers(tmp_path: Path, spark: SparkSession) ->
     latecomer.append(file, frame, drain=True)
     rows = latecomer.Reader(latecomer.load_pipeline(file)).results("minutes").to_pylist()
     assert [(row["shop.city"], str(row["paise"])) for row in rows] == [("a", "0.050000"), ("b", "0.070000")]
+
+
+def test_a_frame_as_kafka_gives_it(tmp_path: Path, spark: SparkSession) -> None:
+    """The broker's time and the partition of the topic are columns."""
+    named = "{dataframe: {order_by: timestamp, partition: partition}}"
+    file = write_pipeline(tmp_path, PIPELINE.replace("{dataframe: {order_by: came}}", named))
+    value = "from_json(cast(value as string), 'id bigint, at timestamp, shop string, paise bigint')"
+    records = [
+        f"""('{{"id": {nth}, "at": "2026-11-08T14:00:{nth:02}Z", "shop": "a", "paise": 1}}', {nth % 2}, {nth}L)"""
+        for nth in range(4)
+    ]
+    topic = spark.sql(f"select * from values {', '.join(records)} as (value, partition, offset)")
+    frame = topic.selectExpr(
+        "timestamp'2026-11-08 14:01:00Z' + make_dt_interval(0, 0, 0, offset) as timestamp",
+        "cast(partition as int) as partition",
+        f"{value} as value",
+    )
+    latecomer.append(file, frame.select("timestamp", "partition", "value.*"))
+    events = open_store(latecomer.load_pipeline(file)).events
+    rows = events.query(
+        "select source_partition, arrival_time, event_id from t order by event_id"
+    ).to_pylist()
+    assert [(row["event_id"], row["source_partition"]) for row in rows] == [
+        ("0", "0"),
+        ("1", "1"),
+        ("2", "0"),
+        ("3", "1"),
+    ]
+    assert [row["arrival_time"].second for row in rows] == [0, 1, 2, 3]
 
 
 def test_a_pipeline_of_files_can_go_on_as_one_of_frames(tmp_path: Path, spark: SparkSession) -> None:
@@ -114,5 +144,11 @@ def test_what_a_killed_process_left_is_swept(tmp_path: Path, spark: SparkSession
     draft.write_bytes(b"PAR1")
     for each in (draft, draft.parent):
         os.utime(each, (1, 1))
+    placed, fresh = (tmp_path / "store" / "inbox" / f"given-up-{nth}-0.parquet" for nth in (0, 1))
+    for each in (placed, fresh):
+        each.write_bytes(b"PAR1")
+    os.utime(placed, (1, 1))
     latecomer.compact(latecomer.load_pipeline(file))
     assert not draft.parent.exists()
+    assert not placed.exists()
+    assert fresh.exists()  # its receipt may come

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,8 @@ from pyspark.sql import functions as F
 
 import latecomer
 from frames.frames_kit import PIPELINE, drop, left, query_into, stream_of, tap, taps_of, write_pipeline
-from latecomer import frames
-from latecomer.running import run
+from latecomer.api import frames
+from latecomer.engine.running import run
 from latecomer.store.lock import held
 
 FILES = PIPELINE.replace(
@@ -75,9 +76,10 @@ def test_another_checkpoint_is_another_query(tmp_path: Path, spark: SparkSession
 
 
 def test_the_store_is_let_go_when_the_query_ends(tmp_path: Path, spark: SparkSession) -> None:
+    """Whatever session is the active one."""
     drop(tmp_path / "in", "0", taps_of()[0])
     file = write_pipeline(tmp_path)
-    writer = stream_of(spark, tmp_path / "in").writeStream.foreachBatch(latecomer.into(file))
+    writer = stream_of(spark.newSession(), tmp_path / "in").writeStream.foreachBatch(latecomer.into(file))
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     query.processAllAvailable()
     assert held(tmp_path / "store") is not None
@@ -86,13 +88,35 @@ def test_the_store_is_let_go_when_the_query_ends(tmp_path: Path, spark: SparkSes
     assert not frames._OPEN
 
 
+def test_a_query_may_be_stopped_during_a_batch(tmp_path: Path, spark: SparkSession) -> None:
+    """Spark takes it for what it is, and the batch is handed in again."""
+    drop(tmp_path / "in", "0", taps_of()[0])
+    sink, begun = latecomer.into(write_pipeline(tmp_path)), threading.Event()
+
+    def is_stopped(frame: DataFrame, batch: int) -> None:
+        begun.set()
+        _wait_until(lambda: not query.isActive)
+        sink(frame.withColumn("paise", F.raise_error(F.lit("cancelled")).cast("bigint")), batch)
+
+    stream = stream_of(spark, tmp_path / "in")
+    writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.foreachBatch(is_stopped).start()
+    assert begun.wait(60)
+    query.stop()
+    assert query.exception() is None
+    with query_into(stream, sink, tmp_path / "checkpoint") as query:
+        query.processAllAvailable()
+    ledger = left(tmp_path / "pipeline.yaml")["ledger"]
+    assert [row["received"] for row in ledger if row["unit"] == "events"] == [10]
+
+
 def test_silence_closes_windows_while_the_query_finds_nothing(tmp_path: Path, spark: SparkSession) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.streaming.noDataProgressEventInterval", "300")
     drop(tmp_path / "in", "0", [tap(1, 0, 0), tap(2, 30, 1)])
     text = PIPELINE.replace("{order_by: came}", "{}").replace("delay: 10s", "delay: 0s, idle_after: 2s")
     file = write_pipeline(tmp_path, text)
-    sink = latecomer.into(file, spark=session)
+    sink = latecomer.into(file)
     with query_into(stream_of(session, tmp_path / "in"), sink, tmp_path / "checkpoint") as query:
         query.processAllAvailable()
         assert left(file)["results"] == []

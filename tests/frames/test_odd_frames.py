@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 import latecomer
 from frames.frames_kit import PIPELINE, drop, left, query_into, stream_of, tap, write_pipeline
+from latecomer.store.store import open_store
 
 
 def test_the_first_batch_of_a_query_may_be_empty(tmp_path: Path, spark: SparkSession) -> None:
@@ -29,6 +30,21 @@ def test_the_first_batch_of_a_query_may_be_empty(tmp_path: Path, spark: SparkSes
             write_pipeline(tmp_path / "other", PIPELINE.replace("by: [shop]", "by: [town]")),
             spark.read.schema("id bigint, at timestamp, came timestamp, paise bigint").json([]),
         )
+
+
+def test_a_stream_of_the_rate_source(tmp_path: Path, spark: SparkSession) -> None:
+    """Its rows arrive when they are handed in, where no column says when they came."""
+    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    frame = rate.selectExpr(
+        "value as id", "timestamp_seconds(1794146400 + value) as at", "'a' as shop", "1L as paise"
+    )
+    file = write_pipeline(tmp_path, PIPELINE.replace("{order_by: came}", "{}"))
+    sink = latecomer.into(file)
+    with query_into(frame, sink, tmp_path / "checkpoint", availableNow=True) as query:
+        query.awaitTermination()
+    events = open_store(latecomer.load_pipeline(file)).events
+    (found,) = events.query("select count(*) as rows, count(distinct event_id) as ids from t").to_pylist()
+    assert found == {"rows": 10, "ids": 10}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from examples_kit import drawn
 from latecomer.decode.files import SourceFile
-from latecomer.log import ids
+from latecomer.log import ids, known_ids
 from latecomer.log.duplicates import EventsOfSplit, divided
 from latecomer.log.hashes import Filter, filter_bits, hash_ids
 from latecomer.log.ids import IdIndex
@@ -125,7 +125,7 @@ def test_an_id_is_known_exactly_as_long_as_it_is_remembered(
 
     hashed = same if collide else hash_ids
     with (
-        patch.object(ids, "hash_ids", hashed),
+        patch.object(known_ids, "hash_ids", hashed),
         patch.object(ids, "TOGETHER", 3),
         patch.object(ids, "RUN_ROWS", 4),
     ):

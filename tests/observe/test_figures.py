@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from latecomer.ledger.report import BatchReport
 from latecomer.log.events import Received
 from latecomer.model.ledger import Entry
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
@@ -17,7 +18,6 @@ from latecomer.observe.figures import Figures
 from latecomer.observe.inventory import METRICS, full_name
 from latecomer.observe.labels import REST, PartitionNames
 from latecomer.observe.lateness import BOUNDS, delays_in
-from latecomer.pipeline import BatchReport
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import Table, moments
 from observe.observe_kit import read, value, watched_shop

@@ -25,6 +25,7 @@ from latecomer import (
     plan_rebuild,
     run,
 )
+from latecomer.engine.rebuilds import publish_rebuild_now
 from latecomer.model.arrivals import Arrival
 from latecomer.observe import figures, sizes
 from latecomer.observe.figures import Figures
@@ -140,6 +141,7 @@ def test_a_run_is_read_while_it_follows(
     assert jobs >= 2, "Spark has run each batch"
     assert tasks >= jobs
     assert value(found, "spark_task_seconds_total") > 0
+    assert value(found, "spark_rows_total") > 0
     lag = value(found, "watermark_lag_seconds")
     assert lag == pytest.approx(time.time() - value(found, "watermark_timestamp_seconds"), abs=30)
     lags = {name: value(found, "partition_watermark_lag_seconds", partition=name) for name in ("a", "b")}
@@ -152,8 +154,17 @@ def test_a_run_is_read_while_it_follows(
 
 
 SINK = "outputs.totals.sinks.0"
-RARE = {"source_unread_rows", "corrections_growth_ratio", "side_output_baseline_ratio"}
-"""What files do not tell, and what takes days to know."""
+RARE = {
+    "source_unread_rows",
+    "corrections_growth_ratio",
+    "side_output_baseline_ratio",
+    "upkeep_timestamp_seconds",
+    "lease_held",
+    "lease_token",
+    "lease_taken_timestamp_seconds",
+    "lease_renewal_age_seconds",
+}
+"""What files do not tell, what takes days to know, and what only a store with a lease has."""
 
 
 def agrees(found: Samples, pipeline: Pipeline) -> None:
@@ -209,7 +220,10 @@ def test_the_verb_serves_while_it_runs(
     said = cli("run", pipeline.base / "pipeline.yaml", "--once", "--metrics", "0")
     assert said.status == 0, said.err
     assert "metrics: http://127.0.0.1:" in said.err
-    assert re.fullmatch(r"Spark ran \d+ jobs? with \d+ tasks?, [\d.]+ s in them", said.err.splitlines()[-1])
+    assert re.fullmatch(
+        r"Spark ran \d+ jobs? with \d+ tasks?, which read [\d,]+ rows? and took [\d.]+ s",
+        said.err.splitlines()[-1],
+    )
     assert value(seen[-1], "rows_total") == 3
     with pytest.raises(OSError, match="refused"):
         get(kept[0].url)
@@ -229,7 +243,7 @@ def test_a_rebuild_counts_as_corrections(spark: SparkSession, tmp_path: Path) ->
     engine.watch = shown.batch
     try:
         engine.data(0, bench.write(0, [paid(5, 5), paid(200, 200), paid(10, 210)]))
-        engine.rebuild(plan_rebuild(bench.pipeline, "one", last="4m", spark=spark))
+        publish_rebuild_now(engine, plan_rebuild(bench.pipeline, "one", last="4m", spark=spark))
         found = read(shown)
     finally:
         engine.close()

@@ -75,7 +75,9 @@ def test_a_port_in_use_is_told_before_spark_starts(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched_shop(tmp_path)
-    monkeypatch.setitem(sys.modules, "latecomer.running", None)  # whoever went on would fail to import it
+    monkeypatch.setitem(
+        sys.modules, "latecomer.engine.running", None
+    )  # whoever went on would fail to import it
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = cli("run", tmp_path / "pipeline.yaml", "--metrics", port)

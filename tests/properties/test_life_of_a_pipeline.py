@@ -19,6 +19,7 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Output
+from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
 from latecomer.model.interpreter import Changed, Drain, Heartbeat, Interpretation, Joined, interpret
@@ -95,7 +96,7 @@ class Life(RuleBasedStateMachine):
     def fall_silent(self, lasts: int) -> None:
         self.now += lasts
         assert self.engine is not None
-        self.engine.heartbeat(self.now)
+        heartbeat(self.engine, self.now)
         self.history.append(Heartbeat(self.now))
 
     @rule()
@@ -120,7 +121,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def drain(self) -> None:
         assert self.engine is not None
-        self.engine.drain()
+        drain_input(self.engine)
         self.history.append(Drain())
         self.drained = True
 

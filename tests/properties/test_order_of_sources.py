@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from latecomer.running import run
+from latecomer.engine.running import run
 from sources_kit import Folders, Reading
 from spark_kit import many_on_spark, on_spark
 

@@ -23,6 +23,7 @@ from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.serving import serving
 from latecomer.config.checks import check
 from latecomer.config.models import Output
+from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros, to_moment
@@ -142,12 +143,12 @@ def rebuild_and_compare(
         engine = bench.engine()
         for nth, batch in enumerate(batches[2:], start=2):
             if isinstance(batch, Heartbeat):
-                engine.heartbeat(batch.at)
+                heartbeat(engine, batch.at)
             else:
                 engine.data(nth, bench.write(nth, batch))
                 read += batch
         if drain:
-            engine.drain()
+            drain_input(engine)
         engine.close()
         correct(reader, "one", to_moment(within[0]), to_moment(within[1]))
         rebuilding.apply(bench.pipeline, "one", spark=spark)

@@ -1,6 +1,6 @@
 """The same random stream through Structured Streaming and through the engine with `profile: spark`, batch by batch.
 
-In append mode both publish the same windows. Sessions differ as docs/coming-from.md says. An event that touches a
+In append mode both publish the same windows. Sessions differ as docs/comparison.md says. An event that touches a
 session which Spark has published begins another there, and joins it here. One whose own gap is over joins a session
 that is still open here, and is dropped there.
 """

@@ -20,7 +20,7 @@ from latecomer.sink import PaneShape, SinkLogic, kafka_records, open_sink
 from latecomer.sink import kafka as kafka_sink_module
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.testing import check_sink
-from latecomer.values import json_rows
+from latecomer.text.values import json_rows
 from sink.feeding_kit import Fed
 from sink.row_kit import of_reader
 from sink.sink_kit import BY_TWO, SHAPE, Crash, apply, insert, retract, table_of

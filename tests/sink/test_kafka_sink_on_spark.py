@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from faults.faults_kit import run_and_die, write_pipeline
 from kafka_kit import Client
 from latecomer.config.load import load_pipeline
-from latecomer.running import run
+from latecomer.engine.running import run
 from latecomer.sink.keeper import sink_status
 from latecomer.store.store import open_store
 from sink.sink_kit import lines_of, rows_of_sqlite

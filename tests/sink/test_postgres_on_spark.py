@@ -15,8 +15,8 @@ import latecomer
 from faults.faults_kit import publication_times, run_and_die, without_clock, write_pipeline
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
+from latecomer.engine.running import run
 from latecomer.errors import PipelineError, SinkError
-from latecomer.running import run
 from postgres_kit import PASSWORD, Postgres, required_binaries, running
 from sink.sink_kit import TARGET
 from spark_kit import quick_start
@@ -113,7 +113,7 @@ def test_what_is_wrong_is_told_before_spark_starts(
     def no_spark(*_: object, **__: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("latecomer.running.build_session", no_spark)
+    monkeypatch.setattr("latecomer.engine.running.build_session", no_spark)
     file = pipeline_into(tmp_path / "pipeline", "before_spark")
     monkeypatch.delenv(TARGET, raising=False)
     with pytest.raises(

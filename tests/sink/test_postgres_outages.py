@@ -18,8 +18,8 @@ import psycopg
 import pytest
 
 from faults.disk_kit import small_disk
+from latecomer.config.postgres_server import reason_of
 from latecomer.errors import SinkError, SinkOutage
-from latecomer.postgres import reason_of
 from latecomer.sink import SinkLogic
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.sink.waiting import LONGEST_SECONDS
@@ -205,7 +205,7 @@ def test_a_server_that_stands_still_is_given_up(
     server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = opened("postgres", tmp_path)
-    monkeypatch.setattr("latecomer.postgres.SILENT_SECONDS", 1.0)
+    monkeypatch.setattr("latecomer.config.postgres_server.SILENT_SECONDS", 1.0)
     (row,) = server.ask("select pid from pg_stat_activity where application_name = 'latecomer'")
     with meanwhile("begun", 0, lambda: os.kill(row["pid"], signal.SIGSTOP)):
         try:

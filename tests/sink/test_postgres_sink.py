@@ -486,7 +486,12 @@ FORMS = ("url", "pairs", "quoted pairs", "file", "whole")
 @pytest.mark.parametrize(
     ("password", "form"),
     # The end of a file's last line is none of the secret.
-    [(word, form) for word in PASSWORDS for form in FORMS if form != "file" or not word.endswith("\n")],
+    [
+        pytest.param(word, form, marks=[pytest.mark.long] * (word != PASSWORDS[0] and form != "url"))
+        for word in PASSWORDS
+        for form in FORMS
+        if form != "file" or not word.endswith("\n")
+    ],
 )
 def test_a_password_may_hold_anything(
     postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: str, form: str

@@ -15,8 +15,8 @@ from faults.faults_kit import run_and_die, write_pipeline
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
+from latecomer.engine.running import run
 from latecomer.errors import SinkError
-from latecomer.running import run
 from latecomer.sink.keeper import sink_status
 from latecomer.store.store import open_store
 from sink.row_kit import found_in, of_reader, wanted_in

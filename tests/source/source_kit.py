@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer import running
 from latecomer.config.models import Pipeline
-from latecomer.runner import InProcess
-from latecomer.running import run
+from latecomer.engine import running
+from latecomer.engine.running import run
+from latecomer.spark.base import InProcess
 from latecomer.spark.runner import Work
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table

@@ -10,8 +10,8 @@ import pytest
 from avro_data import leading_to_each_other, number
 from latecomer.decode.avro_messages import AvroMessages
 from latecomer.decode.columns import CORRUPT
-from latecomer.model.avro import schema_of
-from latecomer.model.avro.bounds import DEEPEST_RECORD
+from latecomer.schemas.avro import schema_of
+from latecomer.schemas.avro.bounds import DEEPEST_RECORD
 
 
 def record(name: str, **fields: Any) -> dict[str, Any]:

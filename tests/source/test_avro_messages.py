@@ -23,8 +23,8 @@ from latecomer.decode import avro_reading
 from latecomer.decode.avro_messages import AvroMessages
 from latecomer.decode.columns import CORRUPT, KEPT, SCHEMA_ID
 from latecomer.decode.frames import UnknownSchemas, words_of
-from latecomer.model.avro import Reading, Value, parse_schema, reading
 from latecomer.model.types import is_decimal, scale_of
+from latecomer.schemas.avro import Reading, Value, parse_schema, reading
 from source.avro_source_kit import framed, record
 
 WRITERS = 4

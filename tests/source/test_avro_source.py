@@ -24,11 +24,11 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.decode import retrying
 from latecomer.decode.frames import HEAD_SIZE
+from latecomer.engine.running import run
 from latecomer.errors import RegistryOutage
 from latecomer.ledger.check import check_ledger
-from latecomer.running import run
 from latecomer.source.fixes import Fix
-from registry.registry_kit import Server, beside, environment, fresh, serving
+from schemas.registry.registry_kit import Server, beside, environment, fresh, serving
 from source.avro_source_kit import FIRST, SECOND, THIRD, avro_pipeline, framed, payment, record
 from source.kafka_source_kit import awaited, logged, totals
 from spark_kit import running_beside

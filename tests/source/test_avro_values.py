@@ -24,10 +24,10 @@ from latecomer.decode.avro_messages import AvroMessages
 from latecomer.decode.base import FileSplit
 from latecomer.decode.columns import CORRUPT, KEPT, SCHEMA_ID
 from latecomer.decode.files import SourceFile
+from latecomer.engine.running import run
 from latecomer.ledger.check import check_ledger
-from latecomer.model.avro import parse_schema, reading
 from latecomer.model.unknown_fields import known_fields
-from latecomer.running import run
+from latecomer.schemas.avro import parse_schema, reading
 from source.avro_source_kit import FIRST, MICROS, NOON, SECOND, THIRD, framed, payload, payment, record
 from source.kafka_source_kit import logged
 

@@ -24,7 +24,7 @@ from latecomer.decode.base import FileDecoder, FileSplit
 from latecomer.decode.columns import CORRUPT, KEPT, POSITION
 from latecomer.decode.files import SourceFile
 from latecomer.decode.parquet_reading import ParquetReading
-from latecomer.model.avro import parse_schema, reading
+from latecomer.schemas.avro import parse_schema, reading
 from latecomer.store.layout import source_type
 from source.avro_source_kit import record
 
@@ -104,6 +104,16 @@ def test_every_type_of_parquet(tmp_path: Path, options: dict[str, Any]) -> None:
     assert found.column("pricing.tax.rate").to_pylist() == [0.5, None, None]
     assert found.column("none").null_count == found.column(CORRUPT).null_count == 3
     assert found.column(POSITION).to_pylist() == [0, 1, 2]
+
+
+def test_a_split_of_parquet_is_as_large_as_what_is_unpacked(tmp_path: Path) -> None:
+    """Not as the file: tasks share out the work of rows."""
+    numbers = pa.array([*range(1000), *[7] * 9000], pa.int64())
+    file = written(tmp_path, {"n": numbers}, row_group_size=5000, compression="zstd", use_dictionary=False)
+    first, second = ParquetReading({"n": "bigint"}).splits(source_file(file), 1)
+    assert 40_000 < first.size < 41_000
+    assert 40_000 < second.size < 41_000
+    assert file.stat().st_size < 10_000
 
 
 def test_moments_of_the_old_form_are_read_with_and_without_a_zone(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
+from latecomer.engine.running import run
 from latecomer.errors import SourceError
-from latecomer.running import run
-from registry.registry_kit import Asking, Server
+from schemas.registry.registry_kit import Asking, Server
 from source.avro_source_kit import MILLIS, SECOND, framed, payment, record
 from source.kafka_source_kit import logged, payments_from
 from source.test_message_files import SUBJECT, deliver, pipeline_on

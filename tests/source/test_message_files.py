@@ -17,10 +17,10 @@ from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
 from latecomer.decode import messages, retrying
 from latecomer.decode.messages import LARGEST_MESSAGE, Message, messages_of
+from latecomer.engine.running import run
 from latecomer.ledger.check import check_ledger
-from latecomer.running import run
 from latecomer.source.fixes import Fix
-from registry.registry_kit import Server
+from schemas.registry.registry_kit import Server
 from source.avro_source_kit import FIRST, SECOND, THIRD, framed, payment, record
 from source.kafka_source_kit import SCHEMA, awaited, logged, payments_from, totals
 from source.test_avro_values import decoder

@@ -29,7 +29,6 @@ from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.after.replay.replaying import replay
 from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.serving import serving
-from latecomer.after.upkeep.compacting import compact
 from latecomer.config.checks import RESERVED, UNSTORABLE, check, check_columns, check_renames
 from latecomer.config.columns import clashing_names
 from latecomer.config.models import Pipeline
@@ -39,6 +38,7 @@ from latecomer.ledger.check import check_ledger
 from latecomer.store import layout
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import double_quoted, quoted
+from latecomer.upkeep.compacting import compact
 from source.source_kit import dead_letters, ledger_lines, pipeline_in, run_once, write_json
 
 AT = "2026-11-08T14:00:00Z"

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.protobuf_messages import ProtobufMessages
-from latecomer.model.protobuf.reading import message_of, reading
-from latecomer.model.protobuf.schema import Schema, parse_schema
-from latecomer.model.schemas import SchemaError
+from latecomer.schemas import SchemaError
+from latecomer.schemas.protobuf.reading import message_of, reading
+from latecomer.schemas.protobuf.schema import Schema, parse_schema
 
 RIDE = """
 syntax = "proto3";

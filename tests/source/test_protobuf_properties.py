@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from latecomer.decode.columns import CORRUPT, KEPT
 from latecomer.decode.protobuf_messages import ProtobufMessages
-from latecomer.model.protobuf.reading import message_of, reading
-from latecomer.model.protobuf.schema import parse_schema
+from latecomer.schemas.protobuf.reading import message_of, reading
+from latecomer.schemas.protobuf.schema import parse_schema
 
 WHOLE = {
     "int32": (-(2**31), 2**31 - 1), "sint32": (-(2**31), 2**31 - 1), "sfixed32": (-(2**31), 2**31 - 1),

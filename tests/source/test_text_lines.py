@@ -60,7 +60,7 @@ def test_each_line_is_read_once(
         file.write_bytes(PACKED[name](content))
         short: list[bytes] = []
         long: list[LongLine] = []
-        for start, stop in cut(file, size):
+        for start, stop in cut(file.suffix, file.stat().st_size, size):
             for each in TextPart(file, encoding, longest, 1 << 20, start, stop).lines():
                 if isinstance(each, Lines):
                     short += [each.bytes_of(nth) for nth in range(len(each))]
@@ -117,7 +117,7 @@ def test_a_line_of_many_parts_is_looked_through_once(tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "pread", lambda *asked: looked.append(len(found := real(*asked))) or found)
     found = [
         each
-        for start, end in cut(file, 100_000)
+        for start, end in cut(file.suffix, file.stat().st_size, 100_000)
         for each in TextPart(file, "utf-8", 1_000_000, 1 << 40, start, end).lines()
     ]
     assert [each.size for each in found if isinstance(each, LongLine)] == [3_000_001]

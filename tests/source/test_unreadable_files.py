@@ -37,6 +37,8 @@ from source.source_kit import (
 
 AT = "2026-11-08T14:00:00Z"
 SCHEMA = {"txn": "string", "at": "string"}
+FORMS = ["parquet", *(pytest.param(form, marks=pytest.mark.long) for form in ("json", "csv"))]
+"""How files are found and opened does not depend on what is in them."""
 
 
 def transactions(store: Store) -> list[str]:
@@ -84,7 +86,7 @@ def test_a_parquet_file_damaged_in_the_middle_is_one_dead_letter(spark: SparkSes
     assert transactions(run_once(pipeline, spark)) == ["a1", "c1", "c2", "e1"]
 
 
-@pytest.mark.parametrize("form", ["json", "csv"])
+@pytest.mark.parametrize("form", ["json", pytest.param("csv", marks=pytest.mark.long)])
 def test_a_compressed_file_damaged_in_the_middle_is_one_dead_letter(
     spark: SparkSession, tmp_path: Path, form: str
 ) -> None:
@@ -168,7 +170,7 @@ def test_columns_are_inferred_beside_lines_that_no_memory_would_hold(
         infer_columns([str(endless)], "json")
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_file_name_is_taken_literally(spark: SparkSession, tmp_path: Path, form: str) -> None:
     pipeline = pipeline_in(tmp_path, files={"format": form}, schema=SCHEMA)
     names = ["a1", "a[1]", "a{1;2}", "a*", "a?", "a#1", "a%20b", "a b", "caf\u00e9"]
@@ -179,7 +181,7 @@ def test_a_file_name_is_taken_literally(spark: SparkSession, tmp_path: Path, for
     assert dead_letters(store) == []
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_file_that_is_gone_is_waited_for(
     spark: SparkSession, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

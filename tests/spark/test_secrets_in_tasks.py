@@ -15,11 +15,11 @@ from latecomer.config.kafka import KafkaTopics
 from latecomer.config.models import Pipeline
 from latecomer.errors import SourceError
 from latecomer.pipeline import Engine
-from latecomer.runner import InProcess
 from latecomer.source.choose import source_of
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_source import KafkaSource, TopicSplit
 from latecomer.source.staging import Staging
+from latecomer.spark.base import InProcess
 from latecomer.spark.runner import SparkRunner
 from latecomer.store.store import Store, source_columns
 from source.kafka_source_kit import MINUTES, payments_from

@@ -21,10 +21,10 @@ from latecomer.log.columns import Lane
 from latecomer.log.envelope import Given
 from latecomer.log.split import LogPlan, SplitSummary
 from latecomer.log.writing import Folders, LogTask, write_split
-from latecomer.runner import InProcess, Runner, Shared
 from latecomer.source.choose import source_of
 from latecomer.source.files import FilePart, FileSource
 from latecomer.source.found_files import UnreadableFiles
+from latecomer.spark.base import InProcess, Runner, Shared
 from latecomer.spark.runner import SparkRunner
 from latecomer.store.store import Store, source_columns
 from source.source_kit import landed, pipeline_in

@@ -11,10 +11,10 @@ import pytest
 
 from cli.cli_kit import MINUTE, NOON, Lake, pane
 from dashboard.dashboard_kit import close, told_store
-from latecomer.dashboard.answers import Answers, fingerprint
 from latecomer.errors import TornCommit
 from latecomer.observe import recorded
 from latecomer.observe.check import recorded_by
+from latecomer.observe.dashboard.answers import Answers, fingerprint
 from latecomer.observe.history import DAY
 from latecomer.store import files, kept
 from latecomer.store.commits import LOG, commit_file, last_version

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 import latecomer
 from latecomer.config.models import Output, Pipeline
+from latecomer.engine.running import run
 from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger
 from latecomer.model.types import is_wider, normal_type, widened_type
-from latecomer.running import run
 from latecomer.store.layout import arrow_type
 from latecomer.store.store import Store, open_store, source_columns
 from latecomer.store.table import Table, holds

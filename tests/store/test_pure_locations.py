@@ -1,4 +1,4 @@
-"""A whole life of a store whose root nothing can be read or written through, but by store/files.py (ADR 0035)."""
+"""A whole life of a store whose root nothing can be read or written through, but by store/files.py (ADR 0026)."""
 
 from __future__ import annotations
 

@@ -1,17 +1,45 @@
-"""What a commit says of other tables does not make it whole: its own transaction, the last line, does."""
+"""How far a table is: what a commit says of it, and what threads that ask side by side see of it."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from latecomer.errors import TornCommit
 from latecomer.store.commits import commit_file
+from latecomer.store.delta_tables import open_delta
 from latecomer.store.table import Table
 
 SCHEMA = pa.schema([("batch", pa.int64())])
+
+
+def test_a_table_is_opened_while_another_thread_commits(tmp_path: Path) -> None:
+    """A batch is completed beside the next one: both may be the first to ask for a table. A commit on what was read
+    before another one is refused."""
+    Table(tmp_path, SCHEMA).append(0, pa.table({"batch": [0]}))
+    table, opened, committed = Table(tmp_path, SCHEMA), Event(), Event()
+
+    def slow(root: Path) -> DeltaTable:
+        found = open_delta(root)
+        opened.set()
+        assert committed.wait(60)
+        return found
+
+    with ThreadPoolExecutor(1) as pool:
+        with patch("latecomer.store.table.open_delta", slow):
+            asked = pool.submit(table.last_batch)
+            assert opened.wait(60)
+        table.append(1, pa.table({"batch": [1]}))
+        committed.set()
+        assert asked.result() == 1
+    table.append(2, pa.table({"batch": [2]}))
+    assert table.last_batch() == 2
 
 
 def test_a_commit_without_its_last_line_is_torn(tmp_path: Path) -> None:

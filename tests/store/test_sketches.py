@@ -10,12 +10,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer.model.aggregates import parse_aggregate
 from latecomer.store.layout import arrow_type
-from latecomer.store.sketches import estimate, sketch_of
+from latecomer.store.sketches import counted, merged_counter, merged_percentile
 
-DISTINCT = parse_aggregate("approx_count_distinct(x)")
-MEDIAN = parse_aggregate("approx_percentile(x, 0.5)")
 VALUES: dict[str, list[Any]] = {
     "bigint": [0, 1, -1, 2**63 - 1, -(2**63)],
     "tinyint": [-128, 127],
@@ -51,6 +48,14 @@ def of_spark(spark: SparkSession, values: list[Any], kind: str, sketch: str) -> 
     return bytes(rows.selectExpr(f"{sketch} as s").collect()[0]["s"])
 
 
+def counter(values: list[Any], kind: str) -> bytes:
+    return merged_counter([counted(value, kind) for value in values], ())[0]
+
+
+def distinct(*sketches: bytes) -> int:
+    return merged_counter((), sketches)[1]
+
+
 def counting(kind: str) -> str:
     return (
         f"hll_sketch_agg({'cast(x as bigint)' if kind in ('bigint', 'tinyint') else 'cast(x as string)'}, 12)"
@@ -59,19 +64,19 @@ def counting(kind: str) -> str:
 
 def test_distinct_values_of_every_type_are_sketched_as_spark_does(spark: SparkSession) -> None:
     for kind, values in VALUES.items():
-        assert sketch_of(DISTINCT, values, kind) == of_spark(spark, values, kind, counting(kind)), kind
+        assert counter(values, kind) == of_spark(spark, values, kind, counting(kind)), kind
 
 
 @pytest.mark.parametrize("count", [0, 1, 100, 5_000])
 def test_sketches_of_both_sides_merge(spark: SparkSession, count: int) -> None:
     words = [f"payer {each}" for each in range(count)]
     theirs = of_spark(spark, words, "string", counting("string"))
-    ours = sketch_of(DISTINCT, [f"payer {each}" for each in range(count // 2, 2 * count)], "string")
-    assert estimate(DISTINCT, [theirs, ours], "string") == pytest.approx(2 * count, rel=0.06)
-    assert estimate(DISTINCT, [theirs, theirs], "string") == estimate(DISTINCT, [theirs], "string")
+    ours = counter([f"payer {each}" for each in range(count // 2, 2 * count)], "string")
+    assert distinct(theirs, ours) == pytest.approx(2 * count, rel=0.06)
+    assert distinct(theirs, theirs) == distinct(theirs)
     merged = spark.createDataFrame(pa.table({"s": pa.array([theirs, ours], pa.binary())}))
     (answer,) = merged.selectExpr("hll_sketch_estimate(hll_union_agg(s, true)) as n").collect()
-    assert answer["n"] == estimate(DISTINCT, [theirs, ours], "string")
+    assert answer["n"] == distinct(theirs, ours)
 
 
 @pytest.mark.parametrize(("kind", "family"), [("bigint", "bigint"), ("double", "double")])
@@ -79,8 +84,8 @@ def test_percentiles_of_both_sides_merge(spark: SparkSession, kind: str, family:
     for count in (0, 1, 4, 5_000):
         number = int if kind == "bigint" else float
         theirs = of_spark(spark, [number(n) for n in range(count)], kind, f"kll_sketch_agg_{family}(x)")
-        ours = sketch_of(MEDIAN, [number(n) for n in range(count, 2 * count)], kind)
-        middle = estimate(MEDIAN, [theirs, ours], kind)
+        ours = merged_percentile([number(n) for n in range(count, 2 * count)], (), kind, 0.5)[0]
+        middle = merged_percentile((), [theirs, ours], kind, 0.5)[1]
         if count <= 4:
             assert middle == (count - 1 if count else None)
         else:

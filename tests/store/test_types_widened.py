@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 import latecomer
 from latecomer.config.models import Pipeline
+from latecomer.engine.running import run
 from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger
 from latecomer.model.types import is_wider
-from latecomer.running import run
 from latecomer.store.store import source_columns
 from latecomer.store.table import Table, batches_of, wider_schema
 

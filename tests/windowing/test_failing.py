@@ -1,4 +1,4 @@
-"""Which events an output cannot compute, and what is said of each (ADR 0081)."""
+"""Which events an output cannot compute, and what is said of each (ADR 0057)."""
 
 from __future__ import annotations
 

@@ -17,9 +17,10 @@ from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate, fate_of, judge
 from latecomer.store.layout import TIMESTAMP, EventLayout
+from latecomer.timeline.watermarks import Watermarks
 from latecomer.windowing import judge as judging
 from latecomer.windowing.fates import FATES
-from latecomer.windowing.judge import Watermarks, fates, in_parts, judged
+from latecomer.windowing.judge import fates, in_parts, judged
 from latecomer.windowing.tally import as_counts, fate_sums
 
 MINUTE = 60_000_000

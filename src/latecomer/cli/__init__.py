@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from latecomer.cli.json_log import is_wanted
 from latecomer.cli.options import WrongUsage
-from latecomer.cli.steps import reporting
+from latecomer.cli.reporting import reporting
 from latecomer.cli.terminal import escape_formulas, shielded_terminal
 from latecomer.cli.verbs import Verbs
 from latecomer.errors import LatecomerError, PipelineError
@@ -107,9 +108,9 @@ def _status(arguments: list[str], debug: bool) -> int:
         return _reported(error, f"error: {reason}", FAILED, debug)
     except Exception as error:
         if isinstance(error, _USAGE_ERROR):
-            return _reported(
-                error, f"error: {error.format_message().replace('Value error, ', '')}", USAGE, debug
-            )
+            said = error.format_message().replace("Value error, ", "") or "no command is named"
+            message = f"error: {said}"
+            return _reported(error, message + _how_to_write(error), USAGE, debug)
         reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
         return _reported(error, f"unexpected: {reason}; run again with --debug", UNEXPECTED, debug)
     return status if isinstance(status, int) else 0
@@ -117,6 +118,15 @@ def _status(arguments: list[str], debug: bool) -> int:
 
 # typer's own errors (an unknown option, a missing argument) have no public base class.
 _USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
+
+
+def _how_to_write(error: Any) -> str:
+    """How the verb is written, where it was written wrongly."""
+    if error.ctx is None or type(error) is typer.BadParameter:
+        return ""
+    usage = " ".join([error.ctx.command_path, *error.ctx.command.collect_usage_pieces(error.ctx)])
+    usage = re.sub(r"{([A-Z]+)}", r"\1", usage)
+    return f"\n    fix: write {usage}; --help has more"
 
 
 def _reported(error: BaseException, message: str, status: int, debug: bool) -> int:

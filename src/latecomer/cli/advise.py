@@ -97,7 +97,10 @@ def advise(
         float | None, typer.Option(help="The share of events that should be on time; 0.99 by default.")
     ] = None,
     max_latency: Annotated[
-        str | None, typer.Option(help="The longest delay to advise, such as 30s.", metavar="DURATION")
+        str | None,
+        typer.Option(
+            help="How long after a window's end its first number may come, such as 30s.", metavar="DURATION"
+        ),
     ] = None,
     sample: Annotated[
         float | None, typer.Option(help="Look at this share of the events, such as 0.1; all by default.")
@@ -361,7 +364,7 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _what_ifs(output: OutputReport, found: Advice) -> Iterator[str]:
-    from latecomer.after.advise.report import setting_row
+    from latecomer.after.advise.rows import setting_row
 
     name = output.name if found.kind == "log" else "supposed"
     yield f"what settings would mean: {name} ({output.window})"
@@ -449,7 +452,7 @@ def _size(count: int | None) -> str | None:
 
 
 def _who(found: Advice) -> Iterator[str]:
-    from latecomer.after.advise.report import in_figures
+    from latecomer.after.advise.rows import in_figures
 
     beyond = format_duration(found.late_delay)
     if found.groups:
@@ -516,7 +519,7 @@ def _interval(found: Interval | None, form: str) -> str:
 def _setting_rows(found: Advice) -> pa.Table:
     import pyarrow as pa
 
-    from latecomer.after.advise.report import setting_row
+    from latecomer.after.advise.rows import setting_row
 
     rows = [
         {"output": output.name, **setting_row(each, output, found.sample is not None)}

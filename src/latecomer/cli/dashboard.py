@@ -31,7 +31,7 @@ def dashboard(
     It only reads the stores, so it also works for a pipeline that runs elsewhere or has stopped. Ctrl-C ends it.
     """
     from latecomer.cli.steps import current
-    from latecomer.dashboard.serving import Dashboard
+    from latecomer.observe.dashboard.serving import Dashboard
     from latecomer.observe.serving import address_of
 
     try:

@@ -233,7 +233,7 @@ def _fates(found: ReplayedLetters) -> pa.Table:
 
 def _print_json(found: ReplayedLetters, dry_run: bool) -> None:
     from latecomer.config.zoned import current_zone
-    from latecomer.values import json_rows
+    from latecomer.text.values import json_rows
 
     document: dict[str, Any] = {
         "dry_run": dry_run,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from latecomer.after.reading.reader import Reader
-    from latecomer.runner import Work
+    from latecomer.spark.base import Work
 
 POLICIES = {
     "dashboard": "drop",
@@ -86,9 +86,9 @@ def as_typed() -> str:
 def _diwali(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
     """Run and show it; returns the commands that show more, and what Spark did for it."""
     from latecomer.after.reading.reader import Reader
+    from latecomer.cli.stories.diwali import write_scenario
     from latecomer.config.load import load_pipeline
-    from latecomer.demo.diwali import write_scenario
-    from latecomer.running import run
+    from latecomer.engine.running import run
 
     with console.status("writing the payments of Diwali night …") as status:
         file, payments = write_scenario(home)
@@ -115,7 +115,7 @@ def _diwali(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
 
 def _the_minute(console: Console, reader: Reader) -> None:
     """What each output says of the minute 19:30: first, and now."""
-    from latecomer.demo.diwali import CLOSED_MINUTE
+    from latecomer.cli.stories.diwali import CLOSED_MINUTE
 
     table = simple_table("The minute 19:30 IST, by late policy")
     for column in ("", "late", "first published", "stands now", "payments", "set aside"):

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from latecomer.after.reading.reader import Reader
-    from latecomer.demo.bookmyshow import Place, Scenario
-    from latecomer.demo.bookmyshow_story import Account, Views
-    from latecomer.runner import Work
+    from latecomer.cli.stories.bookmyshow import Place, Scenario
+    from latecomer.cli.stories.bookmyshow_story import Account, Views
+    from latecomer.spark.base import Work
 
 SCALE = 100
 SHOWN = (0, 9, 21)
@@ -28,9 +28,9 @@ IST = ZoneInfo("Asia/Kolkata")
 def run_story(console: Console, home: Path, scale: int = SCALE) -> tuple[tuple[str, ...], Work]:
     """Run and show it; returns the commands that show more, and what Spark did for it."""
     from latecomer.after.reading.reader import Reader
+    from latecomer.cli.stories.bookmyshow import OUTPUT, write_scenario
+    from latecomer.cli.stories.bookmyshow_story import RANGE, live_through
     from latecomer.config.load import load_pipeline
-    from latecomer.demo.bookmyshow import OUTPUT, write_scenario
-    from latecomer.demo.bookmyshow_story import RANGE, live_through
 
     with console.status("writing the views of the evening …") as status:
         scenario = write_scenario(home, scale)
@@ -60,7 +60,7 @@ def run_story(console: Console, home: Path, scale: int = SCALE) -> tuple[tuple[s
 
 def show(console: Console, scenario: Scenario, account: Account) -> None:
     """The way from wrong to right: what could be read at each time, and how far off that was."""
-    from latecomer.demo.bookmyshow import outage
+    from latecomer.cli.stories.bookmyshow import outage
 
     minutes = outage()
     table = simple_table("Views of the minute (IST), and how far they are off what the log says")

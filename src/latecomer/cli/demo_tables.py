@@ -9,7 +9,7 @@ from latecomer.model.verdicts import Fate
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from latecomer.pipeline import BatchReport
+    from latecomer.ledger.report import BatchReport
 
 FATES = tuple(fate.value for fate in Fate)
 

@@ -8,13 +8,15 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from latecomer.cli.options import Master
 from latecomer.errors import LatecomerError
 from latecomer.errors.redacting import redacted
+from latecomer.objects.locations import Url
 
 if TYPE_CHECKING:
     from latecomer.config.kafka import KafkaTopics
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 
 LOW_DISK = 1 << 30
 _SAME_PYTHON = (
-    "give executors the driver's packages: an image of both, or a packed environment in spark.archives with "
-    "PYSPARK_PYTHON pointing into it (docs/cluster.md)"
+    "give executors the driver's packages: latecomer cluster pack makes an archive of them and prints what to pass to "
+    "Spark (docs/cluster.md)"
 )
 LISTED = 16
 """How many partitions of a topic are listed."""
@@ -56,10 +58,14 @@ def doctor(
     ] = None,
     cluster: Annotated[
         bool,
-        typer.Option("--cluster", help="Run a task on every executor of LATECOMER_MASTER, and look there."),
+        typer.Option("--cluster", help="Run a task on every executor of --master, and look there."),
     ] = False,
+    master: Master = None,
 ) -> None:
     """Check Java, Spark, packages, memory and, with FILE, source, sinks and store. Exit 1 on a problem."""
+    from latecomer.spark.master import use_master
+
+    use_master(master)
     problems = 0
     for finding in (*examine(file), *(on_executors() if cluster else ())):
         typer.echo(str(finding))
@@ -132,32 +138,18 @@ def java() -> Finding:
 def ports() -> Finding:
     """Who can reach the ports that Spark opens."""
     try:
-        from latecomer.spark.session import is_local, master
+        from latecomer.spark.master import is_local, master, spark_defaults
     except ImportError:
         return Finding("spark's ports", "not known without pyspark", "install pyspark first")
     if is_local(master()):
         return Finding("spark's ports", f"on loopback alone ({master()})")
-    settings = _spark_defaults()
+    settings = spark_defaults()
     wanted = ("spark.authenticate", "spark.network.crypto.enabled")
     lacking = [name for name in wanted if settings.get(name, "").lower() != "true"]
     if not lacking:
         return Finding("spark's ports", f"open to the network of {master()}, authenticated and encrypted")
     fix = f"set {' and '.join(f'{name} true' for name in lacking)} in spark-defaults.conf"
     return Finding("spark's ports", f"open to whoever reaches the network of {master()}", fix)
-
-
-def _spark_defaults() -> dict[str, str]:
-    """The settings that every Spark program on this machine starts with."""
-    home = os.environ.get("SPARK_HOME")
-    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home, "conf")) if home else None)
-    if folder is None:
-        return {}
-    try:
-        lines = Path(folder, "spark-defaults.conf").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return {}
-    written = (re.split(r"[\s=:]+", line.strip(), maxsplit=1) for line in lines if not line.startswith("#"))
-    return {parts[0]: parts[1] for parts in written if len(parts) == 2}
 
 
 def machine() -> Iterator[Finding]:
@@ -199,7 +191,8 @@ def on_executors() -> Iterator[Finding]:
     from importlib.metadata import version
 
     from latecomer.spark.executors import PACKAGES, executors_of
-    from latecomer.spark.session import build_session, master
+    from latecomer.spark.master import master
+    from latecomer.spark.session import build_session
 
     wanted: dict[str, str | None] = {name: version(name) for name in PACKAGES}
     try:
@@ -300,6 +293,7 @@ def _columns(pipeline: Pipeline, file: Path) -> Columns | None:
 def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> Iterator[Finding]:
     """Whether a source can be read."""
     from latecomer.config.columns import source_warnings
+    from latecomer.config.encodings import UTF8
     from latecomer.config.paths import list_files
     from latecomer.config.registered import Registered
 
@@ -319,7 +313,8 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
         yield Finding(what, "DataFrames that a program hands in")
         return
     yield Finding(what, f"{len(list_files(view.source_path))} files at {view.source_path}")
-    for warning in source_warnings(view.source_path, view.format):
+    encoding = view.source.files.encoding if view.source.files else UTF8
+    for warning in source_warnings(view.source_path, view.format, encoding):
         yield Finding(what, f"warning: {warning}")
 
 
@@ -381,6 +376,29 @@ def sinks(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
 def store(pipeline: Pipeline) -> Iterator[Finding]:
     """Whether the store can be written, who holds it, and what is in it."""
     root = pipeline.store_path
+    if isinstance(root, Url):
+        yield from _store_at_url(pipeline, root)
+    else:
+        yield from _store_in_folder(pipeline, Path(root))
+
+
+def _store_at_url(pipeline: Pipeline, root: Url) -> Iterator[Finding]:
+    from latecomer.store import files
+
+    try:
+        files.require_conditional_puts(root)
+        there = files.exists(root / "pipeline.json")
+    except LatecomerError as error:
+        yield _problem("store", error, "check the URL, and the credentials")
+        return
+    yield Finding("store", f"{root}, {'writable' if there else 'not made yet, and it can be'}")
+    yield Finding("logs", str(files.on_this_machine(root) / "logs"))
+    if there:
+        yield Finding("in use", holder(root) or "by nobody")
+        yield from _tables(pipeline)
+
+
+def _store_in_folder(pipeline: Pipeline, root: Path) -> Iterator[Finding]:
     nearest = next(path for path in (root, *root.parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         yield Finding("store", f"{root} cannot be written", f"make {nearest} a folder that you may write")
@@ -396,7 +414,7 @@ def store(pipeline: Pipeline) -> Iterator[Finding]:
     yield from _tables(pipeline)
 
 
-def holder(root: Path) -> str | None:
+def holder(root: PurePath) -> str | None:
     """Who holds the store."""
     from latecomer.store.lock import held
 

@@ -27,7 +27,7 @@ from latecomer.cli.options import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from latecomer.after.explain.explain import Explanation
+    from latecomer.after.explain.explanation import Explanation
     from latecomer.after.explain.fates import Judged
     from latecomer.after.explain.life import Published
 
@@ -244,6 +244,6 @@ def _signed(by: Any) -> str:
 
 def _shown(value: Any) -> str:
     from latecomer.config.zoned import current_zone
-    from latecomer.values import short_text
+    from latecomer.text.values import short_text
 
     return "null" if value is None else short_text(value, current_zone())

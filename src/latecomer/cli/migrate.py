@@ -14,8 +14,8 @@ from latecomer.cli.options import Format, Formatted, WrongUsage, choose_zone, hu
 
 if TYPE_CHECKING:
     from latecomer.after.migrate.drift import Drift
-    from latecomer.model.migrations import Migration, Situation, State
-    from latecomer.registry.client import Client
+    from latecomer.schemas.migrations import Migration, Situation, State
+    from latecomer.schemas.registry.client import Client
 
 migrate = typer.Typer(
     help="Change a schema in a way that breaks readers, in four phases: expand, dual_write, migrate, contract.",
@@ -36,7 +36,7 @@ PipelineFile = Annotated[
 def new(file: File) -> None:
     """Write a file to begin with. One that is there is left as it is."""
     from latecomer.config.migrations import TEMPLATE
-    from latecomer.model.migrations.definition import NAME
+    from latecomer.schemas.migrations.definition import NAME
 
     if not NAME.fullmatch(file.stem):
         fix = "call the file such as fare-cents.yaml; the migration has its name"
@@ -57,7 +57,7 @@ def plan(file: File, form: Formatted = Format.TABLE) -> None:
     import pyarrow as pa
 
     from latecomer.cli.render import show
-    from latecomer.model.migrations import calendar
+    from latecomer.schemas.migrations import calendar
     from latecomer.store.layout import TIMESTAMP
 
     migration, client = _opened(file)
@@ -119,7 +119,7 @@ def check(
     from latecomer.after.migrate.steps import keep_measured, look
     from latecomer.cli.render import note
     from latecomer.config.migrations import load_migration
-    from latecomer.model.migrations import due_since
+    from latecomer.schemas.migrations import due_since
 
     if pipeline is None:
         raise WrongUsage("--pipeline", False, "is missing", "name the pipeline whose log has the events")
@@ -151,7 +151,7 @@ def advance(file: File, pipeline: PipelineFile = None, form: Formatted = Format.
     """
     from latecomer.after.migrate.steps import advance as go_on
     from latecomer.after.migrate.steps import keep_measured, look
-    from latecomer.model.migrations import due_since
+    from latecomer.schemas.migrations import due_since
 
     migration, client = _opened(file)
     situation = look(client, migration, _now())
@@ -260,7 +260,7 @@ def seen(
 def _opened(file: Path) -> tuple[Migration, Client]:
     """The migration of a file, and the registry that keeps it."""
     from latecomer.config.migrations import load_migration, registry_of
-    from latecomer.registry.client import Client
+    from latecomer.schemas.registry.client import Client
 
     migration = load_migration(file)
     url, token = registry_of(migration, file.parent)
@@ -285,7 +285,7 @@ def _moment(micros: int | None) -> str | None:
 
 def _measured(migration: Migration, pipeline: Path, since: int | None, examples: int) -> Drift:
     from latecomer.after.migrate.drift import measure_drift
-    from latecomer.model.migrations import checks_of
+    from latecomer.schemas.migrations import checks_of
     from latecomer.store.store import open_store
 
     store = open_store(load(pipeline))
@@ -304,7 +304,7 @@ def _require_no_csv(form: Format) -> None:
 
 
 def _print_status(situation: Situation, form: Format) -> None:
-    from latecomer.model.migrations import Phase, consumer_standings, obstacles
+    from latecomer.schemas.migrations import Phase, consumer_standings, obstacles
 
     _require_no_csv(form)
     migration, state = situation.migration, situation.state
@@ -396,7 +396,7 @@ def _print_step(before: Situation, after: State, form: Format) -> None:
 
 def _print_drift(migration: Migration, drift: Drift, form: Format) -> None:
     from latecomer.cli.terminal import harmless
-    from latecomer.model.migrations.rules import shown_share
+    from latecomer.schemas.migrations.rules import shown_share
 
     _require_no_csv(form)
     whose = sorted(drift.by.items(), key=lambda each: (-each[1].drifted, str(each[0])))
@@ -460,7 +460,7 @@ def _print_drift(migration: Migration, drift: Drift, form: Format) -> None:
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, Any]:
-    from latecomer.values import json_value
+    from latecomer.text.values import json_value
 
     return {name: json_value(value) for name, value in values.items()}
 

@@ -48,6 +48,18 @@ Zoned = Annotated[
 ]
 
 
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        help="Where Spark runs its tasks: spark://HOST:PORT, yarn, k8s://URL; all cores of this machine by default. It "
+        "wins over LATECOMER_MASTER and over Spark's own settings.",
+        metavar="URL",
+        show_default=False,
+    ),
+]
+
+
 class WrongUsage(LatecomerError):
     """An option's value that only the verb can judge; of one that has none, that it was given, or is
     missing."""
@@ -162,7 +174,7 @@ def print_warnings(pipeline: Pipeline, file: Path) -> None:
         warning
         for view in pipeline.views.values()
         if view.source.files
-        for warning in source_warnings(view.source_path, view.format)
+        for warning in source_warnings(view.source_path, view.format, view.source.files.encoding)
     ]
     for warning in (*warnings(pipeline, file), *left_out):
         print(f"warning: {warning}", file=sys.stderr)

@@ -16,20 +16,20 @@ from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
 from latecomer.cli.steps import current
 from latecomer.cli.terminal import csv_cell
+from latecomer.engine.progress import by_output, progress_of, rate
 from latecomer.model.durations import shown_duration
 from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
-from latecomer.progress import by_output, progress_of, rate
 from latecomer.store.publications import wall_clock
-from latecomer.values import csv_line, csv_text
+from latecomer.text.values import csv_line, csv_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from latecomer.after.reading.reader import Reader
     from latecomer.config.sources import Files
-    from latecomer.pipeline import BatchReport
-    from latecomer.running import RunReport
+    from latecomer.engine.running import RunReport
+    from latecomer.ledger.report import BatchReport
 
 SHOWN_FATES = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
 """The fates that a line of progress names; the summary names all."""
@@ -116,11 +116,13 @@ def dead_in_words(report: BatchReport, most: float | None, file: Path) -> str | 
     rows, dead = report.received.rows, report.received.dead_letters
     if not dead or not is_beyond(report, 1.0 if most is None else most):
         return None
-    which = f"all {rows}" if dead == rows else f"{dead} of {rows} ({dead / rows:.1%})"
-    return (
-        f"warning: {which} rows of batch {report.batch} are dead letters; latecomer dead-letters {file} --by reason "
-        "shows why. Later batches are not warned of."
+    which = f"all {rows} rows" if dead == rows else f"{dead} of {rows} rows ({dead / rows:.1%})"
+    said = (
+        f"the only row of batch {report.batch} is a dead letter"
+        if rows == 1
+        else f"{which} of batch {report.batch} are dead letters"
     )
+    return f"warning: {said}; latecomer dead-letters {file} --by reason shows why. Later batches are not warned of."
 
 
 def is_beyond(report: BatchReport, most: float) -> bool:

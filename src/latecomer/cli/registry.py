@@ -18,8 +18,8 @@ from latecomer.errors import RegistryError
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
-    from latecomer.model.schemas import Level, Policy
-    from latecomer.registry.client import Client
+    from latecomer.schemas import Level, Policy
+    from latecomer.schemas.registry.client import Client
 
 LOG = logging.getLogger(__name__)
 TOKEN = "LATECOMER_REGISTRY_TOKEN"  # noqa: S105
@@ -102,10 +102,10 @@ def serve(
 ) -> None:
     """Serve a schema registry until it is stopped. What it has answered is on the disk."""
     from latecomer.cli.steps import current
-    from latecomer.registry import serving
-    from latecomer.registry.core import Registry
-    from latecomer.registry.databases import open_database
-    from latecomer.registry.tokens import tokens_of
+    from latecomer.schemas.registry import serving
+    from latecomer.schemas.registry.core import Registry
+    from latecomer.schemas.registry.opening import open_database
+    from latecomer.schemas.registry.tokens import tokens_of
 
     serving.require_packages()
     known = tokens_of(tokens)
@@ -144,7 +144,7 @@ def new_token(
     ] = None,
 ) -> None:
     """Make a token. It is printed once; what is kept is its hash."""
-    from latecomer.registry.tokens import Scope, add_token, new_token
+    from latecomer.schemas.registry.tokens import Scope, add_token, new_token
 
     try:
         secret, kept = new_token(name, Scope.of(scope))
@@ -172,7 +172,7 @@ def check(
 
     A file is named after its subject, such as orders-value.avsc. One line a problem; exit 1 if there is any.
     """
-    from latecomer.registry.checking import check_folder
+    from latecomer.schemas.registry.checking import check_folder
 
     if not folder.is_dir():
         raise WrongUsage("DIR", str(folder), "is no folder", "give the folder that holds the schemas")
@@ -203,13 +203,13 @@ def dry_run(
     prefix: Annotated[str, typer.Option(help="Only subjects that begin so.", show_default=False)] = "",
     policy: Annotated[
         str,
-        typer.Option(help="The policy to suppose for JSON Schemas and Protobuf: STRICT, LENIENT or PROVEN."),
+        typer.Option(help="The policy to suppose for JSON Schemas: STRICT or LENIENT."),
     ] = "STRICT",
 ) -> None:
     """Print which versions of the history a level would have refused. Exit 1 if it would have refused any."""
-    from latecomer.registry import checking
-    from latecomer.registry.core import Registry
-    from latecomer.registry.databases import open_database
+    from latecomer.schemas.registry import checking
+    from latecomer.schemas.registry.core import Registry
+    from latecomer.schemas.registry.opening import open_database
 
     supposed, by = _supposed(level, policy)
     refused = set()
@@ -252,9 +252,9 @@ def inventory(
 
     A message has the schema whose id it names, or else the shape of its JSON. Exit 1 if one is registered nowhere.
     """
-    from latecomer.after.inventory.reading import of_log, of_topics
-    from latecomer.after.inventory.registered import NOWHERE, as_rows
+    from latecomer.after.inventory import of_log, of_topics
     from latecomer.cli.render import show
+    from latecomer.schemas.inventory.registered import NOWHERE, as_rows
     from latecomer.store.store import open_store
 
     if newest is not None and not topics:
@@ -288,7 +288,7 @@ def _registry_of(pipeline: Pipeline, url: str | None, token_file: Path | None) -
 
 
 def _supposed(level: str, policy: str) -> tuple[Level, Policy]:
-    from latecomer.registry.policy import level_of, policy_of
+    from latecomer.schemas.registry.policy import level_of, policy_of
 
     try:
         return level_of(level), policy_of(policy)
@@ -312,8 +312,8 @@ def audit(
     import pyarrow as pa
 
     from latecomer.cli.render import show
-    from latecomer.registry.core import Registry
-    from latecomer.registry.databases import open_database
+    from latecomer.schemas.registry.core import Registry
+    from latecomer.schemas.registry.opening import open_database
 
     if store is not None and url is not None:
         raise WrongUsage("--store", store, "stands beside --url", "give one of them")
@@ -345,7 +345,7 @@ def _pages(ask: Callable[[int], list[dict[str, Any]]], after: int) -> Iterator[d
 
 
 def _client(url: str | None, token_file: Path | None) -> Client:
-    from latecomer.registry.client import Client
+    from latecomer.schemas.registry.client import Client
 
     if url is None:
         raise WrongUsage(

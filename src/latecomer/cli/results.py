@@ -205,10 +205,9 @@ def _no_windows(reader: Reader, file: Path, output: str, open_windows: bool) -> 
         row for row in reader.ledger_totals().to_pylist() if (row["output"], row["unit"]) == (output, EVENTS)
     ]
     if totals and totals[0]["received"] and totals[0]["received"] == totals[0]["dead_letter"]:
-        return (
-            f"no windows: all {totals[0]['received']} rows are dead letters; "
-            f"latecomer dead-letters {file} --by reason shows why"
-        )
+        rows = int(totals[0]["received"])
+        dead = f"all {rows} rows are dead letters" if rows > 1 else "the only row is a dead letter"
+        return f"no windows: {dead}; latecomer dead-letters {file} --by reason shows why"
     if open_windows:
         return "no windows yet: no event has entered this output"
     timeline = reader.timeline()

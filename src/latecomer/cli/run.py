@@ -13,6 +13,7 @@ from latecomer.cli.options import (
     File,
     Format,
     Formatted,
+    Master,
     WrongUsage,
     Zoned,
     choose_zone,
@@ -21,13 +22,13 @@ from latecomer.cli.options import (
     print_warnings,
     share_of,
 )
-from latecomer.errors import MachineError
+from latecomer.errors import MachineError, StoreInUse
 
 if TYPE_CHECKING:
     from latecomer.cli.progress import Progress
     from latecomer.config.models import Pipeline
+    from latecomer.ledger.report import BatchReport
     from latecomer.observe.serving import Served
-    from latecomer.pipeline import BatchReport
 
 
 TOO_MANY_DEAD = 3
@@ -39,6 +40,13 @@ def run(
     once: Annotated[bool, typer.Option("--once", help="Read all that is there, then stop.")] = False,
     drain: Annotated[
         bool, typer.Option("--drain", help="Likewise, and close every window: the input has ended.")
+    ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby",
+            help="Wait while another run has the store, and take over where it stops or dies.",
+        ),
     ] = False,
     metrics: Annotated[
         str | None,
@@ -65,6 +73,7 @@ def run(
     ] = None,
     form: Formatted = Format.TABLE,
     zone: Zoned = None,
+    master: Master = None,
 ) -> None:
     """Run the pipeline until stopped (Ctrl-C finishes the batch under way first)."""
     choose_zone(zone, file)
@@ -86,8 +95,10 @@ def run(
     try:
         from latecomer.after.reading.reader import Reader
         from latecomer.after.serving.postgres import beside_a_run
-        from latecomer.running import run as run_pipeline
+        from latecomer.engine.running import run as run_pipeline
+        from latecomer.spark.master import use_master
 
+        use_master(master)
         hush_spark()
     except ImportError as error:
         raise MachineError(f"Spark cannot be imported ({error}); latecomer doctor says why") from error
@@ -114,13 +125,20 @@ def run(
                 warned.add(kind)
                 current().line(warning)
 
-    options = {"once": once, "drain": drain, "watch": watch, "stop": stop, "file": file}
-    if serving is None:
-        left = beside_a_run(run_pipeline, pipeline, **options)
-    else:
-        with serving:
-            display.line(f"metrics: {serving.url}")
-            left = beside_a_run(run_pipeline, pipeline, begin=serving.figures.begin, **options)
+    options = {"once": once, "drain": drain, "watch": watch, "stop": stop, "file": file, "standby": standby}
+    try:
+        if serving is None:
+            left = beside_a_run(run_pipeline, pipeline, **options)
+        else:
+            with serving:
+                display.line(f"metrics: {serving.url}")
+                left = beside_a_run(run_pipeline, pipeline, begin=serving.figures.begin, **options)
+    except StoreInUse as error:
+        if not (standby and stop.is_set()):
+            raise
+        current().rest()
+        print(error, file=sys.stderr)
+        return
     current().rest()
     if stop.is_set():
         when = "before the first batch" if totals.last_batch is None else f"after batch {totals.last_batch}"

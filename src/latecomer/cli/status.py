@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from typing import TYPE_CHECKING
+
 from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, load
+
+if TYPE_CHECKING:
+    from latecomer.store.store import Store
 
 
 def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone: Zoned = None) -> None:
@@ -20,6 +26,7 @@ def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone
     pipeline = load(file)
     store = open_store(pipeline)
     show(sink_status(store), form, "the pipeline has no sinks", limit)
+    note(holder_in_words(store))
     timeline = Reader(pipeline).timeline()
     if timeline is not None:
         note(watermark_in_words(timeline.watermark, timeline.last_at, wall_clock()))
@@ -30,3 +37,21 @@ def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone
         seen = unknown_in_last(store)
         if seen.events:
             note(f"in the last {LAST_BATCHES} batches, {seen.in_words}")
+
+
+def holder_in_words(store: Store) -> str:
+    """Who has the store, since when, and by which token."""
+    from latecomer.config.zoned import written
+    from latecomer.store.lock import held, is_leased, lease_of
+
+    found, record = held(store.root), lease_of(store.root) if is_leased(store.root) else None
+    if found is None:
+        return "no run has the store" + (
+            "" if record is None else f"; its last lease had token {record.token}"
+        )
+    who, since = found
+    token = "" if record is None else f", by the lease with token {record.token}"
+    silent = ""
+    if record is not None and not record.gives_signs(time.time()):
+        silent = f"; it has given no sign of life since {written(round(record.renewed_seconds * 1_000_000))}"
+    return f"{who} has the store since {written(round(since * 1_000_000))}{token}{silent}"

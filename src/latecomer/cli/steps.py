@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from latecomer.cli.terminal import harmless_lines, shielded
@@ -33,36 +33,13 @@ STILL = 60.0
 """And a step without news is shown again after so long, then after twice as long, and so on."""
 
 
-@contextmanager
-def reporting(quiet: bool = False, as_json: bool = False) -> Iterator[Display]:
-    """For a whole command: steps are shown and warnings printed; where `quiet`, warnings alone."""
-    with ExitStack() as stack:
-        stream = stack.enter_context(_own_stderr())
-        display = Display(stream, quiet)
-        if as_json:
-            from latecomer.cli.json_log import JsonDisplay, as_stderr
-
-            display = as_lines = JsonDisplay(stream, quiet)
-            stack.enter_context(redirect_stderr(as_stderr(as_lines)))
-        stack.callback(display.rest)
-        if not as_json and stream.isatty():
-            stack.enter_context(redirect_stdout(_giving_way(sys.stdout, display)))
-            stack.enter_context(redirect_stderr(_giving_way(sys.stderr, display)))
-        handler, level = _Handler(display), LOGGER.level
-        stack.callback(LOGGER.setLevel, level)
-        stack.callback(LOGGER.removeHandler, handler)
-        LOGGER.addHandler(handler)
-        LOGGER.setLevel(logging.INFO)
-        yield display
-
-
 def current() -> Display:
     """The display of the command that runs."""
-    found = (each.display for each in LOGGER.handlers if isinstance(each, _Handler))
+    found = (each.display for each in LOGGER.handlers if isinstance(each, DisplayHandler))
     return next(found, None) or Display(sys.stderr)
 
 
-class _Handler(logging.Handler):
+class DisplayHandler(logging.Handler):
     """Takes what the library says to the display."""
 
     def __init__(self, display: Display) -> None:
@@ -178,7 +155,7 @@ class Display:
 
 
 @contextmanager
-def _own_stderr() -> Iterator[TextIO]:
+def own_stderr() -> Iterator[TextIO]:
     """Standard error under a descriptor of its own: while the JVM starts, 1 and 2 are lent to it."""
     try:
         number = os.dup(sys.stderr.fileno())
@@ -210,5 +187,5 @@ class _GivingWay:
         return getattr(self._stream, name)
 
 
-def _giving_way(stream: TextIO, display: Display) -> TextIO:
+def giving_way(stream: TextIO, display: Display) -> TextIO:
     return cast(TextIO, _GivingWay(stream, display))

@@ -264,8 +264,12 @@ def _watermark(strategy: Strategy, partition: str | None) -> str:
     for name, delay in getattr(strategy, "delays", {}).items():
         text += f"; {name} is given {format_duration(delay)}"
     if strategy.idle_after is not None:
-        what = partition or "source"
-        text += f"; a {what} silent for {format_duration(strategy.idle_after)} no longer holds it back"
+        silent = f"silent for {format_duration(strategy.idle_after)}"
+        text += (
+            f"; one that is {silent} no longer holds it back"
+            if partition
+            else f"; a source {silent} holds nothing back"
+        )
         follows = "it follows the clock" if strategy.on_idle == "advance" else "it stays where it is"
         text += f", and when all are silent {follows}"
     if strategy.max_future is not None:
@@ -378,7 +382,7 @@ def _retention(retention: Retention) -> str:
         removed.append(f"events that are {format_duration(retention.events)} behind the watermark")
     if retention.late is not None:
         removed.append(f"side output and dead letters that came {format_duration(retention.late)} ago")
-    return f"latecomer compact removes {' and '.join(removed)}" if removed else ""
+    return f"upkeep removes {' and '.join(removed)}" if removed else ""
 
 
 _LATE = {

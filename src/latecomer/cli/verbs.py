@@ -94,6 +94,24 @@ VERBS: dict[str, Verb] = {
         "compact",
         "Merge small files, delete dead ones, and remove what `retention` no longer keeps.",
     ),
+    "snapshot": Verb(
+        "snapshot",
+        "snapshot",
+        "Copy a store as of its last complete batch, beside a run or not: a store like any other.",
+    ),
+    "move": Verb(
+        "move",
+        "move",
+        "Move a store to another place, and print the line that the pipeline file needs.",
+    ),
+    "upgrade": Verb(
+        "upgrade",
+        "upgrade",
+        "Bring a store of an earlier version to the format of this one, step by step.",
+    ),
+    "cluster": Verb(
+        "cluster", "cluster", "Pack the environment of this process for the executors of a Spark cluster."
+    ),
     "registry": Verb(
         "registry",
         "registry",
@@ -136,7 +154,15 @@ VERBS: dict[str, Verb] = {
         "Run the Diwali scenario: 300,000 payments, one tower sixteen minutes late, four late policies.",
     ),
 }
-"""In the order of `latecomer --help`."""
+GROUPS = {
+    "Run": ("run", "validate", "test", "demo"),
+    "Look": ("results", "panes", "late", "dead-letters", "watermarks", "ledger", "gaps", "dashboard"),
+    "Ask why": ("explain", "replay", "reconcile", "certify", "advise"),
+    "Mend": ("rebuild", "correct", "serving"),
+    "Schemas": ("schema", "registry", "migrate"),
+    "Operate": ("status", "check", "metrics", "compact", "snapshot", "move", "upgrade", "cluster", "doctor"),
+}
+"""What verbs are for, in the order of `latecomer --help`."""
 if importlib.util.find_spec("latecomer.cli.demo") is None:
     del VERBS["demo"]
 
@@ -149,11 +175,15 @@ class Verbs(TyperGroup):
         self.commands = _Loaded()
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(VERBS)
+        return [name for names in GROUPS.values() for name in names if name in VERBS]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, verb.help) for name, verb in VERBS.items()])
+        widest = max(map(len, VERBS))
+        for group, names in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl(
+                    [(name.ljust(widest), VERBS[name].help) for name in names if name in VERBS]
+                )
 
 
 class _Loaded(MutableMapping[str, Any]):

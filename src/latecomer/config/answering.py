@@ -1,19 +1,18 @@
 """What a pipeline answers by itself, from its store: `pipeline.results("minute_totals")`.
 
-The pipeline is configuration and needs neither Spark nor Delta. Whoever asks it something has `latecomer.notebook`
-loaded, which has both at hand.
+The pipeline is configuration and needs neither Spark nor Delta. What answers is `latecomer.api.notebook`, which has
+both at hand. The package names it (`answered_by`), and it is loaded by the first question.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from latecomer.after.explain.arrived import Arrived
-    from latecomer.after.explain.explain import Explanation
+    from latecomer.after.explain.explanation import Explanation
     from latecomer.after.reading.rows import Rows
 
 Moment: TypeAlias = datetime | str
@@ -88,5 +87,13 @@ class Answering:
         return found
 
 
+_ANSWERS: list[Callable[[], Any]] = []
+
+
+def answered_by(load: Callable[[], Any]) -> None:
+    """Say what answers: a function that loads it."""
+    _ANSWERS[:] = [load]
+
+
 def _notebook() -> Any:
-    return import_module("latecomer.notebook")
+    return _ANSWERS[0]()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from latecomer.config.columns import clashing_names
 from latecomer.config.derived import derived_problems, not_from_the_log, output_types, seen_types
@@ -497,17 +498,19 @@ def missed_by_schedules(pipeline: Pipeline) -> list[Problem]:
 
 def waits_for_ever(pipeline: Pipeline) -> list[Problem]:
     """Partitions without `idle_after`: one row with a new name, or an empty partition, holds the watermark."""
-    return in_each_source(pipeline, _waits_for_ever)
+    return in_each_source(pipeline, partial(_waits_for_ever, len(pipeline.sources) > 1))
 
 
-def _waits_for_ever(pipeline: Pipeline) -> list[Problem]:
+def _waits_for_ever(several: bool, pipeline: Pipeline) -> list[Problem]:
     partition, kafka = pipeline.partition_column, pipeline.source.kafka
-    if (partition is None and kafka is None) or pipeline.watermark.idle_after is not None:
+    if pipeline.watermark.idle_after is not None or (partition is None and kafka is None and not several):
         return []
     waits = (
         f"for every {partition} that was ever heard of: one that falls silent, were it a single row with a wrong name,"
         if partition is not None
         else "for every partition of the topics: one that has no records, or falls silent,"
+        if kafka is not None
+        else "for this source: once it has nothing more to bring, it"
     )
     return [
         Problem(

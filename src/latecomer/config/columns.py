@@ -16,7 +16,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from latecomer.config.damage import DamagedFile, damage_found
-from latecomer.config.encodings import UTF8, bounded_lines, is_text, open_text
+from latecomer.config.encodings import (
+    UTF8,
+    bounded_lines,
+    byte_outside_utf8,
+    encoding_by_bytes,
+    is_text,
+    open_text,
+    other_encoding,
+)
 from latecomer.config.own import Decoder
 from latecomer.config.paths import list_files, misnamed_files, special_files
 from latecomer.errors import SourceError
@@ -24,6 +32,7 @@ from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, is_nested, widened_type
 from latecomer.model.unknown_fields import MOST_NAMES
 from latecomer.model.written_numbers import AS_USUAL, Numbers, Signs
+from latecomer.objects.fetching import readable
 
 SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000
@@ -34,9 +43,9 @@ _INTO = "\0"
 """Stands between the names on the way to a field, which may have dots themselves."""
 
 
-def source_warnings(pattern: str, file_format: str | Decoder) -> list[str]:
+def source_warnings(pattern: str, file_format: str | Decoder, encoding: str = UTF8) -> list[str]:
     """What of the files that are there now cannot be read, a sentence each: what is no file, names that are not
-    text, and in Parquet the columns that are left out."""
+    text, the first file of text that is in another encoding, and in Parquet the columns that are left out."""
     sentences = [
         f"{os.fsencode(name)!r} is not read: its name is not UTF-8; rename it"
         for name in misnamed_files(pattern)
@@ -44,6 +53,9 @@ def source_warnings(pattern: str, file_format: str | Decoder) -> list[str]:
     sentences += [
         f"{name!r} is not read: it is {kind}; take it away" for name, kind in special_files(pattern).items()
     ]
+    if file_format in ("csv", "json") and encoding == UTF8:
+        doubts = (_no_utf8(name) for name in list_files(pattern)[:SAMPLE_FILES])
+        sentences += islice(filter(None, doubts), 1)
     if file_format != "parquet":
         return sentences
     from latecomer.config.parquet import columns_left_out
@@ -52,6 +64,17 @@ def source_warnings(pattern: str, file_format: str | Decoder) -> list[str]:
         f"column {column} ({kind}) is left out: no column holds what is in it; {advice}"
         for column, (kind, advice) in columns_left_out(list_files(pattern)[:SAMPLE_FILES]).items()
     ]
+
+
+def _no_utf8(name: str) -> str | None:
+    """Why a file is not in UTF-8, and what to write."""
+    if other := encoding_by_bytes(name):
+        return f"{name!r} is in {other}, by its first bytes: set source.files.encoding: {other}"
+    if (place := byte_outside_utf8(name)) is None:
+        return None
+    return (
+        f"{name!r} is not in utf-8, from byte {place} on: such rows are dead letters; {other_encoding(UTF8)}"
+    )
 
 
 def infer_columns(
@@ -65,9 +88,11 @@ def infer_columns(
     columns: dict[str, str] = {}
     seen_in: dict[str, str] = {}
     for name in files[:SAMPLE_FILES]:
+        if file_format in ("csv", "json") and encoding == UTF8 and encoding_by_bytes(name):
+            raise SourceError(f"no columns could be inferred: {_no_utf8(name)}")
         try:
             with damage_found(file_format):
-                found = _INFER[file_format](name, delimiter, encoding, numbers)
+                found = _INFER[file_format](readable(name), delimiter, encoding, numbers)
         except (DamagedFile, OSError):
             continue  # what cannot be read does not decide the columns
         for column, kind in found.items():

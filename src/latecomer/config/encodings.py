@@ -30,6 +30,8 @@ ENCODINGS = (
 )
 _NAMES = {**{codecs.lookup(name).name: name for name in ENCODINGS}, "utf-8-sig": UTF8}
 _BIG_ENDIAN_MARK = codecs.BOM_UTF16_BE
+_LOOKED_AT = 1 << 20
+"""So many bytes of a file are looked at to see whether they are UTF-8."""
 
 
 def known_encoding(written: str) -> str:
@@ -61,6 +63,34 @@ def file_encoding(name: str | Path, encoding: str) -> str:
             return "utf-16be" if content.read(2) == _BIG_ENDIAN_MARK else "utf-16le"
     except DamagedFile:
         return "utf-16le"  # it will be found out when it is read
+
+
+def encoding_by_bytes(name: str | Path) -> str | None:
+    """The two-byte encoding that the first bytes of a file speak for; None where they speak for none."""
+    head = _head(name, 200)
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return UTF16
+    if 3 * head.count(0) <= len(head):  # a stray one is a row's own
+        return None
+    return "utf-16le" if head.find(b"\0") % 2 else "utf-16be"
+
+
+def byte_outside_utf8(name: str | Path) -> int | None:
+    """Where the first byte of a file is that is not UTF-8, as far as its beginning is looked at."""
+    try:
+        codecs.getincrementaldecoder(UTF8)().decode(_head(name, _LOOKED_AT))
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
+
+
+def _head(name: str | Path, size: int) -> bytes:
+    """The first bytes of a file, decompressed; none of one that is damaged."""
+    try:
+        with damage_found("text"), _open_bytes(name) as content:
+            return content.read(size)
+    except (DamagedFile, OSError):
+        return b""
 
 
 def open_text(name: str | Path, encoding: str, newline: str | None = None) -> TextIO:

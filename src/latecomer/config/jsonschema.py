@@ -72,6 +72,11 @@ def pipeline_schema() -> dict[str, Any]:
                 **{key: kept[key] for key in ("description",) if key in kept},
                 **_duration(_POSITIVE, {"type": "null"}),
             }
+    takeover = definitions["Lease"]["properties"]["takeover"]
+    definitions["Lease"]["properties"]["takeover"] = {
+        "description": takeover["description"],
+        **_duration(_POSITIVE),
+    }
     for kind in ("Source", "NamedSource"):
         definitions[kind] = _source(definitions[kind])
     for place in ("source", "watermark"):

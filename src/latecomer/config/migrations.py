@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from latecomer.config.secrets import reference_problem, resolved
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import LatecomerError, PipelineError, Problem, did_you_mean
-from latecomer.model.avro import schema_of
 from latecomer.model.base import in_own_words
-from latecomer.model.migrations import Consumer, Migration, NewField, Soak
-from latecomer.model.schemas.json_input import read_json
+from latecomer.schemas.avro import schema_of
+from latecomer.schemas.json_input import read_json
+from latecomer.schemas.migrations import Consumer, Migration, NewField, Soak
 
 MIGRATION = "migration file"
 URL, TOKEN = "LATECOMER_REGISTRY_URL", "LATECOMER_REGISTRY_TOKEN"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any, TypeGuard
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import (
     BeforeValidator,
@@ -27,7 +27,7 @@ from latecomer.config import profiles
 from latecomer.config.answering import Answering
 from latecomer.config.custom import load_own, load_strategy
 from latecomer.config.own import Decoder
-from latecomer.config.paths import escaped
+from latecomer.config.paths import SourcePath, escaped
 from latecomer.config.renames import (
     DerivedColumn,
     SourceColumn,
@@ -42,7 +42,7 @@ from latecomer.config.sources import Files, NamedSource, Source, Unit, any_strat
 from latecomer.config.spark_columns import as_sql
 from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
-from latecomer.model.durations import Duration, PositiveDuration
+from latecomer.model.durations import UNITS, WRITTEN_DURATION, Duration, PositiveDuration, format_duration
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import check_where, named_columns, with_paths_quoted
 from latecomer.model.sources import BySource, split_partition
@@ -51,6 +51,7 @@ from latecomer.model.triggers import Rule, Trigger
 from latecomer.model.verdicts import LatePolicy, OnError, TooLatePolicy
 from latecomer.model.windows import AnyWindow
 from latecomer.model.zones import Zone
+from latecomer.objects.locations import Storage, Url, reached_by, scheme_of, without_file_scheme
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 INBOX = "inbox"
@@ -231,7 +232,7 @@ class Output(Model):
 
 
 class Retention(Model):
-    """How long the store remembers; `latecomer compact` removes what is older. Without it, for ever."""
+    """How long the store remembers; upkeep removes what is older. Without it, for ever."""
 
     events: PositiveDuration | None = Field(
         default=None, description="the event log: how far back from the watermark, by event time"
@@ -239,6 +240,77 @@ class Retention(Model):
     late: PositiveDuration | None = Field(
         default=None, description="side output and dead letters: how far back by the arrival clock"
     )
+
+
+OFF = "off"
+HOUR, WEEK = UNITS["h"], 7 * UNITS["d"]
+LEAST_KEEP = HOUR
+"""A batch under way, or a reader, may need files for so long after they were replaced."""
+
+
+def _is_off(written: Any) -> bool:
+    return written is False or written == OFF  # YAML takes a bare `off` for false
+
+
+def _or_off(written: Any) -> Any:
+    return None if _is_off(written) else written
+
+
+class Upkeep(Model):
+    """What a run does by itself, in quiet moments, to keep its store in shape: as `latecomer compact` does."""
+
+    every: Annotated[PositiveDuration | None, BeforeValidator(_or_off)] = Field(
+        default=HOUR,
+        description="how often a run compacts and expires; `off`: only `latecomer compact` does",
+        json_schema_extra={"anyOf": [WRITTEN_DURATION, {"enum": [OFF, False]}]},
+    )
+    keep: PositiveDuration = Field(
+        default=WEEK,
+        description="how long files stay that were replaced; the tables say so too",
+        json_schema_extra={"default": "7d"},
+    )
+
+    @field_validator("keep")
+    @classmethod
+    def _long_enough(cls, keep: int) -> int:
+        if keep < LEAST_KEEP:
+            raise ValueError(
+                "is too short: a reader or a batch under way may still need what was replaced; write 1h or more"
+            )
+        return keep
+
+
+def _upkeep(written: Any) -> Any:
+    return {"every": None} if _is_off(written) else written
+
+
+class Lease(Model):
+    """One engine at a time has the store, wherever it runs. A store at a URL has a lease in any case; a folder has one
+    where this is given, and a lock of this machine else."""
+
+    takeover: PositiveDuration = Field(
+        default=30 * UNITS["s"],
+        description="another engine takes over once the one that has the store has given no sign of life for so long",
+        json_schema_extra={"default": "30s"},
+    )
+
+    @field_validator("takeover")
+    @classmethod
+    def _within_bounds(cls, takeover: int) -> int:
+        if not LEAST_TAKEOVER <= takeover <= MOST_TAKEOVER:
+            bounds = (
+                f"{format_duration(LEAST_TAKEOVER)} or more, and {format_duration(MOST_TAKEOVER)} at most"
+            )
+            raise ValueError(f"cannot be {format_duration(takeover)}; write {bounds}")
+        return takeover
+
+    @property
+    def seconds(self) -> float:
+        return self.takeover / UNITS["s"]
+
+
+LEAST_TAKEOVER, MOST_TAKEOVER = 2 * UNITS["s"], UNITS["h"]
+"""An engine that is only slow is not to be taken for dead, and one that is dead not to be waited for all day."""
 
 
 class Alerts(Model):
@@ -327,7 +399,10 @@ class Pipeline(Answering, Model):
     """A whole pipeline. `load_pipeline("pipeline.yaml")` reads the same from a file."""
 
     name: str
-    store: str = Field(min_length=1, description="a folder, relative to the pipeline file")
+    store: str = Field(
+        min_length=1, description="a folder, relative to the pipeline file, or a URL such as s3://bucket/lake"
+    )
+    storage: Storage = Field(Storage(), description="how URLs are reached")
     base: Annotated[Path, WithJsonSchema({"type": "string"})] = Field(
         Path(), exclude=True, description="the folder that relative paths start from"
     )
@@ -340,7 +415,7 @@ class Pipeline(Answering, Model):
     )
     event: Event
     profile: profiles.Name | None = Field(
-        None, description="another engine's habits, for what is not said otherwise: docs/coming-from.md"
+        None, description="another engine's habits, for what is not said otherwise: docs/comparison.md"
     )
     watermark: Annotated[AnyStrategy, WrapValidator(_strategy)] = Field(
         None,  # where every one of several sources has its own
@@ -355,7 +430,11 @@ class Pipeline(Answering, Model):
     )
     ledger: tuple[str, ...] = Field((), description="exact numeric columns that the ledger sums up")
     retention: Retention = Retention()
+    upkeep: Annotated[
+        Upkeep, BeforeValidator(_upkeep, json_schema_input_type=Upkeep | Literal["off", False])
+    ] = Upkeep()
     alerts: Alerts = Alerts()
+    lease: Lease | None = Field(None, description="who may write the store, where several machines reach it")
     private: bool = Field(
         False, description="store, logs and sinks are for this user alone: modes 0700 and 0600"
     )
@@ -508,17 +587,30 @@ class Pipeline(Answering, Model):
 
     @property
     def sink_paths(self) -> list[Path]:
-        """The files and folders that sinks write to."""
+        """The files and folders on this machine that sinks write to."""
         sinks = [listed.sink for listed in self.listed_sinks()]
-        return [self.resolve(sink.path) for sink in sinks if isinstance(sink, FileSink)]
+        places = [self.place(sink.path) for sink in sinks if isinstance(sink, FileSink)]
+        return [place for place in places if isinstance(place, Path)]
 
     def resolve(self, path: str) -> Path:
         """A path as the file system knows it: relative ones start at the pipeline file."""
         return (self.base / Path(path).expanduser()).resolve()
 
+    def place(self, written: str) -> PurePath:
+        """A folder or file of the pipeline's, on this machine or at a URL."""
+        if scheme_of(written) in (None, "file"):
+            return self.resolve(without_file_scheme(written))
+        return reached_by(Url(written), self.storage.model_copy(update={"credentials": self._credentials}))
+
     @property
-    def store_path(self) -> Path:
-        return self.resolve(self.store)
+    def _credentials(self) -> str | None:
+        """The file of credentials, as the file system knows it."""
+        named = self.storage.credentials
+        return None if named is None else str(self.resolve(named))
+
+    @property
+    def store_path(self) -> PurePath:
+        return self.place(self.store)
 
     @property
     def source_path(self) -> str:
@@ -526,7 +618,11 @@ class Pipeline(Answering, Model):
         folder in the store that they are handed in to."""
         if self.source.dataframe is not None:
             return str(self.store_path / INBOX)
-        written = Path(self.files.path).expanduser()
+        if scheme_of(self.files.path) not in (None, "file"):
+            written_url = str(Url(self.files.path))
+            self.place(SourcePath(written_url).base)
+            return written_url
+        written = Path(without_file_scheme(self.files.path)).expanduser()
         folder = os.path.normpath(self.base.resolve() / written)
         if Path(folder).is_dir():
             return folder

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, MOST_DIGITS, normal_type
+from latecomer.objects.fetching import readable
 
 _KINDS = {
     "int8": "tinyint",
@@ -175,7 +176,7 @@ def columns_left_out(files: Iterable[str]) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for file in files:
         try:
-            left_out = parquet_columns(file).left_out
+            left_out = parquet_columns(readable(file)).left_out
         except (DamagedFile, OSError):
             continue  # the run says what is wrong with it
         for column, kind in left_out.items():

@@ -1,4 +1,6 @@
 """The source's path: which files it names, in which order they are read, and what their folders say.
+        from latecomer.objects.files import below  # with Arrow: only where a path is a URL
+
 
 A folder means its files, and those in folders such as `day=2013-01-01` below it. A pattern knows `*`, `?`,
 `[a-z]` and `{one,other}` as Hadoop does, and `**` for any number of folders. `matches` decides, here and for a run, so
@@ -19,6 +21,7 @@ from urllib.parse import unquote
 
 from latecomer.config.encodings import is_text
 from latecomer.errors import SourceError
+from latecomer.objects.locations import Url, scheme_of
 
 _MARKS = "*?[]{}\\"
 _ANY_DEPTH = "**"
@@ -39,7 +42,14 @@ class SourcePath:
     written: str
 
     @cached_property
+    def is_url(self) -> bool:
+        return scheme_of(self.written) is not None
+
+    @cached_property
     def is_folder(self) -> bool:
+        """At a URL, what has no marks means what is below it."""
+        if self.is_url:
+            return all(_literal(part) is not None for part in self._parts)
         return Path(self.written).is_dir()
 
     @cached_property
@@ -109,12 +119,14 @@ class SourcePath:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the folder of the files is not there."""
-        return not Path(self.base).is_dir()
+        """Whether the folder of the files is not there; at a URL there are none."""
+        return not self.is_url and not Path(self.base).is_dir()
 
     def require_folder(self) -> None:
         """A folder that is not there may be a slip of the pen; files in it may come later. A path without marks is
         there, too: else nobody could know whether a folder or a file is meant."""
+        if self.is_url:
+            return
         if self.is_missing:
             raise SourceError(
                 f"source folder {self.base} does not exist; create it, or correct source.files.path "
@@ -130,6 +142,8 @@ class SourcePath:
 
     def files(self) -> list[str]:
         """The files that are there now, in reading order: by modification time, then by path."""
+        if self.is_url:
+            return self._objects()
         found = []
         for path in self._listed_now():
             try:
@@ -139,6 +153,13 @@ class SourcePath:
             if stat.S_ISREG(about.st_mode):
                 found.append((about.st_mtime_ns // 1_000_000, path))
         return [path for _, path in sorted(found)]
+
+    def _objects(self) -> list[str]:
+        from latecomer.objects.files import below  # with Arrow: only where a path is a URL
+
+        base = Url(self.base)
+        found = ((about["last_modified"], f"{base}/{name}") for name, about in below(base) if about["size"])
+        return [path for _, path in sorted(found) if self.matches(path)]
 
     def _listed_now(self) -> Iterator[str]:
         deep = self.is_folder or self.many_folders
@@ -186,6 +207,8 @@ def special_files(path: str) -> dict[str, str]:
     """What a path names and is no file that could be read, and what it is instead. None of it is opened: a pipe
     that nobody writes to would keep its reader waiting."""
     source = SourcePath(path)
+    if source.is_url:
+        return {}
     kinds = {name: special_kind(name) for name in source._listed_now() if is_text(name)}
     found = {name: kind for name, kind in kinds.items() if kind is not None}
     return found | dict.fromkeys(filter(is_text, folder_loops(path)), "a link to a folder that it lies in")

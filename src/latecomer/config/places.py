@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from latecomer.config.models import Pipeline
 from latecomer.config.paths import SourcePath
-from latecomer.config.sinks import FileSink, IcebergSink, KafkaSink, PostgresSink, Stream, owner_in_words
+from latecomer.config.sinks import (
+    DatabaseFileSink,
+    FileSink,
+    IcebergSink,
+    KafkaSink,
+    PostgresSink,
+    Stream,
+    owner_in_words,
+)
 from latecomer.config.views import in_each_source, place_in
 from latecomer.errors import Problem
+from latecomer.objects.locations import OBJECT_STORES, Url, is_url, scheme_of
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-"""How a URL begins; with one slash too, as in dbfs:/lake, and as a path leaves it of two."""
+_NOT_OFFERED = {
+    "hdfs": "is not supported: it cannot replace a file under a condition, which a store needs",
+    "dbfs": "is not supported: it is a view of another store; name that one",
+}
+_WITH_CONTAINER = ("abfs", "abfss")
+"""In these URLs the container stands before the account."""
 _APART = "give store, source and each sink a folder of its own"
 
 
 def unusable_paths(pipeline: Pipeline) -> list[Problem]:
     """Paths that no file system can have, or that cannot be read as a pattern. Nothing else of the pipeline can be
     checked before."""
-    problems = [problem for field, path in _written(pipeline) if (problem := _unusable(field, path))]
+    problems = [problem for written in _written(pipeline) if (problem := _unusable(*written))]
     return problems or in_each_source(pipeline, _unreadable_pattern)
 
 
@@ -38,33 +51,41 @@ def check_places(pipeline: Pipeline) -> Iterator[Problem]:
     yield from _topics(pipeline)
 
 
-def _written(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    yield "store", pipeline.store
+def _written(pipeline: Pipeline) -> Iterator[tuple[str, str, bool]]:
+    """The paths, each with its field, and whether only this machine will do."""
+    yield "store", pipeline.store, False
     for name, view in pipeline.views.items():
         if view.source.files is not None:
-            yield place_in(name, "source.files.path"), view.source.files.path
+            yield place_in(name, "source.files.path"), view.source.files.path, False
     for listed in pipeline.listed_sinks():
         if isinstance(listed.sink, FileSink):
-            yield listed.field, listed.sink.path
+            yield listed.field, listed.sink.path, isinstance(listed.sink, DatabaseFileSink)
 
 
 def url_problem(field: str, path: str) -> Problem | None:
-    """What is wrong with a path that is a URL."""
-    url = _URL.match(path)
-    if url is None:
+    """What is wrong with a path that is a URL: there is no such kind of store, or it names no folder in a bucket."""
+    scheme = scheme_of(path)
+    if scheme is None or scheme == "file":
         return None
-    if url[1].lower() == "file":
-        return Problem(
-            field, "a URL is not supported: only a path is", path, "write the path without file://"
-        )
-    return Problem(
-        field, f"{url[1]} is not supported: only local files are", path, "write a path on this machine"
-    )
+    if scheme not in OBJECT_STORES:
+        known = ", ".join(f"{each}://" for each in OBJECT_STORES)
+        reason = _NOT_OFFERED.get(scheme, "is not supported")
+        return Problem(field, f"{scheme} {reason}", path, f"use a path on this machine, or one of {known}")
+    user, at, _ = path.split("://", 1)[-1].partition("/")[0].rpartition("@")
+    if at and (":" in user or scheme not in _WITH_CONTAINER):
+        fix = "leave them out; they come from the environment, or from the file in storage.credentials"
+        return Problem(field, "credentials do not belong in a URL", path, fix)
+    if "?" in path or "#" in path:
+        return Problem(field, "a URL cannot hold ? or #", path, "name how it is reached in storage")
+    return None
 
 
-def _unusable(field: str, path: str) -> Problem | None:
+def _unusable(field: str, path: str, on_disk: bool) -> Problem | None:
     if (problem := url_problem(field, path)) is not None:
         return problem
+    if on_disk and scheme_of(path) not in (None, "file"):
+        fix = "write a path on this machine, or use a delta, parquet or jsonl sink"
+        return Problem(field, "a database in a file cannot be at a URL", path, fix)
     if "\0" in path:
         return Problem(field, "a path cannot hold a NUL character", path, "remove it")
     try:
@@ -90,11 +111,11 @@ def _store(pipeline: Pipeline) -> Iterator[Problem]:
 
 def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
     store = pipeline.store_path
-    seen: dict[tuple[Path | str, str], str] = {}
+    seen: dict[tuple[PurePath | str, str], str] = {}
     for listed in pipeline.listed_sinks():
         sink, field = listed.sink, listed.field
         if isinstance(sink, FileSink):
-            place: Path | str = (path := pipeline.resolve(sink.path))
+            place: PurePath | str = (path := pipeline.place(sink.path))
             if path.is_relative_to(store) or store.is_relative_to(path):
                 yield Problem(field, "shares a folder with the store", sink.path, _APART)
             if _shares(pipeline, path):
@@ -138,17 +159,19 @@ def _source(pipeline: Pipeline) -> SourcePath:
     return SourcePath(pipeline.source_path)
 
 
-def _shares(pipeline: Pipeline, place: Path) -> bool:
+def _shares(pipeline: Pipeline, place: PurePath) -> bool:
     """Whether a source's files are in a place that is written to, or what is written there might be taken
     for one of them: a pattern looks into every folder that it passes through."""
     return any(_source_shares(view, place) for view in pipeline.views.values())
 
 
-def _source_shares(pipeline: Pipeline, place: Path) -> bool:
+def _source_shares(pipeline: Pipeline, place: PurePath) -> bool:
     if pipeline.source.files is None:
         return False
     source = _source(pipeline)
-    base = Path(source.base).resolve()
+    base = Url(source.base) if source.is_url else Path(source.base).resolve()
+    if is_url(base) != is_url(place):
+        return False
     if base.is_relative_to(place):
         return True
     if not place.is_relative_to(base):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from latecomer.model.types import field_name
+
 _INFIX = {
     "=",
     "<=>",
@@ -70,17 +72,7 @@ def _function(node: Any) -> str:
 
 
 def _attribute(node: Any) -> str:
-    return ".".join(_quoted(str(part)) for part in _each(node.nameParts()))
-
-
-def _quoted(name: str) -> str:
-    """A name, in backticks where it is no plain word.
-
-    >>> _quoted("paise"), _quoted("odd name")
-    ('paise', '`odd name`')
-    """
-    plain = name.isidentifier() and name.isascii()
-    return name if plain else f"`{name.replace('`', '``')}`"
+    return ".".join(field_name(str(part)) for part in _each(node.nameParts()))
 
 
 def _literal(node: Any) -> str:

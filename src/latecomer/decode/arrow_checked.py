@@ -24,11 +24,10 @@ from latecomer.decode.json_rows import JsonLines
 from latecomer.decode.plain import NotPlain
 from latecomer.decode.text_lines import Lines
 from latecomer.model import types
-from latecomer.model.jsonschema import Schema, SchemaError
-from latecomer.model.jsonschema.checkable import require_checkable
-from latecomer.model.jsonschema.nodes import Bound, Node
-from latecomer.model.jsonschema.values import NUMBERS, number_of, type_of
 from latecomer.model.paths import ways_of
+from latecomer.schemas.jsonschema import Schema
+from latecomer.schemas.jsonschema.nodes import Bound, Node
+from latecomer.schemas.jsonschema.values import NUMBERS, number_of, type_of
 
 _INVALID = "a record that its schema may not allow"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
@@ -40,6 +39,8 @@ _KINDS = {
     frozenset(("integer",)): "bigint",
 }
 _NULL = b"null"
+_LARGEST = 10**300
+"""Of the bounds that doubles are held against."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,6 @@ class Rules:
     def of(cls, schema: Schema, columns: Mapping[str, str], unknown: UnknownFields) -> Rules:
         """`NotPlain` where a schema has rules that are not checked here. Fields that are no columns may be there unless
         they make a record a dead letter."""
-        try:
-            require_checkable(schema)
-        except SchemaError:
-            raise NotPlain("a schema with a rule that is not checked") from None
         for kind in columns.values():
             column_type(kind)
         if ways_of(columns):
@@ -134,7 +131,6 @@ def _says_only(node: Node, allowed: set[str]) -> bool:
     plain = Node()
     aside = {
         "step",
-        "serial",
         "source",
         "format",
         "dependencies",
@@ -182,6 +178,10 @@ def _require_plain_value(node: Node, kind: str) -> None:
         raise NotPlain(f"a schema that does not allow what a {kind} column takes")
     if kind == "double" and (node.multiples or node.values is not None):
         raise NotPlain("a rule for numbers that are not exact")
+    if kind == "double" and any(
+        each is not None and abs(each.number) > _LARGEST for each in (node.lower, node.upper)
+    ):
+        raise NotPlain("a bound that is no double")
     if node.values is not None and (types.is_decimal(kind) or kind in _TIMES):
         raise NotPlain("times or decimals that are listed")
     longest = _LONGEST_TIME if node.max_length is None else node.max_length

@@ -20,13 +20,13 @@ from latecomer.decode.base import FileDecoder, FileSplit
 from latecomer.decode.files import SourceFile
 from latecomer.decode.frames import HEAD_SIZE, number_of
 from latecomer.decode.framing import FramedRecords
-from latecomer.model.avro import (
+from latecomer.model.unknown_fields import Known
+from latecomer.schemas.avro import (
     Schema,
     SchemaError,
     incompatibilities,
     reading,
 )
-from latecomer.model.unknown_fields import Known
 from latecomer.store.schemas import WriterSchemas, reader_of
 
 

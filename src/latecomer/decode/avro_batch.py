@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.decode.frames import Numbers, words_of
-from latecomer.model.avro import Reading, Schema, Value, logical_type, schema_of
-from latecomer.model.avro.bounds import deepest_of
-from latecomer.model.avro.reading import MARK
-from latecomer.model.avro.types import Defined, Enum, Field, Fixed, Named, Primitive, Record, Type, Union
 from latecomer.model.types import is_decimal
+from latecomer.schemas.avro import Reading, Schema, Value, logical_type, schema_of
+from latecomer.schemas.avro.bounds import deepest_of
+from latecomer.schemas.avro.reading import MARK
+from latecomer.schemas.avro.types import Defined, Enum, Field, Fixed, Named, Primitive, Record, Type, Union
 from latecomer.store.layout import source_type
 
 LONGEST = 32 << 20

@@ -6,8 +6,19 @@ from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from typing import Any
 
-from latecomer.model.avro.bounds import deepest_of, endless_records
-from latecomer.model.avro.types import SIZES, Array, Enum, Fixed, Map, Primitive, Record, Schema, Type, Union
+from latecomer.schemas.avro.bounds import deepest_of, endless_records
+from latecomer.schemas.avro.types import (
+    SIZES,
+    Array,
+    Enum,
+    Fixed,
+    Map,
+    Primitive,
+    Record,
+    Schema,
+    Type,
+    Union,
+)
 
 LONGEST, MOST_ITEMS = 64 << 20, 4 << 20
 """Bytes of a text, and items of a list: what claims more is damaged."""

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from latecomer.decode.avro_data import RecordReader
 from latecomer.decode.json_text import JsonText, Shape, has_valid_texts, is_valid_text, plain_text, shape_of
-from latecomer.model.avro import Reading, Schema, Value, schema_of
 from latecomer.model.types import FLOATS, INTEGERS, MOST_DIGITS, is_decimal
+from latecomer.schemas.avro import Reading, Schema, Value, schema_of
 from latecomer.store.layout import source_type
 
 _Get = Callable[[Mapping[str, Any]], Any]

@@ -32,8 +32,8 @@ from latecomer.decode.json_text import misread_text, refused_text, shape_of
 from latecomer.decode.retrying import reading as reading_file
 from latecomer.decode.retrying import remembered
 from latecomer.decode.stored_values import stored_rows
-from latecomer.model.avro import Schema, SchemaError, incompatibilities, parse_schema
-from latecomer.model.avro.ends import Ends
+from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, parse_schema
+from latecomer.schemas.avro.ends import Ends
 
 MOST_UNPACKED = 512 << 20
 """Bytes of a block; Avro's own writers make blocks of some ten thousand."""

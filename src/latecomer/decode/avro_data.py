@@ -16,9 +16,10 @@ import numpy as np
 
 from latecomer.decode.avro_bytes import Cursor, Damaged, Passing, Read, TooDeep
 from latecomer.decode.json_text import Shape
-from latecomer.model.avro.logical import logical_type
-from latecomer.model.avro.reading import MARK
-from latecomer.model.avro.types import (
+from latecomer.model.types import MOST_DIGITS
+from latecomer.schemas.avro.logical import logical_type
+from latecomer.schemas.avro.reading import MARK
+from latecomer.schemas.avro.types import (
     Array,
     Defined,
     Enum,
@@ -32,7 +33,6 @@ from latecomer.model.avro.types import (
     Type,
     Union,
 )
-from latecomer.model.types import MOST_DIGITS
 
 _PLAIN = {"int": "int", "long": "bigint", "bytes": "binary", "fixed": "binary", "enum": "string"}
 _TIMES = {

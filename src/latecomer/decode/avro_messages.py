@@ -12,8 +12,8 @@ from latecomer.decode.avro_bytes import Damaged, TooDeep
 from latecomer.decode.avro_columns import AvroColumns
 from latecomer.decode.avro_reading import Rows, writer_reading
 from latecomer.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Mask, Numbers
-from latecomer.model.avro import Schema
-from latecomer.model.avro.ends import Ends
+from latecomer.schemas.avro import Schema
+from latecomer.schemas.avro.ends import Ends
 
 
 @dataclass(frozen=True)

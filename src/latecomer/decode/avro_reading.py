@@ -14,7 +14,7 @@ from latecomer.decode.avro_batch import Cursor, Plan, RowByRow
 from latecomer.decode.avro_columns import AvroColumns, arrow_column
 from latecomer.decode.frames import Mask, Numbers
 from latecomer.decode.json_text import kept_text
-from latecomer.model.avro import Schema, reading
+from latecomer.schemas.avro import Schema, reading
 
 FEW = 8
 """So few records of a writer are read one by one: to begin with all at once would take longer."""

@@ -23,6 +23,15 @@ class FileSplit:
     file: SourceFile
     start: int = 0
     end: int | None = None
+    unpacked: int | None = None
+    """How many bytes it has when it is unpacked, where start and end do not count bytes."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes there are to read."""
+        if self.unpacked is not None:
+            return self.unpacked
+        return (self.file.size if self.end is None else min(self.end, self.file.size)) - self.start
 
 
 def other_columns(found: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""JSON whose records name the JSON Schema that they were written with, and are checked against it (ADR 0059)."""
+"""JSON whose records name the JSON Schema that they were written with, and are checked against it (ADR 0048)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from latecomer.decode.checked_messages import CheckedMessages
 from latecomer.decode.frames import HEAD_SIZE, framing_mistake, number_of
 from latecomer.decode.framing import FramedRecords
 from latecomer.errors import SourceError
-from latecomer.model.jsonschema import Schema, SchemaError, Validator
-from latecomer.model.jsonschema.records import NotJson, read_record
 from latecomer.model.unknown_fields import Known, unknown_names
+from latecomer.schemas.jsonschema import Schema, SchemaError, Validator
+from latecomer.schemas.jsonschema.records import NotJson, read_record
 from latecomer.store.schemas import WriterJsonSchemas
 
 _MOST_TOLD = 3
@@ -52,11 +52,7 @@ class CheckedJson(FramedRecords):
         if (wrong := self._without_header(raw) or self.head_mistake(raw) or _unread(raw)) is not None:
             return wrong
         number, schema = number_of(raw), self.schemas.known[number_of(raw)]
-        return (
-            _faults(number, schema, read_record(raw[HEAD_SIZE:].decode()))
-            if isinstance(schema, Schema)
-            else None
-        )
+        return _faults(number, schema, raw[HEAD_SIZE:].decode()) if isinstance(schema, Schema) else None
 
     def _without_header(self, raw: bytes) -> str | None:
         """What is wrong with a record that has its id in a header, and was not given the framing for it."""
@@ -77,9 +73,9 @@ def _unread(raw: bytes) -> str | None:
     return None
 
 
-def _faults(number: int, schema: Schema, value: object) -> str | None:
+def _faults(number: int, schema: Schema, text: str) -> str | None:
     """Which rules of its schema a record breaks, and where."""
-    found = [str(each) for each in _validator(schema).faults(value)]
+    found = [str(each) for each in _validator(schema).faults(text)]
     more = f"; and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
     return f"schema {number} does not allow it: {'; '.join(found[:_MOST_TOLD])}{more}" if found else None
 

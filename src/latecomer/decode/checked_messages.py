@@ -20,8 +20,8 @@ from latecomer.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Fram
 from latecomer.decode.json_rows import JsonLines
 from latecomer.decode.plain import NotPlain
 from latecomer.decode.text_lines import Lines
-from latecomer.model.jsonschema import Schema, Validator
-from latecomer.model.jsonschema.records import NotJson, read_record
+from latecomer.schemas.jsonschema import Schema, Validator
+from latecomer.schemas.jsonschema.records import NotJson
 
 FEW = 64
 """So many records are checked one by one where it cannot be told of them all at once."""
@@ -122,11 +122,10 @@ class _Check:
         invalid, is_json = np.zeros(len(texts), np.bool_), np.ones(len(texts), np.bool_)
         for nth, text in enumerate(texts):
             try:
-                value = read_record(text.decode(errors="replace"))  # what is not UTF-8 is corrupt in any case
+                # what is not UTF-8 is corrupt in any case
+                invalid[nth] = not self.validator.allows(text.decode(errors="replace"))
             except NotJson:
                 is_json[nth] = False
-            else:
-                invalid[nth] = bool(self.validator.faults(value))
         return _read(texts, self.columns, self.unknown, invalid, is_json)
 
 

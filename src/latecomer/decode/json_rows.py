@@ -323,7 +323,7 @@ class JsonLines:
 
     @cached_property
     def _cut(self) -> re.Pattern[str]:
-        return re.compile(cutting(known_fields({**self.columns, **self.known}))[0])
+        return cutting(known_fields({**self.columns, **self.known}))
 
     @cached_property
     def _names(self) -> frozenset[str]:

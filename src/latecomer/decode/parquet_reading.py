@@ -37,6 +37,7 @@ from latecomer.decode.retrying import reading, remembered
 from latecomer.decode.stored_values import shape_of_type, stored_rows, stored_values
 from latecomer.model.paths import ways_of
 from latecomer.model.types import is_nested, nested_type, with_fields_of
+from latecomer.objects.files import open_object
 from latecomer.store.layout import source_type
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -90,13 +91,13 @@ class ParquetReading(FileDecoder):
 
     def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
         try:
-            with reading(file.local), damage_found(PARQUET), pq.ParquetFile(file.local) as opened:
-                groups = opened.metadata.num_row_groups
+            with damage_found(PARQUET):
+                sizes = _group_sizes(file)
         except DamagedFile:
             return [FileSplit(file)]  # of which reading it tells what is wrong
-        at_once = max(1, groups * size // max(file.size, 1))
-        bounds = [*range(0, groups, at_once), groups]
-        return [FileSplit(file, *each) for each in pairwise(bounds)] or [FileSplit(file)]
+        at_once = max(1, len(sizes) * size // max(file.size, 1))
+        bounds = pairwise([*range(0, len(sizes), at_once), len(sizes)])
+        return [FileSplit(file, *each, sum(sizes[slice(*each)])) for each in bounds] or [FileSplit(file)]
 
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
         local = split.file.local
@@ -108,6 +109,16 @@ class ParquetReading(FileDecoder):
                     table = found.decoded(rows)
                 numbers = pa.array(position + np.arange(table.num_rows))
                 yield table.append_column(POSITION, numbers)
+
+
+def _group_sizes(file: SourceFile) -> list[int]:
+    """How many bytes each group of rows has unpacked. Of a file at a URL, no more than its footer is read."""
+    if file.url is not None:
+        about = pq.read_metadata(pa.PythonFile(open_object(file.url), mode="r"))
+    else:
+        with reading(file.local):
+            about = pq.read_metadata(file.local)
+    return [max(about.row_group(n).total_byte_size, 0) for n in range(about.num_row_groups)]
 
 
 @remembered

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from latecomer.decode.frames import HEAD_SIZE, number_of
 from latecomer.decode.framing import FramedRecords
-from latecomer.model.schemas.packages import protobuf_model
 from latecomer.model.unknown_fields import Known
+from latecomer.schemas.packages import protobuf_model
 from latecomer.store.schemas import WriterProtobufSchemas, reading_of
 
 if TYPE_CHECKING:
     from latecomer.decode.protobuf_messages import Plan, ProtobufMessages
-    from latecomer.model.protobuf import Reading
+    from latecomer.schemas.protobuf import Reading
 
 
 @dataclass

@@ -24,7 +24,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from latecomer.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Mask, Numbers
 from latecomer.decode.json_text import JsonText, Shape, shape_of, struct_of
 from latecomer.decode.protobuf_values import Convert, Misfit, converter, default_of, is_set, require_readable
-from latecomer.model.protobuf.reading import (
+from latecomer.schemas import SchemaError
+from latecomer.schemas.protobuf.reading import (
     Column,
     Reading,
     columns_of,
@@ -33,8 +34,7 @@ from latecomer.model.protobuf.reading import (
     message_of,
     reading,
 )
-from latecomer.model.protobuf.schema import Schema
-from latecomer.model.schemas import SchemaError
+from latecomer.schemas.protobuf.schema import Schema
 from latecomer.store.layout import source_type
 
 MOST_PLACES = 100

@@ -1,4 +1,4 @@
-"""How fields of a writer's messages become values of the reader's columns (ADR 0086).
+"""How fields of a writer's messages become values of the reader's columns (ADR 0048).
 
 A field is found by its number. Where the two have other types for it, of those that Protobuf reads as one another,
 a value that the column does not hold is a `Misfit`.
@@ -17,8 +17,9 @@ from google.protobuf import descriptor_pb2 as described
 from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor as Field
 
-from latecomer.model.protobuf.changes import GROUPS, OWN_NUMBER, shown_type
-from latecomer.model.protobuf.reading import (
+from latecomer.schemas import SchemaError
+from latecomer.schemas.protobuf.changes import GROUPS, OWN_NUMBER, shown_type
+from latecomer.schemas.protobuf.reading import (
     AS_JSON,
     DURATION,
     TIMESTAMP,
@@ -26,7 +27,6 @@ from latecomer.model.protobuf.reading import (
     is_map,
     local_name,
 )
-from latecomer.model.schemas import SchemaError
 
 Convert = Callable[[Any], Any]
 _NANOS = Decimal(1).scaleb(-9)

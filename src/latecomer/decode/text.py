@@ -47,8 +47,12 @@ class TextFiles(FileDecoder):
         return found
 
     def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
+        if file.url is not None:
+            return [FileSplit(file, *part) for part in cut(file.url.suffix, file.size, size)]
         with reading(file.local):
-            return [FileSplit(file, *part) for part in cut(file.local, size)]
+            return [
+                FileSplit(file, *part) for part in cut(file.local.suffix, file.local.stat().st_size, size)
+            ]
 
     def lines(self, split: FileSplit) -> Iterator[Lines | LongLine]:
         """The lines of a part, and those that are too long."""

@@ -161,14 +161,13 @@ def _with_feeds(text: bytes) -> bytes:
     return text
 
 
-def cut(file: Path, size: int) -> list[tuple[int, int | None]]:
-    """Parts of a file that can be read by themselves, of about so many bytes: what is compressed cannot be cut."""
-    whole = file.stat().st_size
-    if file.suffix in PACKED or whole <= size:
+def cut(suffix: str, whole: int, size: int) -> list[tuple[int, int | None]]:
+    """Parts of a file of `whole` bytes that can be read by themselves, of about so many bytes: what is compressed
+    cannot be cut."""
+    if suffix in PACKED or whole <= size:
         return [(0, None)]
-    step = (
-        max(size, 4) // 2 * 2
-    )  # in UTF-16 a character is two bytes; and a byte order mark is in the first part
+    # In UTF-16 a character is two bytes; and a byte order mark is in the first part.
+    step = max(size, 4) // 2 * 2
     starts = [start for start in range(0, whole, step) if whole - start > step // 2 or not start]
     return list(zip(starts, [*starts[1:], None], strict=True))
 

@@ -8,6 +8,7 @@
     │   └── SchemaOutage     a schema cannot be had yet: the batch waits for it
     ├── StoreError           the store cannot be used
     │   ├── StoreInUse       another run holds it
+    │   ├── StoreOutage      an object store cannot be reached for a reason that may pass
     │   ├── StoreMismatch    it was made by another pipeline or with other columns
     │   ├── NoStore          nothing has been run yet
     │   ├── TornCommit       a power cut left a commit of a table incomplete
@@ -142,6 +143,10 @@ class StoreError(LatecomerError):
 
 class StoreInUse(StoreError):
     """Another run holds the store."""
+
+
+class StoreOutage(StoreError):
+    """An object store cannot be reached for a reason that may pass. It was tried for a while."""
 
 
 class StoreMismatch(StoreError):

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from latecomer.log.logged import Logged
 from latecomer.model.triggers import Every
+from latecomer.model.verdicts import END_OF_TIME
 
 if TYPE_CHECKING:
+    from latecomer.log.events import LoggedBatch
     from latecomer.timeline.keeper import Stretch
 
 
@@ -25,6 +27,14 @@ class Batch:
     """Whether any of its events may have come behind the watermark."""
     history: bool = False
     """The events are the whole log, of many batches: an output that was added later catches up."""
+
+    @classmethod
+    def of_logged(cls, number: int, stretch: Stretch, logged: LoggedBatch, events: Logged) -> Batch:
+        """A batch of data that is in the log."""
+        ticks = logged.ticks
+        behind = any(ticks.first.get(row.tick, END_OF_TIME + 1) <= row.watermark for _, row in stretch.rows)
+        there = events if logged.received.events else None
+        return cls(number, stretch, there, ticks.earliest, ticks.latest, behind)
 
 
 def by_arrival(rule: object) -> TypeGuard[Every]:

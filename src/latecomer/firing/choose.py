@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from latecomer.firing.output import OutputLogic
 from latecomer.firing.sessions import SessionLogic
-from latecomer.runner import Runner
+from latecomer.spark.base import Runner
 from latecomer.store.store import Store
 
 

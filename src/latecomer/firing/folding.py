@@ -15,9 +15,10 @@ from latecomer.firing.within import folded
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate, OnError, Verdict
 from latecomer.store.layout import PaneLayout
+from latecomer.timeline.watermarks import Timeline
 from latecomer.windowing.failing import can_fail, failed_letters
 from latecomer.windowing.fates import CODES
-from latecomer.windowing.judge import Judged, Timeline, in_parts, judged
+from latecomer.windowing.judge import Judged, in_parts, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.seen import stored_columns
 

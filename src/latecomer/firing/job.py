@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from latecomer.firing.batch import Batch
 from latecomer.firing.output import Met, OutputLogic, Prepared, timeline
 from latecomer.firing.tasks import (
+    ROWS_PER_BUCKET,
     BucketTask,
     FiringPlan,
     FoldTask,
     OutputTask,
+    bucket_count,
     fold_split,
     merge_bucket,
 )
-from latecomer.runner import Buckets, Runner, Shared
+from latecomer.spark.base import Buckets, Runner, Shared
 from latecomer.store.store import Store
-
-ROWS_PER_BUCKET = 200_000
-"""So many events, or rows of open states, are merged in one task: another would not be worth its files."""
-MOST_BUCKETS = 256
+from latecomer.windowing.spark_columns import computed
 
 
 class FiringJob:
@@ -62,14 +63,23 @@ class FiringJob:
             for logic in outputs
         ]
 
+    @contextmanager
+    def derived(self, batch: Batch, outputs: Sequence[OutputLogic]) -> Iterator[Batch]:
+        """The batch with the columns that only Spark computes for these outputs."""
+        if batch.logged is None:
+            yield batch
+            return
+        asked, store = [logic.output for logic in outputs], self.store
+        with computed(batch.logged, asked, store.layout, self.runner, store.root) as logged:
+            yield replace(batch, logged=logged)
+
     def _buckets(self, batch: Batch, outputs: Sequence[OutputLogic], met: Mapping[str, Met]) -> int:
         """How many buckets there are: a power of two, no more than there are cores."""
         if not any(logic.output.by and not logic.output.emit_empty for logic in outputs):
             return 1
         rows = batch.logged.rows if batch.logged is not None else 0
         rows += sum(file.rows for logic in outputs for file in met[logic.name].files)
-        wanted = min(self.runner.cores, MOST_BUCKETS, -(-rows // self.rows_per_bucket))
-        return 1 << (max(wanted, 1).bit_length() - 1)
+        return bucket_count(rows, self.runner.cores, self.rows_per_bucket)
 
     def _folds(self, batch: Batch, outputs: Sequence[OutputLogic], count: int) -> list[FoldTask]:
         if batch.logged is None:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, cast
-
-import pyarrow as pa
 
 from latecomer.firing.batch import Batch, by_arrival
 from latecomer.firing.clocks import Clocks
@@ -24,20 +23,30 @@ from latecomer.firing.empty import KnownKeys, windows_closed
 from latecomer.firing.lanes import added_counts
 from latecomer.firing.silence import has_news, silence_publishes
 from latecomer.firing.stopping import Outgrown
-from latecomer.firing.tasks import Aside, Made, OutputTask, PaneFile
-from latecomer.firing.within import firing_of
+from latecomer.firing.tasks import (
+    ROWS_PER_BUCKET,
+    Aside,
+    BucketTask,
+    FiringPlan,
+    Made,
+    OutputTask,
+    PaneFile,
+    bucket_count,
+    fires_quietly,
+    fold_files,
+)
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow, Window
-from latecomer.runner import Runner
+from latecomer.spark.base import InProcess, Runner, Shared
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import Location, new_token, read_table, write_table
+from latecomer.store.files import Location
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
+from latecomer.timeline.watermarks import Watermarks
 from latecomer.windowing.anew import Anew
 from latecomer.windowing.fates import Counts, Periods
-from latecomer.windowing.judge import Watermarks
 from latecomer.windowing.merge import Merger
 
 FOLD_AT = 24
@@ -98,6 +107,7 @@ class OutputLogic:
         self.remember()
         self.known_keys = KnownKeys.of(self.merger, self.tables.panes) if self.output.emit_empty else None
         self.outgrown = Outgrown(name, self.merger)
+        self.rows_per_bucket = ROWS_PER_BUCKET
 
     def remember(self) -> None:
         """What is kept in mind between batches, from the tables."""
@@ -252,9 +262,11 @@ class OutputLogic:
         ]
         if not new or len({batch_of(file) for file in small}) < FOLD_AT:
             return prepared.of(_PANES), []
-        parts = map(read_table, [*map(self.tables.panes.location, small), *new])
-        folded = write_table(pa.concat_tables(parts), new[0].with_name(f"folded-{new_token()}.parquet"))
-        return [*prepared.of([Lane.FIRED, CLOSING]), folded], small
+        task = [*map(self.tables.panes.location, small), *new]
+        folded = self.runner.run(
+            f"batch {batch.number} · late panes of {self.name}", fold_files, [task]
+        ).tasks
+        return [*prepared.of([Lane.FIRED, CLOSING]), *folded], small
 
     def _remember_panes(self, batch: Batch, added: Sequence[DataFile], folded: Sequence[DataFile]) -> None:
         """Keep in mind the panes that a later batch may replace."""
@@ -284,9 +296,24 @@ class OutputLogic:
             or (self.closes and bool(places_to_close(panes, self.output, stretch) - self._to_retract()))
         )
 
-    def _trigger_fires(self, states: pa.Table, stretch: Stretch) -> bool:
-        lanes = firing_of(self.merger).lanes([], states, Clocks.of(-1, stretch, self.output))
-        return any(lanes[lane].num_rows for lane in (Lane.FIRED, Lane.LATE) if lane in lanes)
+    def _trigger_fires(self, states: Sequence[DataFile], stretch: Stretch) -> bool:
+        """Whether triggers publish anything of these open states: asked here where they are few, else in tasks."""
+        rows = sum(file.rows for file in states)
+        few = rows <= self.rows_per_bucket
+        divided = self.output.by and not self.output.emit_empty
+        count = bucket_count(rows, self.runner.cores, self.rows_per_bucket) if divided else 1
+        asked = OutputTask(
+            Clocks.of(-1, stretch, self.output), [self.tables.partials.location(file) for file in states]
+        )
+        tasks = [BucketTask(nth, count, {self.name: asked}) for nth in range(count)]
+        runner = InProcess(lambda: self.runner.spark) if few else self.runner
+        what = f"silence · triggers of {self.name}"
+        return any(runner.run(what, partial(fires_quietly, self._plan), tasks).tasks)
+
+    @cached_property
+    def _plan(self) -> Shared[FiringPlan]:
+        outputs = {self.name: self.output.without_sinks()}
+        return Shared(FiringPlan(self.store.layout.portable, outputs, self.store.measures()))
 
     def _to_fill(self, known: KnownKeys, stretch: Stretch) -> list[Window]:
         """The windows that closed, for each of which there may be empty panes."""

@@ -1,4 +1,4 @@
-"""Windows that a longer lateness opens again, of an output that a rebuild has given another meaning (ADR 0061).
+"""Windows that a longer lateness opens again, of an output that a rebuild has given another meaning (ADR 0016).
 
 Late events are added to the pane that stands. Where that was published under an earlier definition, its numbers would
 be of both.

@@ -31,9 +31,10 @@ from latecomer.store.columns import (
 )
 from latecomer.store.table import DataFile, kind_of
 from latecomer.timeline.keeper import Stretch
+from latecomer.timeline.watermarks import NothingLate, Timeline
 from latecomer.windowing.columns import END, FATE, START
 from latecomer.windowing.fates import CODES, Counts, Periods
-from latecomer.windowing.judge import Judged, NothingLate, Timeline
+from latecomer.windowing.judge import Judged
 from latecomer.windowing.seen import event_tables
 from latecomer.windowing.session_judge import (
     Arrivals,
@@ -130,7 +131,7 @@ class SessionLogic(OutputLogic):
     def _to_retract(self) -> set[tuple[Any, ...]]:
         return places_in(map(self.tables.partials.location, self.published), self.output)
 
-    def has_news(self, closed: pa.Table, stretch: Stretch) -> bool:
+    def has_news(self, closed: pa.RecordBatch, stretch: Stretch) -> bool:
         """Whether sessions that closed have events that were not published yet, or late ones that waited enough."""
         late, passed = self.output.trigger.late, False
         if isinstance(late, Every):

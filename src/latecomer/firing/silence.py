@@ -10,14 +10,15 @@ import pyarrow.compute as pc
 from latecomer.config.models import Output
 from latecomer.firing.columns import Lane
 from latecomer.model.triggers import Count, Every
-from latecomer.store.columns import SINCE
-from latecomer.store.files import read_table
+from latecomer.store.columns import SINCE, WAITING_EVENTS
+from latecomer.store.files import dataset
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import DataFile, Table, kind_of
 from latecomer.timeline.keeper import Stretch
 
-HasNews = Callable[[pa.Table, Stretch], bool]
-"""Whether closed windows, by their states, have anything that was not published yet."""
+HasNews = Callable[[pa.RecordBatch, Stretch], bool]
+"""Whether closed windows, by NEWS of their states, have anything that was not published yet."""
+NEWS = ("window_end", SINCE, WAITING_EVENTS)
 
 
 def silence_publishes(
@@ -26,15 +27,14 @@ def silence_publishes(
     states: Sequence[DataFile],
     stretch: Stretch,
     has_news: HasNews,
-    fires: HasNews,
+    fires: Callable[[Sequence[DataFile], Stretch], bool],
 ) -> bool:
     """Whether one of these open states publishes anything in a stretch without events; `fires` says whether its trigger
     does."""
     early, late = output.trigger.early, output.trigger.late
-    if any(output.per_firing(rule) and not isinstance(rule, Every | Count) for rule in (early, late)):
-        tables = [read_table(partials.location(file)) for file in states]
-        if tables and fires(pa.concat_tables(tables), stretch):
-            return True
+    by_rule = any(output.per_firing(rule) and not isinstance(rule, Every | Count) for rule in (early, late))
+    if by_rule and states and fires(states, stretch):
+        return True
     still_open = [file for file in states if kind_of(file) != Lane.WAITING]
     unpublished = any(file.maximum.get(SINCE, 0) > 0 for file in still_open)
     waiting = len(still_open) < len(states)
@@ -47,9 +47,9 @@ def silence_publishes(
     )
 
 
-def has_news(closed: pa.Table, _stretch: Stretch) -> bool:
+def has_news(closed: pa.RecordBatch, _stretch: Stretch) -> bool:
     """Whether windows that closed have had events since their last pane."""
-    return any(since > 0 for since in closed.column(SINCE).to_pylist())
+    return bool(pc.any(pc.greater(closed.column(SINCE), 0)).as_py())
 
 
 def _ends_with_news(
@@ -61,9 +61,10 @@ def _ends_with_news(
         return False
     if waiting or not output.closes_silently:
         return True
-    states = read_table(partials.location(file))
     closed = pc.field("window_end") <= pa.scalar(stretch.fires_at, pa.int64()).cast(TIMESTAMP)
-    return has_news(states.filter(closed), stretch)
+    states = dataset([partials.location(file)])
+    parts = states.to_batches(columns=[name for name in NEWS if name in states.schema.names], filter=closed)
+    return any(has_news(part, stretch) for part in parts)
 
 
 def _passes(
@@ -83,7 +84,9 @@ def _passes(
 def _starts_unpublished(partials: Table, still_open: Sequence[DataFile]) -> set[int]:
     starts: set[int] = set()
     for file in still_open:
-        states = read_table(partials.location(file), ["window_start", SINCE])
-        unpublished = states.filter(pc.field(SINCE) > 0).column("window_start")
-        starts.update(pc.unique(unpublished).cast(pa.int64()).to_pylist())
+        unpublished = dataset([partials.location(file)]).to_batches(
+            columns=["window_start"], filter=pc.field(SINCE) > 0
+        )
+        for part in unpublished:
+            starts.update(pc.unique(part.column("window_start")).cast(pa.int64()).to_pylist())
     return starts

@@ -1,4 +1,4 @@
-"""What stops a batch, by output and column: an event that fails where `on_error` is fail (ADR 0081), and a sum that
+"""What stops a batch, by output and column: an event that fails where `on_error` is fail (ADR 0057), and a sum that
 outgrows its type (ADR 0028).
 
 As a rule such a sum stays exact beside its column, which is null meanwhile: that is warned of."""
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
+from latecomer.store.files import values_held
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.windowing.failing import FailedEvent
@@ -79,9 +80,9 @@ class Outgrown:
         """Look at the panes of a batch. A sum that does not fit is null there, and kept beside."""
         if not self.kept or not added:
             return
-        rows = panes.dataset(added).to_table(columns=list(self.kept.values()))
+        found = values_held(map(panes.location, added), self.kept.values())
         for value, column in list(self.kept.items()):
-            if places := rows.num_rows - rows[column].null_count:
+            if places := found[column]:
                 del self.kept[value]
                 LOG.warning(
                     "output %s: %s does not fit %s in %d places and is null there; the exact sum is kept, and "

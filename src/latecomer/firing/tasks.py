@@ -32,21 +32,33 @@ from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, FixedWindow, Micros
-from latecomer.runner import Parted, Shared
-from latecomer.store.files import Location, dataset, new_token, sync, write_table
+from latecomer.spark.base import Parted, Shared
+from latecomer.store.files import Location, dataset, new_token, read_table, sync, write_table
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
+from latecomer.timeline.watermarks import Watermarks
 from latecomer.windowing.buckets import bucket_name, bucket_of, may_hold
 from latecomer.windowing.columns import KEY
 from latecomer.windowing.failing import failed_letters
 from latecomer.windowing.fates import Counts
-from latecomer.windowing.judge import Watermarks
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.seen import event_tables
 from latecomer.windowing.session_judge import Arrivals, arrivals_of, session_of
 from latecomer.windowing.session_judge import event_columns as session_columns
 
+ROWS_PER_BUCKET = 200_000
+"""So many events, or rows of open states, are merged in one task: another would not be worth its files."""
+MOST_BUCKETS = 256
 MOST_PARTIALS = 1_000_000
 """So many rows of partial states are held before they are merged."""
+
+
+def bucket_count(rows: int, cores: int, rows_each: int = ROWS_PER_BUCKET) -> int:
+    """How many buckets there are for so many rows: a power of two, no more than there are cores.
+
+    >>> [bucket_count(rows, 6) for rows in (0, 200_000, 500_000, 10_000_000)]
+    [1, 1, 2, 4]
+    """
+    return 1 << (max(min(cores, MOST_BUCKETS, -(-rows // rows_each)), 1).bit_length() - 1)
 
 
 @dataclass(frozen=True)
@@ -423,6 +435,26 @@ class _SessionMerging(_Merging):
                 wanted &= pc.field(key).isin(values)
         panes = dataset(places, self.merger.schema).to_table(filter=wanted)
         return standing_panes(panes, bucket, self.merger)
+
+
+# Beside a batch
+
+
+def fires_quietly(plan: Shared[FiringPlan], task: BucketTask) -> bool:
+    """Whether triggers publish anything of a bucket without new events."""
+    for name, asked in task.outputs.items():
+        merging = _Merging(plan.value.mergers[name], asked, task, name)
+        lanes = merging.firing.lanes([], merging.read(asked.states), asked.clocks)
+        if any(lanes[lane].num_rows for lane in (Lane.FIRED, Lane.LATE) if lane in lanes):
+            return True
+    return False
+
+
+def fold_files(files: Sequence[Location]) -> Location:
+    """One file with the rows of several, beside the last of them."""
+    return _written(
+        pa.concat_tables(map(read_table, files)), files[-1].with_name(f"folded-{new_token()}.parquet")
+    )
 
 
 def _moment(micros: int) -> pa.Scalar:

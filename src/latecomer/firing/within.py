@@ -36,6 +36,7 @@ from latecomer.store.columns import (
     since_when_column,
     when_column,
 )
+from latecomer.timeline.watermarks import micros_of
 from latecomer.windowing.columns import (
     BATCH,
     END,
@@ -46,7 +47,7 @@ from latecomer.windowing.columns import (
     START,
 )
 from latecomer.windowing.fates import CODES
-from latecomer.windowing.judge import Flags, Judged, Micros, micros_of
+from latecomer.windowing.judge import Flags, Judged, Micros
 from latecomer.windowing.merge import Merger, replaced
 
 _STEP = f"{PRIVATE}step"

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.errors import LedgerError
-from latecomer.log.events import Received
+from latecomer.log.events import LoggedBatch, Received
 from latecomer.log.summaries import sums_of
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, unbalanced
 from latecomer.model.verdicts import WITHOUT_WINDOW, Fate
 from latecomer.store.layout import LEDGER
 from latecomer.windowing.fates import Counts
+
+if TYPE_CHECKING:
+    from latecomer.firing.output import OutputLogic, Prepared
+    from latecomer.ledger.report import AcceptedBatch
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,11 @@ def intake(
         {EVENTS: Decimal(received.duplicates), **duplicates},
         {EVENTS: Decimal(received.dead_letters), **dead_letters},
     )
+
+
+def logged_intake(logged: LoggedBatch) -> Intake:
+    """The intake of a batch of data."""
+    return intake(logged.received, logged.ticks.measures, logged.duplicates, logged.letters)
 
 
 def repaired_intake(
@@ -93,6 +103,22 @@ def entries_of(
             pairs = received + windowed * ((windows_each or 1) - 1)
             entry = Entry(batch, output, ASSIGNMENTS, pairs, assigned)
             entries.append(replace(entry, received=entry.accounted) if windows_each is None else entry)
+    return entries
+
+
+def balanced_entries(
+    accepted: AcceptedBatch, outputs: Sequence[OutputLogic], prepared: Sequence[Prepared]
+) -> list[Entry]:
+    """The ledger's lines for a batch, which balance; a batch that received nothing has none."""
+    if accepted.intake is None or not accepted.received.rows:
+        return []
+    number, taken = accepted.batch.number, accepted.intake
+    entries = [
+        entry
+        for output, ready in zip(outputs, prepared, strict=True)
+        for entry in entries_of(number, output.name, taken, ready.counts, output.windows_each)
+    ]
+    require_balance(entries)
     return entries
 
 

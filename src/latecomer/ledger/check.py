@@ -26,7 +26,7 @@ from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT, Session
-from latecomer.runner import Runner
+from latecomer.spark.base import Runner
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import runner_for
@@ -177,7 +177,9 @@ class _Check:
         tally, fate = dict(intake), Fate.DUPLICATE.value
         view, measures = self.store.layout.view, self.store.measures()
         if (repeated := self.log.repeated(joined)) is not None:
-            parts = self.log.everything().parts([*COLUMNS, *(view[measure] for measure in measures)])
+            parts = self.log.everything(through=self.last).parts(
+                [*COLUMNS, *(view[measure] for measure in measures)]
+            )
             again = (repeated.among(part) for part in parts)
             for batch, amounts in amounts_by_batch(again, view, measures).items():
                 for unit, amount in amounts.items():
@@ -222,7 +224,7 @@ class _Check:
             return behind
         beyond = -(-since // window.max) * window.max
         earliest: dict[int, int] = {}
-        for part in self.log.everything().parts(["batch", "event_time"]):
+        for part in self.log.everything(through=self.last).parts(["batch", "event_time"]):
             for row in part.group_by("batch").aggregate([("event_time", "min")]).to_pylist():
                 first = to_micros(row["event_time_min"])
                 earliest[row["batch"]] = min(first, earliest.get(row["batch"], first))
@@ -232,7 +234,7 @@ class _Check:
         periods = self.store.policies(output.name)
         outputs = [under for _, under in periods]
         repeated = self.log.repeated(joined)
-        events = self.log.everything(self.removed)
+        events = self.log.everything(self.removed, self.last)  # the next batch may be in the log already
         once = events if repeated is None else events.without(repeated)
         with computed(once, outputs, self.store.layout, self.runner, self.store.root) as seen:
             found = output.fates_by_batch(Batch(self.last, self.stretch, seen, history=True), periods)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.log.columns import UNIQUE
-from latecomer.log.ids import KnownIds, Rows, by_hash
+from latecomer.log.known_ids import KnownIds, Rows, by_hash
 from latecomer.store.files import Location, footer, new_token, open_parquet, remove, write_table
 
 _ORDER = ("arrival_time", "landed", "origin", "position")

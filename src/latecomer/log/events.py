@@ -15,19 +15,19 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Pipeline
 from latecomer.config.portable import portable
 from latecomer.decode.frames import UnknownSchemas
 from latecomer.decode.retrying import patiently
 from latecomer.log.attempts import Attempt, WrittenBatch, numbered, without_repeated
 from latecomer.log.columns import Lane
 from latecomer.log.envelope import Given
-from latecomer.log.ids import IdIndex, KnownIds
+from latecomer.log.ids import IdIndex
+from latecomer.log.known_ids import KnownIds
 from latecomer.log.logged import Logged, LogSplit, OtherTicks
 from latecomer.log.marks import needs_spark
 from latecomer.log.marks_on_spark import marks_by_spark
 from latecomer.log.measures import amounts_of_letter
-from latecomer.log.repeated import COLUMNS, Repeated, repeated_in
+from latecomer.log.repeated import Repeated, repeated_in
 from latecomer.log.split import LogPlan, SplitSummary, arrival_spans, joined_spans
 from latecomer.log.summaries import TickSummaries, added, joined_ticks, summarised, sums_of, tick_table
 from latecomer.log.writing import Folders, LogTask, write_split
@@ -36,7 +36,6 @@ from latecomer.model.merging import Waiting
 from latecomer.model.sources import BETWEEN, partition_of
 from latecomer.model.strategies import PLAIN, Needs
 from latecomer.model.timeline import Timeline
-from latecomer.runner import Runner, Shared, shared_out, task_count
 from latecomer.source.base import (
     NO_CLOCK,
     Clock,
@@ -50,6 +49,7 @@ from latecomer.source.base import (
 from latecomer.source.choose import sources_of
 from latecomer.source.found_files import FileSlice, UnreadableFiles
 from latecomer.source.staging import Staging
+from latecomer.spark.base import Runner, Shared, shared_out, task_count
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, new_token, remove_all
 from latecomer.store.layout import Reading
@@ -120,7 +120,9 @@ class EventLog:
         if self.store.events.holds(batch):
             return self.recount(batch, piece.sources, self._clocks_of_last())
         written = patiently(partial(self._written, batch, piece, timeline))
-        return self._committed(batch, written, _LANES)
+        logged = self._committed(batch, written, _LANES)
+        self.runner.work.rows += logged.received.rows
+        return logged
 
     def _written(self, batch: int, piece: Slice, timeline: Timeline) -> WrittenBatch:
         """All lanes of a batch, in files that no commit names."""
@@ -285,11 +287,10 @@ class EventLog:
         files = self._files_of(self.store.events, batch)
         return self._logged(self.store.events, files, batch - 1, batch)
 
-    def everything(self, after: int = -1) -> Logged:
-        """Every event ever logged; of batches after one alone, if that is said."""
-        return self._logged(
-            self.store.events, self.store.events.files(), after, self.store.events.last_batch()
-        )
+    def everything(self, after: int = -1, through: int | None = None) -> Logged:
+        """Every event ever logged; of batches after one, or up to one, alone, if that is said."""
+        last = self.store.events.last_batch() if through is None else through
+        return self._logged(self.store.events, self.store.events.files(), after, last)
 
     def of_files(self, files: Sequence[DataFile], last: int, where: pc.Expression | None = None) -> Logged:
         """The events of some files, of batches up to one, of which that is so."""
@@ -300,17 +301,17 @@ class EventLog:
         """What was delivered again after its id was forgotten, in batches up to one; None where nothing was."""
         if self.store.pipeline.event.id is None or through < 0:
             return None
-        return repeated_in(self.everything().parts(COLUMNS), through)
+        return repeated_in(self.everything().splits, through, self.runner)
 
     def each_once(self, through: int, after: int = -1) -> Logged:
-        """Every event of batches after one, without what was delivered again up to a batch."""
-        return self.without_repeated(self.everything(after), through)
+        """Every event of batches after one and up to another, without what was delivered again."""
+        return self.without_repeated(self.everything(after, through), through)
 
     def without_repeated(self, logged: Logged, through: int) -> Logged:
         """Events, without what was delivered again among them."""
         if self.store.pipeline.event.id is None or through < 0:
             return logged
-        repeated = repeated_in(logged.parts(COLUMNS), through)
+        repeated = repeated_in(logged.splits, through, self.runner)
         return logged if repeated is None else logged.without(repeated)
 
     def _logged(self, table: Table, files: Sequence[DataFile], after: int, last: int) -> Logged:
@@ -415,8 +416,15 @@ class EventLog:
         if not received.dead_letters or not measures:
             return {}
         files = self._files_of(table, batch)
-        rows = table.dataset(files).to_table(["raw", "source_partition"], filter=pc.field("batch") == batch)
-        return _letter_amounts(rows, self.store.pipeline, measures)
+        rows = table.dataset(files).to_batches(["raw", "source_partition"], filter=pc.field("batch") == batch)
+        return added(
+            (
+                amounts_of_letter(row["raw"], row["source_partition"], self.store.pipeline, list(measures))
+                for part in rows
+                for row in part.to_pylist()
+            ),
+            measures,
+        )
 
     def _clocks_of_last(self) -> Clock:
         """What said when the rows of the log's last batch came."""
@@ -449,11 +457,3 @@ def _of_source(events: pa.Table, source: str) -> pa.Table:
     partition = events.column("source_partition")
     own = pc.or_(pc.equal(partition, source), pc.starts_with(partition, f"{source}{BETWEEN}"))
     return events.filter(own)
-
-
-def _letter_amounts(rows: pa.Table, pipeline: Pipeline, measures: Iterable[str]) -> dict[str, Decimal]:
-    names = list(measures)
-    return added(
-        (amounts_of_letter(row["raw"], row["source_partition"], pipeline, names) for row in rows.to_pylist()),
-        names,
-    )

@@ -30,7 +30,7 @@ from latecomer.log.logged import LogSplit
 from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields
 from latecomer.model.written_numbers import Numbers
-from latecomer.runner import Runner, Shared
+from latecomer.spark.base import Runner, Shared, in_turn_together
 from latecomer.store.files import Location, footer, new_parquet, new_token, remove_all
 from latecomer.store.layout import EventLayout
 from latecomer.store.pins import read_pins
@@ -156,13 +156,7 @@ def _groups(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
     for file in sorted(files, key=batch_of):
         lanes.setdefault(file.path.split("/")[2], []).append(file)
     for lane in lanes.values():
-        group: list[DataFile] = []
-        for file in lane:
-            if group and sum(each.size for each in group) + file.size > GROUP_BYTES:
-                yield group
-                group = []
-            group.append(file)
-        yield group
+        yield from in_turn_together(lane, lambda file: file.size, GROUP_BYTES)
 
 
 @dataclass(frozen=True)

@@ -13,22 +13,20 @@ forgotten too much. Segments count batches, not files: what upkeep does to the f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.errors import StoreError
-from latecomer.log.hashes import Filter, Hashes, filter_bits, hash_ids
+from latecomer.log.hashes import Hashes
+from latecomer.log.known_ids import FLOOR, OF, TO, KnownIds, Rows, Segment, by_hash, opened
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.store.files import Location, names, new_arrow, new_token, open_arrow, remove
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.store.fences import confirm_held
+from latecomer.store.files import Location, names, new_arrow, new_token, remove
 from latecomer.store.table import DataFile, Table, batches_of
 
 RUN_ROWS = 2 << 20
@@ -38,97 +36,6 @@ FULL = 1 << 20
 TOGETHER = 8
 """So many segments of about one size become one."""
 _SCHEMA = pa.schema([("hash", pa.uint64()), ("time", pa.int64()), ("id", pa.large_binary())])
-_OF, _FLOOR = b"latecomer.events", b"latecomer.floor"
-_TO = "to"
-
-Rows = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Hits:
-    """Places at which looked-up hashes were found: which of those asked for, and what is stored there."""
-
-    asked: Rows
-    ids: pa.Array
-    times: Rows
-
-
-class Run:
-    """Ids sorted by hash, in a mapped file."""
-
-    def __init__(self, rows: pa.RecordBatch) -> None:
-        self.hashes: Hashes = rows.column("hash").to_numpy()
-        self.times: Rows = rows.column("time").to_numpy()
-        self.ids: pa.Array = rows.column("id")
-        self.newest = int(self.times.max()) if len(self.times) else BEGIN_OF_TIME
-
-    @cached_property
-    def filter(self) -> Filter:
-        return Filter(self.hashes)
-
-    def find(self, ordered: Hashes, bits: Hashes) -> Iterator[Hits]:
-        """Where these hashes, which are in order, are found."""
-        maybe = np.flatnonzero(self.filter.may_hold(ordered, bits))
-        place = np.searchsorted(self.hashes, ordered[maybe])
-        while len(maybe):
-            here = place < len(self.hashes)
-            here[here] = self.hashes[place[here]] == ordered[maybe[here]]
-            maybe, place = maybe[here], place[here]
-            if len(maybe):
-                yield Hits(maybe, self.ids.take(pa.array(place)), self.times[place])
-            place = place + 1  # another id may have the same hash
-
-
-@dataclass(frozen=True)
-class Segment:
-    """The ids of the batches from `first` to `last`."""
-
-    path: Location
-    first: int
-    last: int
-    floor: int
-    """Ids of events before this moment may be missing."""
-    batches: Sequence[pa.RecordBatch]
-
-    @cached_property
-    def rows(self) -> int:
-        return sum(each.num_rows for each in self.batches)
-
-    @cached_property
-    def runs(self) -> list[Run]:
-        return [Run(each) for each in self.batches if each.num_rows]
-
-    @property
-    def newest(self) -> int:
-        """The latest event time of all."""
-        return max((run.newest for run in self.runs), default=BEGIN_OF_TIME)
-
-
-@lru_cache(maxsize=256)
-def _kept_open(path: Location) -> Segment | None:
-    """A segment that a worker looks into again and again; its file never changes."""
-    opened = _opened(path)
-    return None if opened is None else opened[0]
-
-
-@dataclass(frozen=True)
-class KnownIds:
-    """The ids that the log held before a batch, for the tasks of the batch. It is small: the files are in the store."""
-
-    segments: Sequence[Location]
-    since: int
-    """Ids of events before this moment are forgotten."""
-
-    def find(self, ordered: Hashes) -> Iterator[Hits]:
-        """Where hashes, which are in order, are found among the ids."""
-        bits = filter_bits(ordered)
-        for path in self.segments:
-            segment = _kept_open(path)
-            if segment is None:
-                raise StoreError(f"{path} cannot be read; remove it, and run again: it is made from the log")
-            for run in segment.runs:
-                if run.newest >= self.since:
-                    yield from run.find(ordered, bits)
 
 
 class IdIndex:
@@ -165,7 +72,7 @@ class IdIndex:
     def _stored(self) -> list[Segment]:
         """The segments that are there and belong to this log; the others are deleted."""
         there = [self.folder / name for name in names(self.folder)]
-        found = [_opened(path) for path in there]
+        found = [opened(path) for path in there]
         last, own = self.events.last_batch(), self._log_id()
         kept: list[Segment] = []
         for segment, of in sorted(
@@ -175,9 +82,7 @@ class IdIndex:
             if of == own and segment.last <= last and (not kept or segment.first > kept[-1].last):
                 kept.append(segment)
         whole = {segment.path for segment in kept}
-        for path in there:
-            if path not in whole:
-                remove(path)
+        self._remove([path for path in there if path not in whole])
         return kept
 
     def _files(self, first: int, last: int) -> list[DataFile]:
@@ -207,14 +112,14 @@ class IdIndex:
             yield _hashed(held)
 
     def _write(self, first: int, last: int, runs: Iterator[pa.Table], floor: int) -> Segment:
-        path = self.folder / f"{first:010d}{_TO}{last:010d}-{new_token()}.arrow"
-        schema = _SCHEMA.with_metadata({_OF: self._log_id(), _FLOOR: str(floor).encode()})
+        path = self.folder / f"{first:010d}{TO}{last:010d}-{new_token()}.arrow"
+        schema = _SCHEMA.with_metadata({OF: self._log_id(), FLOOR: str(floor).encode()})
         with new_arrow(path, schema) as writer:  # a name that is lost in a power cut is only made again
             for run in runs:
                 writer.write_table(run.cast(schema), max_chunksize=max(run.num_rows, 1))
-        opened = _opened(path)
-        assert opened is not None  # noqa: S101
-        return opened[0]
+        written = opened(path)
+        assert written is not None  # noqa: S101
+        return written[0]
 
     def _log_id(self) -> bytes:
         """What tells this log from one that was in the same place before."""
@@ -248,8 +153,13 @@ class IdIndex:
                 self._drop(small)
 
     def _drop(self, segments: Sequence[Segment]) -> None:
-        for each in segments:
-            remove(each.path)
+        self._remove([each.path for each in segments])
+
+    def _remove(self, paths: Sequence[Location]) -> None:
+        if paths:
+            confirm_held(self.folder)  # another engine may be looking into them
+        for each in paths:
+            remove(each)
 
 
 _LOGGED = pa.schema(
@@ -262,20 +172,6 @@ def _hashed(parts: Sequence[pa.RecordBatch]) -> pa.Table:
     rows = pa.Table.from_batches(parts)
     ids = rows["event_id"].cast(pa.large_binary()).combine_chunks()
     return run_of(*by_hash([ids]), ids, rows["event_time"])
-
-
-def by_hash(parts: Iterable[pa.Array]) -> tuple[Hashes, Rows]:
-    """The hashes of ids in order, and which row each is of; rows are counted through all parts. Nulls have none."""
-    hashes: list[Hashes] = [np.empty(0, np.uint64)]
-    rows: list[Rows] = [np.empty(0, np.int64)]
-    count = 0
-    for ids in parts:
-        hashes.append(hash_ids(ids.drop_null()))
-        rows.append(np.flatnonzero(ids.is_valid().to_numpy(zero_copy_only=False)) + count)
-        count += len(ids)
-    every = np.concatenate(hashes)
-    order = np.argsort(every)
-    return every[order], np.concatenate(rows)[order]
 
 
 def run_of(ordered: Hashes, rows: Rows, ids: pa.Array, times: pa.ChunkedArray) -> pa.Table:
@@ -291,18 +187,6 @@ def _merged(segments: Sequence[Segment], since: int) -> pa.Table:
     rows = rows.replace_schema_metadata(None)
     rows = rows.filter(pc.greater_equal(rows["time"], since))
     return rows.take(pa.array(np.argsort(rows["hash"].to_numpy(), kind="stable"))).combine_chunks()
-
-
-def _opened(path: Location) -> tuple[Segment, bytes] | None:
-    """A segment and the log that it is of, None where it is not a whole one."""
-    try:
-        first, _, last = path.stem.split("-")[0].partition(_TO)
-        reader = open_arrow(path)
-        metadata = reader.schema.metadata
-        batches = [reader.get_batch(nth) for nth in range(reader.num_record_batches)]
-        return Segment(path, int(first), int(last), int(metadata[_FLOOR]), batches), metadata[_OF]
-    except (pa.ArrowInvalid, OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _gaps(segments: Sequence[Segment], last: int) -> list[tuple[int, int]]:

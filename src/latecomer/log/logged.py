@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from latecomer.log.repeated import Repeated
 from latecomer.model.arrays import flat
-from latecomer.runner import Shared
+from latecomer.spark.base import Shared
 from latecomer.store.files import Location, dataset
 
 MOST_AT_ONCE = 250_000

@@ -8,8 +8,10 @@ is only one.) With another event time it is another event, for an id that is for
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +19,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
+from latecomer.log.hashes import hash_ids
+from latecomer.model.arrays import flat
+from latecomer.spark.base import Buckets, Parted, Runner
 
+if TYPE_CHECKING:
+    from latecomer.log.logged import LogSplit
+
+IDS_PER_BUCKET = 1_000_000
+"""So many ids are compared in one task."""
 _FIRST = f"{PRIVATE}first_batch"
 _ROW = f"{PRIVATE}row"
 COLUMNS = ("event_id", "event_time", "batch")
 """What has to be known of events."""
+_NO_IDS = pa.schema(
+    [("event_id", pa.string()), ("event_time", pa.timestamp("us", "UTC")), ("batch", pa.int64())]
+).empty_table()
 
 
 @dataclass(frozen=True)
@@ -54,18 +67,31 @@ class Repeated:
         return found
 
 
-def repeated_in(parts: Iterable[pa.Table], through: int) -> Repeated | None:
-    """What came before among the events of the batches up to one; None where nothing did."""
-    tables = [
-        part.filter(pc.field("event_id").is_valid() & (pc.field("batch") <= through)).select(COLUMNS)
-        for part in parts
-    ]
-    held = [each for each in tables if each.num_rows]
-    if not held:
-        return None
-    groups = pa.concat_tables(held).group_by(["event_id", "event_time"], use_threads=False)
+def repeated_in(splits: Sequence[LogSplit], through: int, runner: Runner) -> Repeated | None:
+    """What came before among the events of the batches up to one; None where nothing did. Tasks compare the ids, bucket
+    by bucket, and give those alone that came again."""
+    read = [split for split in splits if split.files]
+    count = max(-(-sum(split.rows for split in read) // IDS_PER_BUCKET), 1)
+    kernel = partial(_ids_by_bucket, (through, count))
+    found = runner.run("ids that came again", kernel, read, Buckets(_came_again, range(count)))
+    firsts = pa.concat_tables(found.buckets)
+    return Repeated(firsts, through) if firsts.num_rows else None
+
+
+def _ids_by_bucket(asked: tuple[int, int], split: LogSplit) -> Parted[None]:
+    """The ids of some events, by the hash of each."""
+    (through, count), parts = asked, dict[int, list[pa.Table]]()
+    for events in split.tables(COLUMNS):
+        ids = events.filter(pc.field("event_id").is_valid() & (pc.field("batch") <= through))
+        bucket = hash_ids(flat(ids.column("event_id"))) % np.uint64(count)
+        for nth in np.unique(bucket).tolist():
+            parts.setdefault(nth, []).append(ids.filter(pa.array(bucket == nth)))
+    return Parted(None, {nth: pa.concat_tables(tables) for nth, tables in parts.items()})
+
+
+def _came_again(_bucket: int, parts: list[pa.Table]) -> pa.Table:
+    """Of the ids in a bucket, those that came in several batches, with the first of them."""
+    groups = pa.concat_tables([_NO_IDS, *parts]).group_by(["event_id", "event_time"], use_threads=False)
     found = groups.aggregate([("batch", "min"), ("batch", "count")])
     firsts = found.filter(pc.field("batch_count") > 1).select(["event_id", "event_time", "batch_min"])
-    if not firsts.num_rows:
-        return None
-    return Repeated(firsts.rename_columns(["event_id", "event_time", _FIRST]), through)
+    return firsts.rename_columns(["event_id", "event_time", _FIRST])

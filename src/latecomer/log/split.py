@@ -24,8 +24,8 @@ from latecomer.log.hashes import Hashes
 from latecomer.log.measures import letter_amounts
 from latecomer.log.summaries import added, joined_ticks, sums_of, tick_table
 from latecomer.model.strategies import Needs
-from latecomer.runner import Shared
 from latecomer.source.base import NO_CLOCK, Chunk, Clock, Letters, Source, Split
+from latecomer.spark.base import Shared
 from latecomer.store.layout import DEAD_LETTERS, Reading
 
 

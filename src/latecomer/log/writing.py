@@ -16,10 +16,10 @@ from latecomer.log.columns import UNIQUE, Lane
 from latecomer.log.duplicates import Chosen, EventsOfSplit
 from latecomer.log.envelope import Given
 from latecomer.log.hashes import Hashes
-from latecomer.log.ids import KnownIds
+from latecomer.log.known_ids import KnownIds
 from latecomer.log.split import LogPlan, SplitSummary, log_split
-from latecomer.runner import Shared
 from latecomer.source.base import Split
+from latecomer.spark.base import Shared
 from latecomer.store.columns import LANE
 from latecomer.store.files import Location, new_token, sync, write_table
 
@@ -86,12 +86,13 @@ class _LaneFiles:
         self._task = task
         self._token = new_token()
         self._held: dict[Lane, list[pa.Table]] = {}
+        self._size: dict[Lane, int] = {}
         self._files: dict[Lane, list[Location]] = {}
 
     def write(self, lane: Lane, rows: pa.Table) -> None:
-        held = self._held.setdefault(lane, [])
-        held.append(rows)
-        if sum(each.nbytes for each in held) > FLUSH_BYTES:
+        self._held.setdefault(lane, []).append(rows)
+        self._size[lane] = self._size.get(lane, 0) + rows.nbytes
+        if self._size[lane] > FLUSH_BYTES:
             self._flush(lane)
 
     def closed(self) -> dict[Lane, list[Location]]:
@@ -101,7 +102,7 @@ class _LaneFiles:
         return self._files
 
     def _flush(self, lane: Lane) -> None:
-        held = self._held.pop(lane)
+        held, self._size[lane] = self._held.pop(lane), 0
         files = self._files.setdefault(lane, [])
         name = f"part-{self._task.nth:05d}-{self._token}-{len(files)}.parquet"
         # A column such as the unknown fields may be in some chunks only.

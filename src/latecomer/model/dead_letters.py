@@ -32,7 +32,7 @@ REASONS: Mapping[str, str] = {
     TOO_LONG: "the line is longer than files.max_line; its first bytes are kept",
     UNREADABLE_FILE: "the file cannot be read to its end, or its folder says a value that its column does not take; it "
     "is one dead letter",
-    REST: "a file of messages has one without an end; what follows it is one dead letter",
+    REST: "a message in a file has no end; the rest of the file is one dead letter",
     FAILED: "the event is in the log, and an output cannot compute it: a derived column or its where fails",
 }
 """Reason → what it means, in the order in which they are documented."""

@@ -116,16 +116,16 @@ def _positive(value: object) -> int:
     return micros
 
 
-_PATTERN: dict[str, Any] = {
+WRITTEN_DURATION: dict[str, Any] = {
     "type": "string",
     "pattern": r"^-?([0-9]+(us|ms|s|m|h|d))+$",
     "examples": ["500ms", "30s", "5m", "1h", "1d"],
 }
 _written = PlainSerializer(format_duration, return_type=str)
 
-Duration = Annotated[int, BeforeValidator(_non_negative), _written, WithJsonSchema(_PATTERN)]
-PositiveDuration = Annotated[int, BeforeValidator(_positive), _written, WithJsonSchema(_PATTERN)]
-SignedDuration = Annotated[int, BeforeValidator(_stored), _written, WithJsonSchema(_PATTERN)]
+Duration = Annotated[int, BeforeValidator(_non_negative), _written, WithJsonSchema(WRITTEN_DURATION)]
+PositiveDuration = Annotated[int, BeforeValidator(_positive), _written, WithJsonSchema(WRITTEN_DURATION)]
+SignedDuration = Annotated[int, BeforeValidator(_stored), _written, WithJsonSchema(WRITTEN_DURATION)]
 
 
 def to_micros(moment: datetime) -> int:

@@ -164,18 +164,6 @@ def _elements(text: str, at: int) -> Iterator[int]:
             at = _white(text, _expected(text, at, ","))
 
 
-def unknown_text(text: str, known: Known) -> str | None:
-    """What is kept of a record: an object of its unknown fields, as they were written; None where it has none.
-
-    >>> unknown_text('{"id": 1, "tip": 1.10, "tip": 1e400}', known_fields(["id"]))
-    '{"tip": 1.10,"tip": 1e400}'
-    >>> unknown_text('{"pricing": {"base": 1, "tax": 2}}', known_fields(["pricing.base"]))
-    '{"pricing": {"base": 1, "tax": 2}}'
-    """
-    kept = [text[each.begin : each.end] for each in unknown_members(text, known)]
-    return "{" + ",".join(kept) + "}" if kept else None
-
-
 def unknown_names(text: str, known: Known) -> list[str]:
     """The names of a record's unknown fields, with dots on the way to those in objects; none where it cannot be read.
 
@@ -199,32 +187,19 @@ def _names(text: str, known: Known, at: int) -> Iterator[str]:
             yield each.name
 
 
-# The same in one regular expression, for Spark
+# The same in one regular expression
 
 
-def cutting(known: Known) -> tuple[str, str]:
-    """A pattern that takes a whole record apart, and what to put in its place: the unknown fields, each with the comma
-    that follows it, if one does. It matches no record that is nested too deeply, or that is no JSON.
+def cutting(known: Known) -> re.Pattern[str]:
+    """A pattern that takes a whole record apart. Its groups are the unknown fields, each with the comma after it, where
+    there is one. It matches no record that is nested too deeply, or that is no JSON.
 
-    Java and Python read it alike. No part of it is ever tried twice, so it takes no longer for records that do not
-    match; and it takes no room on the stack for long ones.
+    No part of it is ever tried twice, so it takes no longer for records that do not match.
     """
     one = f"(?:{_known(known)}{_NEXT})*+"
     value = rf"{_TEXT}{_WHITE}:{_WHITE}{_value(DEEPEST_CUT)}"
     others = f"((?:(?!{_known_head(known)}){value}{_NEXT})*+)"
-    pattern = rf"^{_WHITE}\{{{_WHITE}{(one + others) * MOST_RUNS}{one}\}}{_WHITE}$"
-    return pattern, "".join(f"${nth}" for nth in range(1, MOST_RUNS + 1))
-
-
-def finding(name: str) -> str:
-    """A pattern that finds the value of a field of a record, as it is written, as its first group.
-
-    >>> re.search(finding("n"), '{"t": {"n": 1}, "n": 1.10}')[1]
-    '1.10'
-    """
-    value, own = _value(DEEPEST_CUT), _named([name])
-    other = rf"(?!{own}){_TEXT}{_WHITE}:{_WHITE}{value}{_NEXT}"
-    return rf"^{_WHITE}\{{{_WHITE}(?:{other})*+{own}{_WHITE}:{_WHITE}({value})"
+    return re.compile(rf"^{_WHITE}\{{{_WHITE}{(one + others) * MOST_RUNS}{one}\}}{_WHITE}$")
 
 
 def _value(depth: int) -> str:

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from latecomer.model.durations import shown_duration
 from latecomer.observe.history import HOUR, MINUTE, STEP, History, WatermarkStep, average_lag
-from latecomer.values import in_percent
+from latecomer.text.values import in_percent
 
 SPIKE = 10
 """So many times its baseline is a spike of side output."""

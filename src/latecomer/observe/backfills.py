@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from latecomer.observe.history import DAY, MINUTE
 from latecomer.store.files import Location, names, written_at
@@ -26,7 +25,7 @@ LOAD = DAY
 class Backfills:
     """What a run and its store know of backfills."""
 
-    def __init__(self, root: Path, outputs: Sequence[str], budget: int | None) -> None:
+    def __init__(self, root: Location, outputs: Sequence[str], budget: int | None) -> None:
         self._root, self._outputs, self._budget = root, outputs, budget
         self._last: dict[str, int] = {}
         self._loading_since: int | None = None
@@ -55,12 +54,12 @@ class Backfills:
         return found
 
 
-def rebuilding(root: Path, outputs: Sequence[str]) -> bool:
+def rebuilding(root: Location, outputs: Sequence[str]) -> bool:
     """Whether a rebuild is being computed, or waits to be published."""
     return any(_is_rebuilt(root, output) for output in outputs)
 
 
-def _is_rebuilt(root: Path, output: str) -> bool:
+def _is_rebuilt(root: Location, output: str) -> bool:
     rebuilds = Rebuilds(root, output)
     drafts = [rebuilds.root / name for name in names(rebuilds.root) if name.startswith(".")]
     return bool(rebuilds.asked()) or any(_is_young(draft) for draft in drafts)

@@ -44,12 +44,15 @@ from latecomer.observe.labels import PartitionNames, label
 from latecomer.observe.lateness import Delays, delays_in
 from latecomer.observe.recorded import pane_counts, read_history
 from latecomer.observe.sizes import SizeWatch
-from latecomer.runner import Work
+from latecomer.spark.base import Work
+from latecomer.store.fences import lease_over
+from latecomer.store.files import is_url
 from latecomer.store.publications import wall_clock
 from latecomer.store.store import Store
 
 if TYPE_CHECKING:
-    from latecomer.pipeline import BatchReport, Engine
+    from latecomer.ledger.report import BatchReport
+    from latecomer.pipeline import Engine
 
 LOG = logging.getLogger(__name__)
 SECOND = 1_000_000
@@ -96,10 +99,13 @@ class Figures(Collector):
         self._watermark = self._newest_arrival = BEGIN_OF_TIME
         self._trends_at = -TRENDS_EVERY
         self._failed = False
+        self._leased = pipeline.lease is not None or is_url(pipeline.store_path)
         self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
         """A counter that is there from the beginning: of one that begins with its first event, that event is lost."""
+        self._add("upkeep_seconds_total", (), 0)
+        self._add("upkeep_failures_total", (), 0)
         for kind in _KINDS:
             self._add("batches_total", (kind,), 0)
         self._add("rows_total", (), 0)
@@ -241,12 +247,19 @@ class Figures(Collector):
         self._set("ready", float(self.is_ready))
         self._set("run_info", 1, _version())
         self._measure_watermark(now)
+        self._measure_lease()
         self._measure_work()
         self._measure_sinks()
         self._measure_trends(now)
         for table, (size, count) in self.sizes.tables.items():
             self._set("store_bytes", size, table)
             self._set("store_files", count, table)
+        if self._engine is not None and self._engine.upkeep is not None:
+            done = self._engine.upkeep.done
+            self._set("upkeep_seconds_total", done.seconds)
+            self._set("upkeep_failures_total", done.failures)
+            if done.at is not None:
+                self._set("upkeep_timestamp_seconds", done.at)
         working = self.backfills.under_way(now)
         for kind in BACKFILLS:
             self._set("backfill_under_way", float(kind in working), kind)
@@ -272,10 +285,22 @@ class Figures(Collector):
             slowest = min((mark, name) for name, mark in self._marks.items())[1]
             self._set("partition_holds_watermark", 1, self._names.of(slowest))
 
+    def _measure_lease(self) -> None:
+        """Of a store that has one: a run that stands by has no values but that it does not hold it."""
+        lease = lease_over(self.pipeline.store_path)
+        if lease is not None:
+            self._leased = True
+            self._set("lease_token", lease.token)
+            self._set("lease_taken_timestamp_seconds", lease.record.since_seconds)
+            self._set("lease_renewal_age_seconds", lease.clock.now() - lease.renewed_at)
+        if self._leased:
+            self._set("lease_held", float(lease is not None and not lease.lost))
+
     def _measure_work(self) -> None:
         work = Work() if self._engine is None else self._engine.runner.work
         self._set("spark_jobs_total", work.jobs)
         self._set("spark_tasks_total", work.tasks)
+        self._set("spark_rows_total", work.rows)
         self._set("spark_task_seconds_total", work.seconds)
 
     def _measure_sinks(self) -> None:

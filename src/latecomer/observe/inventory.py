@@ -220,6 +220,14 @@ METRICS = (
     ),
     Metric("spark_tasks_total", _C, (), "Tasks of these jobs.", "batch", words="Spark's tasks"),
     Metric(
+        "spark_rows_total",
+        _C,
+        (),
+        "Rows of sources that these tasks have read.",
+        "batch",
+        words="Rows in Spark's tasks",
+    ),
+    Metric(
         "spark_task_seconds_total",
         _C,
         (),
@@ -250,12 +258,41 @@ METRICS = (
         words="Files of the store's tables",
     ),
     Metric(
+        "upkeep_timestamp_seconds",
+        _G,
+        (),
+        "When the store was last kept in shape, by a run or by `latecomer compact`; none before the first time.",
+        "store",
+        words="Last upkeep",
+    ),
+    Metric("upkeep_seconds_total", _C, (), "Seconds that the run has spent on upkeep.", "store"),
+    Metric("upkeep_failures_total", _C, (), "Upkeep that failed; the run went on.", "store"),
+    Metric(
         "backfill_under_way",
         _G,
         ("kind",),
         "1 while a backfill works: history, rebuild or repair.",
         "run",
         words="Backfills under way",
+    ),
+    Metric(
+        "lease_held",
+        _G,
+        (),
+        "1 while this run has the lease of the store, 0 while it stands by or once another one has it. Of a store "
+        "that has one.",
+        "run",
+        words="Whether the run has the lease",
+    ),
+    Metric("lease_token", _G, (), "The token of the run's lease: one more with every holder.", "run"),
+    Metric("lease_taken_timestamp_seconds", _G, (), "When the run took the lease.", "run"),
+    Metric(
+        "lease_renewal_age_seconds",
+        _G,
+        (),
+        "How long ago the lease was renewed; another engine may take over once that is as long as `lease.takeover`.",
+        "run",
+        words="Since the lease was renewed",
     ),
     Metric(
         "ready", _G, (), "1 once the run reads its source.", "run", words="Whether the run reads its source"

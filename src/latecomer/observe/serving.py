@@ -21,7 +21,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import MachineError
 from latecomer.errors.redacting import conceal
 from latecomer.observe.figures import Figures
-from latecomer.registry.serving import is_loopback
+from latecomer.schemas.registry.serving import is_loopback
 
 TOKEN = "LATECOMER_METRICS_TOKEN"  # noqa: S105
 LOOPBACK = "127.0.0.1"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
 from latecomer.config.contract import PaneShape, RowShape, Shape, SinkLogic
@@ -31,19 +31,19 @@ LOGICS: dict[str, Any] = {
 
 def target_of(sink: Sink, pipeline: Pipeline) -> str:
     """Where a sink writes, for people."""
-    return str(pipeline.resolve(sink.path)) if isinstance(sink, FileSink) else redacted(sink.place)
+    return str(pipeline.place(sink.path)) if isinstance(sink, FileSink) else redacted(sink.place)
 
 
 def make_sink(sink: Sink, pipeline: Pipeline, shape: Shape) -> SinkLogic:
     """A sink that is not yet open."""
     if sink.kind not in LOGICS:
         return OwnLogic(sink, pipeline.name, shape)
-    path = pipeline.resolve(sink.path) if isinstance(sink, FileSink) else pipeline.base
+    path = pipeline.place(sink.path) if isinstance(sink, FileSink) else pipeline.base
     logic: SinkLogic = LOGICS[sink.kind](sink, path, pipeline.name, shape)
     return logic
 
 
-def open_sink(sink: Sink, path: Path, pipeline: str, shape: Shape) -> SinkLogic:
+def open_sink(sink: Sink, path: PurePath, pipeline: str, shape: Shape) -> SinkLogic:
     """Open a sink of latecomer's own; it is made where there is none, and refused where it is not ours. `path` is where
     it writes, or, if that is no file, the folder of the pipeline file."""
     logic: SinkLogic = LOGICS[sink.kind](sink, path, pipeline, shape)

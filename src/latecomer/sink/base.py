@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -92,7 +92,7 @@ class BuiltInLogic(SinkLogic):
 class FileSinkLogic(BuiltInLogic):
     """A sink in a file or folder."""
 
-    def __init__(self, path: Path, pipeline: str, shape: Shape) -> None:
+    def __init__(self, path: PurePath, pipeline: str, shape: Shape) -> None:
         super().__init__(str(path), pipeline, shape)
         self.path = path
 

@@ -32,13 +32,14 @@ from latecomer.sink.postgres import PostgresLogic, copy_rows
 from latecomer.sink.postgres_rows import declared
 from latecomer.sink.postgres_views import make_view, one_row, run_sql
 from latecomer.sink.sqlite import SqliteLogic, storable
-from latecomer.store.files import require_room
+from latecomer.store.delta_tables import open_delta
+from latecomer.store.files import exists, require_room
 from latecomer.store.sql import double_quoted, listed
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from latecomer.postgres import Connection
+    from latecomer.config.postgres_server import Connection
 
 Stored = Callable[[list[str]], pa.Table]
 """Rows as the store has them: the columns that say which row each is, and those that are asked for."""
@@ -178,7 +179,7 @@ class SqliteMigrated(SqliteLogic):
         return steps
 
     def _require_there(self) -> None:
-        if not self.path.exists():
+        if not exists(self.path):
             raise _no_table(self, self._table)
 
     def _planned(self, database: sqlite3.Connection) -> TableSteps:
@@ -232,11 +233,11 @@ class DeltaMigrated(DeltaLogic):
 
     def look(self) -> TableSteps:
         with self._errors_in_words():
-            return self._planned(DeltaTable(str(self.path)))
+            return self._planned(open_delta(self.path))
 
     def bring(self, stored: Stored) -> TableSteps:
         with self._errors_in_words():
-            table = DeltaTable(str(self.path))
+            table = open_delta(self.path)
             steps, before = self._planned(table), table.version()
             if not steps.changes_table and set(steps.left_out) == set(self.left_out):
                 return steps
@@ -307,7 +308,7 @@ def migrated_table(
     sink: Sink, pipeline: Pipeline, shape: Shape, shapes: BothShapes, contracted: bool
 ) -> MigratedTable:
     """The table of a sink of one of these kinds."""
-    path = pipeline.resolve(sink.path) if isinstance(sink, FileSink) else pipeline.base
+    path = pipeline.place(sink.path) if isinstance(sink, FileSink) else pipeline.base
     found: MigratedTable = _KINDS[sink.kind](sink, path, pipeline.name, shape)
     found.shapes, found.contracted = shapes, contracted
     return found

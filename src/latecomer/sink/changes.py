@@ -11,7 +11,8 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from io import BytesIO
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -22,9 +23,10 @@ from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.errors import first_line
 from latecomer.sink.base import FileSinkLogic, differing
 from latecomer.sink.following import steps_to
+from latecomer.store import files
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import make_folder, sync_folder
-from latecomer.values import json_rows
+from latecomer.text.values import json_rows
 
 _OWNER = ".latecomer.json"
 
@@ -32,7 +34,7 @@ _OWNER = ".latecomer.json"
 class ChangesLogic(FileSinkLogic):
     """What both formats share: everything but the bytes."""
 
-    def __init__(self, sink: Sink, path: Path, pipeline: str, shape: Shape) -> None:
+    def __init__(self, sink: Sink, path: PurePath, pipeline: str, shape: Shape) -> None:
         super().__init__(path, pipeline, shape)
         self._named = re.compile(rf"batch-(\d{{10,}})\.{self.kind}")
 
@@ -46,7 +48,7 @@ class ChangesLogic(FileSinkLogic):
             return self._progress()
 
     def peek(self) -> int:
-        return self.last_batch() if self.path.exists() else -1
+        return self.last_batch() if files.exists(self.path) else -1
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
         with self._errors_in_words(batch):
@@ -63,13 +65,27 @@ class ChangesLogic(FileSinkLogic):
         """Write the panes in order of publication."""
 
     def _progress(self) -> int:
-        matches = (self._named.fullmatch(file.name) for file in self.path.iterdir())
+        matches = map(self._named.fullmatch, self._names())
         return max((int(match[1]) for match in matches if match), default=-1)
+
+    def _names(self) -> list[str]:
+        """What is in the folder, which must be there."""
+        names = files.names(self.path)
+        if not names and not files.exists(self.path):
+            raise FileNotFoundError(2, "No such file or directory", str(self.path))
+        return names
 
     def _write(
         self, name: str, encode: Callable[[BinaryIO], None], before_visible: Callable[[], None] = lambda: None
     ) -> None:
-        """Hidden until it is complete and on disk; what a crash leaves there, the next attempt overwrites."""
+        """Hidden until it is complete and on disk; what a crash leaves there, the next attempt overwrites. At a URL
+        nothing is there before it is complete."""
+        if not isinstance(self.path, Path):
+            memory = BytesIO()
+            encode(memory)
+            before_visible()
+            files.replace_bytes(self.path / name, memory.getvalue())
+            return
         hidden = self.path / f".{name.lstrip('.')}.tmp"
         with open(hidden, "wb") as file:
             encode(file)
@@ -87,13 +103,13 @@ class ChangesLogic(FileSinkLogic):
         """One folder, one output: the files of another would pass for our progress."""
         owner = {"pipeline": self.pipeline, "output": self.shape.owner, "format": self.kind}
         record = self.path / _OWNER
-        if not record.exists():
+        if not files.exists(record):
             self._go_by()
             text = json.dumps({**owner, "columns": self._columns}, indent=1) + "\n"
             self._write(_OWNER, lambda file: _write_text(file, text))
             return
         try:
-            found = json.loads(record.read_text(encoding="utf-8"))
+            found = json.loads(files.read_text(record))
             holder = {key: found[key] for key in owner}
             there = {str(name): str(kind) for name, kind in found["columns"].items()}
             self._go_by(list(there))

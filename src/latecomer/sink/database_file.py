@@ -37,6 +37,7 @@ class DatabaseFileLogic(FileSinkLogic):
 
     key: ClassVar[str]
     """The type of the column that names a table in the progress."""
+    path: Path
 
     def __init__(self, sink: DatabaseFileSink, path: Path, pipeline: str, shape: Shape) -> None:
         super().__init__(path, pipeline, shape)

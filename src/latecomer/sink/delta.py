@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,8 +28,9 @@ from latecomer.sink.base import FileSinkLogic, bounds, differing
 from latecomer.sink.following import Steps
 from latecomer.sink.settling import Change, places_of, settle
 from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
+from latecomer.store.delta_tables import open_delta
 from latecomer.store.failpoints import failpoint
-from latecomer.store.files import make_folder, require_room, sync_files
+from latecomer.store.files import make_folder, require_room, storage_options, sync_files, url
 
 _ROOM = 256 << 10
 """What a commit may take beside the panes. delta-rs panics on a full disk before it raises, for all to see; so it is
@@ -42,7 +43,7 @@ _PUTS, _STORED = f"{PRIVATE}puts", f"{PRIVATE}stored"
 class DeltaLogic(FileSinkLogic):
     kind = DeltaSink.kind
 
-    def __init__(self, sink: DeltaSink, path: Path, pipeline: str, shape: Shape) -> None:
+    def __init__(self, sink: DeltaSink, path: PurePath, pipeline: str, shape: Shape) -> None:
         super().__init__(path, pipeline, shape)
         self._application = f"latecomer:{pipeline}:{shape.owner}"
 
@@ -53,18 +54,18 @@ class DeltaLogic(FileSinkLogic):
 
     def last_batch(self) -> int:
         with self._errors_in_words():
-            return self._progress(DeltaTable(str(self.path)))
+            return self._progress(open_delta(self.path))
 
     def peek(self) -> int:
         with self._errors_in_words():
             try:
-                return self._progress(DeltaTable(str(self.path)))
+                return self._progress(open_delta(self.path))
             except TableNotFoundError:
                 return -1
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
         with self._errors_in_words(batch):
-            table = DeltaTable(str(self.path))
+            table = open_delta(self.path)
             if self._progress(table) >= batch:
                 return
             before = table.version()
@@ -123,7 +124,7 @@ class DeltaLogic(FileSinkLogic):
     def _sync(self, first: int) -> None:
         """Bring what delta-rs wrote from a version on to the disk. Until then a power cut may tear it, and the
         next start sets it aside and applies the batch again."""
-        versions = range(first, DeltaTable(str(self.path)).version() + 1)
+        versions = range(first, open_delta(self.path).version() + 1)
         sync_added(self.path, versions)
         sync_commits(self.path, versions)
 
@@ -151,11 +152,16 @@ class DeltaLogic(FileSinkLogic):
 
     def _open_or_create(self) -> DeltaTable:
         try:
-            return DeltaTable(str(self.path))
+            return open_delta(self.path)
         except TableNotFoundError:
             self._go_by()
             make_folder(self.path)
-            table = DeltaTable.create(str(self.path), self.shape.standing, name=self._application)
+            table = DeltaTable.create(
+                url(self.path),
+                self.shape.standing,
+                name=self._application,
+                storage_options=storage_options(self.path),
+            )
             sync_files([commit_file(self.path, 0)], self.path)
             return table
 

@@ -2,7 +2,7 @@
 
 The number is the offset that the transaction commits for a consumer group of the sink's own, which nobody joins. So a
 consumer with `isolation.level=read_committed` sees a batch whole and once, wherever the writer died: the next one ends
-what was left open before it asks how far it is (ADR 0037). Brokers forget offsets of groups that nobody uses; then the
+what was left open before it asks how far it is (ADR 0031). Brokers forget offsets of groups that nobody uses; then the
 last records of the topic say their batch.
 """
 

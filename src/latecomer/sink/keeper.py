@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from latecomer.sink.status import SCHEMA, reached_by, status_row, write_notes
 from latecomer.sink.waiting import Clock
 from latecomer.sink.worker import SinkWorker
 from latecomer.store.failpoints import failpoint
+from latecomer.store.fences import confirm_held
 from latecomer.store.store import Store
 
 NOTE_SECONDS = 1.0
@@ -83,7 +85,8 @@ class SinkKeeper:
     """The outputs' sinks. The engine announces batches here and waits for no sink, until the run is done."""
 
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
-        self.workers = [SinkWorker(*each, self._note_change, clock) for each in _sinks(store)]
+        allowed = partial(confirm_held, store.root)
+        self.workers = [SinkWorker(*each, self._note_change, clock, allowed) for each in _sinks(store)]
         self._root, self._clock = store.root, clock or Clock()
         self._applied: int | None = None
         self._noted: tuple[float, tuple[bool, ...]] | None = None

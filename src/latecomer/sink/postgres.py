@@ -1,7 +1,7 @@
 """A table of what stands in a Postgres database, upserted by window and key; or of rows, appended.
 
 A batch and its progress are one transaction: the rows are copied into a table that ends with it, and from there
-upserted. docs/adr/0036 has the reasons.
+upserted. docs/adr/0031 has the reasons.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from latecomer import postgres as server
+from latecomer.config import postgres_server as server
 from latecomer.config.checks import PRIVATE
 from latecomer.config.contract import Shape
 from latecomer.config.sinks import LONGEST_NAME, PostgresSink
@@ -30,7 +30,7 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted, listed
 
 if TYPE_CHECKING:
-    from latecomer.postgres import Connection
+    from latecomer.config.postgres_server import Connection
 
 PROGRESS = "latecomer_progress"
 CORRECTIONS = "_corrections"

@@ -16,7 +16,7 @@ from latecomer.sink.postgres_views import make_view, one_row, run_sql
 from latecomer.store.failpoints import failpoint
 
 if TYPE_CHECKING:
-    from latecomer.postgres import Connection
+    from latecomer.config.postgres_server import Connection
 
 SERVING = "_serving"
 

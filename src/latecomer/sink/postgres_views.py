@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from latecomer.postgres import driver
+from latecomer.config.postgres_server import driver
 from latecomer.store.sql import double_quoted, text_literal
 
 if TYPE_CHECKING:
-    from latecomer.postgres import Connection
+    from latecomer.config.postgres_server import Connection
 
 MARK = "latecomer "
 """How the comment of a view of ours begins."""

@@ -17,7 +17,7 @@ from latecomer.sink import database_file
 from latecomer.sink.database_file import DatabaseFileLogic
 from latecomer.sink.following import Steps
 from latecomer.store.sql import double_quoted, listed
-from latecomer.values import csv_column, json_column
+from latecomer.text.values import csv_column, json_column
 
 _INDEX = "latecomer_places_of_"
 _LARGEST = 2**63 - 1

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,8 +21,8 @@ from latecomer.errors import SinkError, SinkOutage
 from latecomer.errors.redacting import without_secrets
 from latecomer.sink.published import Feed
 from latecomer.sink.worker import SinkWorker
-from latecomer.store.files import read_text, replace_text
-from latecomer.store.lock import held
+from latecomer.store.files import Location, read_text, replace_text
+from latecomer.store.lock import running_on
 
 NOTES = "sinks.json"
 SCHEMA = pa.schema(
@@ -57,7 +56,7 @@ class Note:
     stream: str = Stream.PANES
 
 
-def write_notes(root: Path, workers: Sequence[SinkWorker]) -> None:
+def write_notes(root: Location, workers: Sequence[SinkWorker]) -> None:
     """Write down how far the sinks are. It is news for people: where it cannot be written, the run goes on."""
     notes = [asdict(_note(worker)) for worker in workers]
     with suppress(OSError):
@@ -74,7 +73,7 @@ def _note(worker: SinkWorker) -> Note:
     return Note(output, worker.sink.kind, worker.target, worker.reached, since, reason, stream)
 
 
-def read_notes(root: Path) -> dict[tuple[str | None, str, str, str], Note]:
+def read_notes(root: Location) -> dict[tuple[str | None, str, str, str], Note]:
     """What the last run wrote down, by output, stream, kind and target; nothing where that cannot be read."""
     try:
         listed: Any = json.loads(read_text(root / NOTES))
@@ -89,12 +88,12 @@ def read_notes(root: Path) -> dict[tuple[str | None, str, str, str], Note]:
         return {}
 
 
-def _noted(root: Path, sink: Sink, target: str, feed: Feed) -> Note | None:
+def _noted(root: Location, sink: Sink, target: str, feed: Feed) -> Note | None:
     return read_notes(root).get((feed.listed.output, feed.listed.stream, sink.kind, target))
 
 
 def reached_by(
-    root: Path, sink: Sink, target: str, logic: SinkLogic, feed: Feed
+    root: Location, sink: Sink, target: str, logic: SinkLogic, feed: Feed
 ) -> tuple[int | None, str | None]:
     """The last batch of a sink, asked from the sink where it can be, else from what the run noted; and why it
     could not be asked. None where nobody knows."""
@@ -111,10 +110,10 @@ def reached_by(
 
 
 def status_row(
-    root: Path, sink: Sink, target: str, logic: SinkLogic, feed: Feed, complete: int
+    root: Location, sink: Sink, target: str, logic: SinkLogic, feed: Feed, complete: int
 ) -> dict[str, Any]:
     """One sink's line."""
-    note, running = _noted(root, sink, target, feed), held(root) is not None
+    note, running = _noted(root, sink, target, feed), running_on(root) is not None
     last, refused = reached_by(root, sink, target, logic, feed)
     behind = None if last is None else len(feed.missing(last, complete))
     reason = refused or (note.reason if note is not None and behind else None)

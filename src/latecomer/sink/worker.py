@@ -35,7 +35,10 @@ class SinkWorker:
         feed: Feed,
         on_change: Callable[[SinkWorker], None] = lambda _: None,
         clock: Clock | None = None,
+        require_allowed: Callable[[], None] = lambda: None,
     ) -> None:
+        """`require_allowed` refuses to publish where another engine has taken the store over."""
+        self.require_allowed = require_allowed
         self.sink, self.target, self.logic, self.feed = sink, target, logic, feed
         self.clock = clock or Clock()
         self.reached = -1
@@ -151,6 +154,7 @@ class SinkWorker:
         self._open()
         for batch in self.feed.batches(self.reached, complete):
             rows = self.feed.rows(batch)
+            self.require_allowed()
             if rows.num_rows:
                 self.logic.apply(batch, rows)
             else:

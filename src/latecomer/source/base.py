@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from functools import cached_property, reduce
 from operator import or_
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.portable import portable
 from latecomer.decode.frames import UnknownSchemas
 from latecomer.model.merging import ReadTo
+from latecomer.store.files import Location
 
 if TYPE_CHECKING:
     from latecomer.source.staging import Staging
@@ -242,24 +242,24 @@ class FollowedSource(Source):
         """Refuse a source that cannot be used, as far as that can be seen without Spark."""
 
     @abstractmethod
-    def resume(self, home: Path, accepted: int, logged: bool, parts: int = 1) -> None:
+    def resume(self, home: Location, accepted: int, logged: bool, parts: int = 1) -> None:
         """Go on after the batch of the source that was `accepted` last. What the source has answered is below `home`,
         its folder in the store. It is refused where it does not say what was accepted, or what is `logged` after that.
         `parts` is how many parts of that batch are on the timeline: stores of earlier versions cut batches."""
 
     @abstractmethod
-    def ask_for_all(self, home: Path, number: int) -> None:
+    def ask_for_all(self, home: Location, number: int) -> None:
         """Ask for all that is there now, when the batches before this `number` are accepted, and write it down."""
 
     @abstractmethod
-    def has_answered(self, home: Path, number: int) -> bool:
+    def has_answered(self, home: Location, number: int) -> bool:
         """Whether it is written down what a batch is made of."""
 
     @abstractmethod
-    def answered(self, home: Path, number: int) -> Slice | None:
+    def answered(self, home: Location, number: int) -> Slice | None:
         """What a batch is made of, if that is written down: the same whenever it is asked."""
 
     @abstractmethod
-    def news(self, home: Path, number: int) -> Slice | None:
+    def news(self, home: Location, number: int) -> Slice | None:
         """What the next batch is made of, if there is anything new; it is written down. It is asked often. A
         `SourceOutage` where it cannot be asked."""

@@ -38,8 +38,7 @@ class FilePart(Split):
 
     @property
     def size(self) -> int:
-        file = self.part.file
-        return (file.size if self.part.end is None else min(self.part.end, file.size)) - self.part.start
+        return self.part.size
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from latecomer.config.paths import SourcePath
 from latecomer.decode.files import SourceFile
+from latecomer.objects.locations import Url, options_of
 from latecomer.source.checkpoint import CHECKPOINT, set_aside, taken_over
 from latecomer.source.listing import Listing
+from latecomer.source.url_listing import UrlListing
 from latecomer.store import files
 from latecomer.store.files import Location
-from latecomer.store.found import FoundLog
+from latecomer.store.found import Found, FoundLog
 
 LOG = logging.getLogger(__name__)
 
@@ -33,8 +35,8 @@ class Finder:
         return FoundLog(self.home)
 
     @cached_property
-    def listing(self) -> Listing:
-        return Listing(self.path)
+    def listing(self) -> Listing | UrlListing:
+        return UrlListing(self.path) if self.path.is_url else Listing(self.path)
 
     def resume(self, accepted: int, logged: bool, parts: int) -> None:
         """Read what was found before, in stores of earlier versions too; refuse it where it is not that of the
@@ -60,7 +62,16 @@ class Finder:
         found = self.log.batch(number)
         if found is None:
             return None
-        return [SourceFile(f"file://{file.path}", file.landed, _size(file.path)) for file in found]
+        return [self._file(file) for file in found]
+
+    def _size(self, path: str) -> int:
+        return self.listing.size(path) if isinstance(self.listing, UrlListing) else _size(path)
+
+    def _file(self, found: Found) -> SourceFile:
+        if not self.path.is_url:
+            return SourceFile(f"file://{found.path}", found.landed, _size(found.path))
+        reached = options_of(Url(self.path.base))
+        return SourceFile(found.path, found.landed, self._size(found.path), reached)
 
 
 def _size(path: str) -> int:

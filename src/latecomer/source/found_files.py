@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -24,11 +23,12 @@ from latecomer.decode.files import SourceFile
 from latecomer.decode.retrying import reading
 from latecomer.decode.typed_columns import array_of
 from latecomer.decode.written import Misfit, value_of
-from latecomer.errors import SourceError
+from latecomer.errors import SourceError, SourceOutage
 from latecomer.model.types import is_nested
 from latecomer.source.base import Clock, FollowedSource, Slice
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN
 from latecomer.source.finding import Finder
+from latecomer.store.files import Location, is_file
 
 
 class UnreadableFiles(SourceError):
@@ -58,7 +58,7 @@ class FileSlice(Slice):
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         """The log names a file by its path, or by the end of it."""
-        paths = [(file.local.parts[1:], file.landed) for file in self.files]
+        paths = [(file.named.parts[1:], file.landed) for file in self.files]
         landed = {"/".join(parts[nth:]): at for parts, at in paths for nth in range(len(parts))}
         return {origin: landed.get(_plain(origin), 0) for origin in origins}
 
@@ -75,29 +75,29 @@ class FoundFiles(FollowedSource):
         self.path.require_folder()
 
     @cached_property
-    def _finders(self) -> dict[Path, Finder]:
+    def _finders(self) -> dict[Location, Finder]:
         """By the source's folder in the store."""
         return {}
 
-    def _finder(self, home: Path) -> Finder:
+    def _finder(self, home: Location) -> Finder:
         if home not in self._finders:
             self._finders[home] = Finder(home, self.path, self.pipeline.files.max_files_per_batch)
         return self._finders[home]
 
-    def resume(self, home: Path, accepted: int, logged: bool, parts: int = 1) -> None:
+    def resume(self, home: Location, accepted: int, logged: bool, parts: int = 1) -> None:
         self._finder(home).resume(accepted, logged, parts)
 
-    def ask_for_all(self, home: Path, number: int) -> None:
+    def ask_for_all(self, home: Location, number: int) -> None:
         self._finder(home).look(number - 1)
 
-    def has_answered(self, home: Path, number: int) -> bool:
+    def has_answered(self, home: Location, number: int) -> bool:
         return number <= self._finder(home).log.last
 
-    def answered(self, home: Path, number: int) -> FileSlice | None:
+    def answered(self, home: Location, number: int) -> FileSlice | None:
         files = self._finder(home).files(number)
         return FileSlice.of(files) if files else None
 
-    def news(self, home: Path, number: int) -> FileSlice | None:
+    def news(self, home: Location, number: int) -> FileSlice | None:
         self._finder(home).look(number - 1)
         return self.answered(home, number)
 
@@ -141,19 +141,21 @@ class FoundFiles(FollowedSource):
     def origin(self, file: SourceFile, full: str) -> str:
         """The name that the log has for a file, of its path as Spark writes it: what follows the folder of the source.
         What is called otherwise is known by its own name if it lies in that folder, and by the whole path if not."""
-        start = f"file://{self.path.base.rstrip('/')}/"
+        start = f"{self.path.base.rstrip('/')}/"
+        if file.url is None:
+            start = f"file://{start}"
         if self.path.many_folders:
             return full
         if full.startswith(start):
             return full[len(start) :]
-        return full.rpartition("/")[2] if str(file.local.parent) == self.path.base else full
+        return full.rpartition("/")[2] if str(file.named.parent) == self.path.base else full
 
     def folder_values(self, file: SourceFile) -> dict[str, str | None]:
-        return self.path.folder_values(str(file.local))
+        return self.path.folder_values(str(file.named))
 
     def misplaced(self, file: SourceFile) -> str | None:
         """Why a file cannot be read, as far as that can be seen without opening it."""
-        if (kind := special_kind(file.local)) is not None:
+        if file.url is None and (kind := special_kind(file.local)) is not None:
             return f"it is {kind}, not a file"
         for key, value in self.folder_values(file).items():
             kind = self.read_columns.get(key, "string")
@@ -175,6 +177,10 @@ class FoundFiles(FollowedSource):
 def require_present(file: SourceFile) -> None:
     """What is damaged can be set aside; what is not there may come back, and is waited for. What is no file is not
     opened: a pipe would keep us waiting."""
+    if file.url is not None:
+        if not is_file(file.url):
+            raise SourceOutage(f"{file.url} was found, and now it is not there; bring it back and run again")
+        return
     with reading(file.local):
         if stat.S_ISREG(file.local.stat().st_mode):
             os.close(os.open(file.local, os.O_RDONLY | os.O_NONBLOCK))

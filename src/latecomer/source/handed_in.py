@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from latecomer.config.views import place_in
 from latecomer.decode.files import SourceFile
 from latecomer.decode.parquet_reading import columns_of
 from latecomer.errors import SourceError, StoreError
+from latecomer.objects.locations import PLAIN, Url, options_of
 from latecomer.source.base import Clock
 from latecomer.source.columns import FULL_ORIGIN, ORIGIN
 from latecomer.source.files import FileSource
@@ -32,10 +32,10 @@ class HandedIn(FileSource):
 
     def where(self, file: SourceFile) -> dict[str, str]:
         """A frame is known by its giver and number: its file goes when it is logged."""
-        name = encoded_path("/".join((self.name, file.local.name) if self.name else (file.local.name,)))
+        name = encoded_path("/".join((self.name, file.named.name) if self.name else (file.named.name,)))
         return {ORIGIN: name, FULL_ORIGIN: name}
 
-    def inbox(self, home: Path) -> Inbox:
+    def inbox(self, home: Location) -> Inbox:
         return Inbox(self.pipeline.store_path, home, self.name)
 
     def require(self) -> None:
@@ -49,17 +49,17 @@ class HandedIn(FileSource):
     def stamps_arrivals(self) -> bool:
         return False
 
-    def resume(self, home: Path, accepted: int, logged: bool, parts: int = 1) -> None:
+    def resume(self, home: Location, accepted: int, logged: bool, parts: int = 1) -> None:
         self.inbox(home).clear(accepted)
         resume_answers(home, accepted, logged)
 
-    def ask_for_all(self, home: Path, number: int) -> None:
+    def ask_for_all(self, home: Location, number: int) -> None:
         """All that there is has a receipt."""
 
-    def has_answered(self, home: Path, number: int) -> bool:
+    def has_answered(self, home: Location, number: int) -> bool:
         return self.inbox(home).read(number) is not None
 
-    def answered(self, home: Path, number: int) -> FileSlice | None:
+    def answered(self, home: Location, number: int) -> FileSlice | None:
         inbox = self.inbox(home)
         receipt = inbox.read(number)
         if receipt is None:
@@ -70,13 +70,13 @@ class HandedIn(FileSource):
                 raise StoreError(
                     f"{file} was handed in and not read yet, and is not there any more; {RESTORE}"
                 )
-        return FileSlice.of([SourceFile(f"file://{file}", receipt.at, files.size(file)) for file in found])
+        return FileSlice.of([_source_file(file, receipt.at) for file in found])
 
     def require_fitting(self, files_placed: Sequence[Location]) -> None:
         """Refuse a frame that does not have the columns of the store: a file would be one dead letter then, or every
         row of it."""
         for file in files_placed[:1]:  # all of them have one schema
-            found = SourceFile(f"file://{file}", 0, files.size(file))
+            found = _source_file(file, 0)
             reason = self.decoder.misfit(found)
             if reason is not None:
                 raise SourceError(
@@ -91,5 +91,10 @@ class HandedIn(FileSource):
                     f"one, as in frame.withColumnRenamed(…, {time!r})"
                 )
 
-    def news(self, home: Path, number: int) -> FileSlice | None:
+    def news(self, home: Location, number: int) -> FileSlice | None:
         return self.answered(home, number)
+
+
+def _source_file(file: Location, at: int) -> SourceFile:
+    reached = options_of(file) if isinstance(file, Url) else PLAIN
+    return SourceFile(files.uri(file), at, files.size(file), reached)

@@ -64,7 +64,7 @@ class FileLetters(RecordLetters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._by_path = {str(file.local): file for file in self.files}
+        self._by_path = {str(file.named): file for file in self.files}
 
     def _written_in(self, origin: str) -> tuple[str, tuple[str, ...]]:
         if origin not in self._known:
@@ -90,4 +90,4 @@ class FileLetters(RecordLetters):
 
 
 def _path(origin: str) -> str:
-    return "/" + origin.removeprefix("file:").lstrip("/")
+    return str(SourceFile(origin, 0, 0).named)

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.store import files
 from latecomer.store.answers import Answer, Answers
+from latecomer.store.files import Location
 from latecomer.store.layout import source_type
 from latecomer.store.recovery import RESTORE
 
@@ -57,7 +57,7 @@ class StandIn(PolledSource):
         return self.skips
 
 
-def resume_answers(root: Path, accepted: int, logged: bool) -> None:
+def resume_answers(root: Location, accepted: int, logged: bool) -> None:
     """Refuse answers that are not those of the store: they end with the last `accepted` batch of the source, or go
     beyond it, and must, where the next is `logged` already. What they say of batches before is forgotten."""
     last = Answers(root).last()
@@ -106,7 +106,7 @@ class Polled(RecordSource, FollowedSource):
         with self._asking("check"):
             self.reader.check()
 
-    def resume(self, root: Path, accepted: int, logged: bool, parts: int = 1) -> None:
+    def resume(self, root: Location, accepted: int, logged: bool, parts: int = 1) -> None:
         if files.exists(root / CHECKPOINT):
             raise StoreError(
                 f"store {root} is of a version that counted the batches of this source in another way; start a new "
@@ -114,17 +114,17 @@ class Polled(RecordSource, FollowedSource):
             )
         resume_answers(root, accepted, logged)
 
-    def ask_for_all(self, root: Path, number: int = 0) -> None:
+    def ask_for_all(self, root: Location, number: int = 0) -> None:
         """Ask until nothing is new, or until an answer says that nothing is left."""
         LOG.info("asking how far the source reaches")
         while (answer := self._ask(root)) is not None and self._unread(answer.until) != 0:
             pass
 
-    def has_answered(self, root: Path, number: int) -> bool:
+    def has_answered(self, root: Location, number: int) -> bool:
         """Whether an answer was written down."""
         return Answers(root).read(number) is not None
 
-    def answered(self, root: Path, number: int) -> Range | None:
+    def answered(self, root: Location, number: int) -> Range | None:
         """The slice of an answer that was written down, if there is one; what has gone since then is left out."""
         answers = Answers(root)
         answer = answers.read(number)
@@ -137,7 +137,7 @@ class Polled(RecordSource, FollowedSource):
             answers.write(number, answer)
         return self._slice(answer)
 
-    def news(self, root: Path, number: int) -> Range | None:
+    def news(self, root: Location, number: int) -> Range | None:
         """The slice up to what the source says now, if that is more than before; it is asked when all answers before
         this `number` are accepted."""
         answer = self._ask(root)
@@ -146,7 +146,7 @@ class Polled(RecordSource, FollowedSource):
         Answers(root).forget(number - 1)
         return self._slice(answer)
 
-    def _ask(self, root: Path) -> Answer | None:
+    def _ask(self, root: Location) -> Answer | None:
         """What the source says, if it reaches further than before; it is written down."""
         answers = Answers(root)
         last = answers.last()

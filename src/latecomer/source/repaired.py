@@ -50,7 +50,8 @@ from latecomer.source.columns import (
 from latecomer.source.fixes import Fix
 from latecomer.source.letters import RecordLetters
 from latecomer.source.staging import StagedSplit, Staging, staged_rows
-from latecomer.store.files import Location, read_table, url, write_table
+from latecomer.spark.at_url import frame_of
+from latecomer.store.files import Location, read_table, write_table
 from latecomer.store.layout import source_type
 from latecomer.store.repairs import Repair
 from latecomer.store.sql import quoted
@@ -299,7 +300,7 @@ class RepairedSource(Source):
 
 
 def _staged_frame(rows: pa.Table, staging: Staging) -> DataFrame:
-    return staging.spark.read.parquet(url(write_table(rows, staging.new_file())))
+    return frame_of(staging.spark, [write_table(rows, staging.new_file())])
 
 
 def _as_texts(decoded: pa.Table, columns: Mapping[str, str]) -> pa.Table:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol, Self
 import pyarrow as pa
 
 from latecomer.decode.columns import CORRUPT
-from latecomer.runner import Runner, Shared
 from latecomer.source.base import Split
+from latecomer.spark.at_url import frame_of, write_frame
+from latecomer.spark.base import Runner, Shared
 from latecomer.store.files import (
     Location,
     footer,
@@ -21,7 +22,6 @@ from latecomer.store.files import (
     open_parquet,
     parquet_files,
     size,
-    url,
     write_table,
 )
 
@@ -74,7 +74,7 @@ class Staging:
         if isinstance(rows, pa.Table):
             write_table(rows, place / "part.parquet")
         else:
-            rows.write.parquet(url(place))
+            write_frame(rows, place)
         return [
             StagedSplit(file, size(file), newest) for file in parquet_files(place) if footer(file).num_rows
         ]
@@ -92,7 +92,7 @@ class Staging:
             for found in self._runner.run("records", kernel, [[each] for each in splits]).tasks
             for each in found
         ]
-        return self.spark.read.parquet(*map(url, files)) if files else None
+        return frame_of(self.spark, files) if files else None
 
 
 def _write_records(source: Shared[Recorded], place: Location, splits: Sequence[Split]) -> list[Location]:

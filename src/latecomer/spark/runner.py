@@ -12,7 +12,7 @@ from pyspark import RDD, cloudpickle
 from pyspark.sql import SparkSession
 
 from latecomer.errors import LatecomerError
-from latecomer.runner import Buckets, InProcess, Made, Runner, Shared, Work
+from latecomer.spark.base import Buckets, InProcess, Made, Runner, Shared, Work
 from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.spark.session import own_python
 from latecomer.spark.tasks import Done, by_bucket, done, in_one, merged

@@ -27,6 +27,7 @@ from latecomer.errors.system import MORE_FILES
 from latecomer.spark.archive import archive_options
 from latecomer.spark.errors import SPARK_ERRORS, first_line, in_words, refusal
 from latecomer.spark.java import required_java, spark_jars
+from latecomer.spark.master import is_local, master
 
 LOG = logging.getLogger(__name__)
 SETTINGS = {
@@ -98,20 +99,6 @@ LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0
 reach its ports."""
 
 
-def master() -> str:
-    """The Spark master that a session of latecomer's own runs on."""
-    return os.environ.get("LATECOMER_MASTER", "local[*]")
-
-
-def is_local(master: str) -> bool:
-    """Whether driver and executors are one process.
-
-    >>> is_local("local[4]"), is_local("local-cluster[2,1,1024]"), is_local("spark://host:7077")
-    (True, False, False)
-    """
-    return master == "local" or master.startswith("local[")
-
-
 _CHOOSING = threading.Lock()
 
 
@@ -174,9 +161,17 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
             spark.sparkContext.setLogLevel("WARN")
     except (*SPARK_ERRORS, OSError) as error:
         raise MachineError(f"Spark could not be started: {why_not_started(error, log)}") from error
+    _choose_python(spark.sparkContext)
     remember_classes(spark)
     _keep_scratch_to_user(spark)
     return spark
+
+
+def _choose_python(context: SparkContext) -> None:
+    """Spark itself heeds `spark.pyspark.python` only where spark-submit has started the driver."""
+    chosen = context.getConf().get("spark.pyspark.python")
+    if chosen is not None and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = chosen
 
 
 def _keep_scratch_to_user(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from latecomer.errors import LatecomerError, StoreError
-from latecomer.runner import Buckets
+from latecomer.spark.base import Buckets
 
 
 @dataclass(frozen=True)

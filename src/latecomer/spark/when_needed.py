@@ -1,4 +1,4 @@
-"""A session that is started when something is asked of it: what needs no Spark does not wait for one (ADR 0068)."""
+"""A session that is started when something is asked of it: what needs no Spark does not wait for one (ADR 0073)."""
 
 from __future__ import annotations
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from latecomer.store import files
+from latecomer.store.fences import write_once
+from latecomer.store.files import Location
 
 
 class Lost(NamedTuple):
@@ -34,7 +36,7 @@ class Answer(NamedTuple):
 class Answers:
     """The answers in the store whose folder is `root`."""
 
-    root: Path
+    root: Location
 
     def last(self) -> int:
         """The number of the last answer; -1 if there is none."""
@@ -51,7 +53,7 @@ class Answers:
     def write(self, number: int, answer: Answer) -> None:
         """Write an answer down, durably."""
         files.make_folder(self._folder)
-        files.replace_text(self._file(number), json.dumps(answer._asdict()) + "\n")
+        write_once(self._file(number), json.dumps(answer._asdict()) + "\n")
 
     def forget(self, before: int) -> None:
         """Remove what no batch needs any more."""
@@ -73,12 +75,12 @@ class Answers:
 
     def numbers(self) -> list[int]:
         """The numbers of the answers that are kept, in order."""
-        stems = (Path(name).stem for name in files.names(self._folder) if name.endswith(".json"))
+        stems = (PurePath(name).stem for name in files.names(self._folder) if name.endswith(".json"))
         return sorted(int(stem) for stem in stems if stem.isdigit())
 
-    def _file(self, number: int) -> Path:
+    def _file(self, number: int) -> Location:
         return self._folder / f"{number:012}.json"
 
     @property
-    def _folder(self) -> Path:
+    def _folder(self) -> Location:
         return self.root / "offsets"

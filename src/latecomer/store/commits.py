@@ -23,9 +23,16 @@ _ASIDE = ".torn-"
 REACHED = "latecomer reached "
 """Begins what a commit says of other tables, before the line that makes it whole."""
 
+LEASE = "latecomer-lease"
+"""Begins the name under which a commit carries the token of a lease."""
+
 
 def commit_file(root: Location, version: int) -> Location:
     return root / LOG / f"{version:020d}.json"
+
+
+def commit_exists(root: Location, version: int) -> bool:
+    return files.exists(commit_file(root, version))
 
 
 def last_version(root: Location) -> int:
@@ -190,7 +197,7 @@ def _whole(root: Location, version: int, shared: bool) -> bool:
 
 def _closes(action: Mapping[str, Any]) -> bool:
     """Whether this is the transaction that ends a commit."""
-    return "txn" in action and not action["txn"]["appId"].startswith(REACHED)
+    return "txn" in action and not action["txn"]["appId"].startswith((REACHED, LEASE))
 
 
 def actions_of(commit: Location) -> list[dict[str, Any]]:
@@ -201,6 +208,23 @@ def _added(root: Location, actions: Iterable[Mapping[str, Any]]) -> Iterator[tup
     for action in actions:
         if "add" in action and "://" not in action["add"]["path"]:
             yield root / unquote(action["add"]["path"]), action["add"]["size"]
+
+
+def tables_in(root: Location) -> list[Location]:
+    """Where a store's tables are: its own, then those of its outputs."""
+    own = (root / name for name in files.names(root))
+    return [*filter(is_table, own), *output_tables_in(root)]
+
+
+def output_tables_in(root: Location) -> list[Location]:
+    """Where the tables of all outputs are, of those too that the pipeline no longer has."""
+    outputs = root / "outputs"
+    kept = (outputs / name / kept for name in files.names(outputs) for kept in files.names(outputs / name))
+    return list(filter(is_table, kept))
+
+
+def is_table(folder: Location) -> bool:
+    return files.exists(folder / LOG)
 
 
 def _ends(file: Location, size: int) -> bool:

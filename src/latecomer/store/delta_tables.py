@@ -4,22 +4,58 @@ delta-rs."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from latecomer.store.files import Location, storage_options, url
+from latecomer.model.durations import UNITS
+from latecomer.store.files import Location, patiently, storage_options, url
+
+CHECKPOINT_EVERY = 25
+LOG_KEPT = UNITS["h"]
+"""delta-rs lists a table's log, and reads all commits after the last checkpoint, each time that it commits. So there is
+a checkpoint often, and commits that are older than this go (ADR 0088)."""
+KEPT = 7 * UNITS["d"]
+"""So long a table keeps files that were replaced, if nobody says otherwise."""
+
+
+def properties(kept: int) -> dict[str, str]:
+    """What a table says of itself to whoever reads it: how long it keeps commits, and files that were replaced.
+
+    >>> properties(KEPT)["delta.deletedFileRetentionDuration"]
+    'interval 604800 seconds'
+    """
+    return {
+        "delta.checkpointInterval": str(CHECKPOINT_EVERY),
+        "delta.logRetentionDuration": f"interval {LOG_KEPT // UNITS['s']} seconds",
+        "delta.deletedFileRetentionDuration": f"interval {kept // UNITS['s']} seconds",
+    }
+
+
+NO_ONES: Mapping[str, int] = MappingProxyType({})
 
 
 def open_delta(table: Location, version: int | None = None) -> DeltaTable:
     """A Delta table, as it is now or was at a version."""
-    return DeltaTable(url(table), version=version, storage_options=storage_options(table))
+    return patiently(
+        table, lambda: DeltaTable(url(table), version=version, storage_options=storage_options(table))
+    )
 
 
-def create_delta(table: Location, schema: pa.Schema, settings: Mapping[str, str]) -> DeltaTable:
-    """A new Delta table, with its properties."""
-    options = storage_options(table)
-    return DeltaTable.create(url(table), schema, configuration={**settings}, storage_options=options)
+def create_delta(
+    table: Location, schema: pa.Schema, settings: Mapping[str, str], transactions: Mapping[str, int] = NO_ONES
+) -> DeltaTable:
+    """A new Delta table, with its properties, and transactions that it carries from the beginning."""
+    return DeltaTable.create(
+        url(table),
+        schema,
+        configuration={**settings},
+        storage_options=storage_options(table),
+        commit_properties=CommitProperties(
+            app_transactions=[Transaction(*each) for each in transactions.items()]
+        ),
+    )
 
 
 def write_delta(table: Location, rows: pa.Table) -> DeltaTable:

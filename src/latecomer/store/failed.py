@@ -1,4 +1,4 @@
-"""The dead letters of outputs: events of the log that an output cannot compute (ADR 0081).
+"""The dead letters of outputs: events of the log that an output cannot compute (ADR 0057).
 
 One stands until a rebuild has computed every window of its event anew: what still fails then is filed again, under the
 batch of the rebuild.

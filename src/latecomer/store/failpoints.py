@@ -1,7 +1,8 @@
 """Named places where a run can be made to die, so that tests can prove what a crash leaves behind.
 
 `LATECOMER_FAILPOINT=events.committed@2` kills the process with SIGKILL when batch 2 gets there: no
-handler runs, nothing is flushed, as in a power cut. Unset, a failpoint costs one dictionary look-up.
+handler runs, nothing is flushed, as in a power cut. `pause:events.committed@2` stops it there with SIGSTOP,
+until somebody sends SIGCONT. Unset, a failpoint costs one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ VARIABLE = "LATECOMER_FAILPOINT"
 
 
 def failpoint(name: str, batch: int) -> None:
-    """Die here, if this is the place and batch that the environment names."""
+    """Die here, or pause, if this is the place and batch that the environment names."""
     wanted = os.environ.get(VARIABLE)
-    if wanted is not None and wanted == f"{name}@{batch}":
+    if wanted is None:
+        return
+    if wanted == f"{name}@{batch}":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif wanted == f"pause:{name}@{batch}":
+        os.kill(os.getpid(), signal.SIGSTOP)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from latecomer.errors import StoreError
 from latecomer.store import files
+from latecomer.store.fences import confirm_held, write_once
 from latecomer.store.files import Location
 from latecomer.store.recovery import RESTORE
 
@@ -164,9 +165,11 @@ class FoundLog:
                 self.known.add(digests)
                 if batches not in self._digests:
                     self._records[batches] = len(digests)
-        for file in (*drafts, *torn, *there):
-            if file not in needed:
-                files.remove(file)
+        unneeded = [file for file in (*drafts, *torn, *there) if file not in needed]
+        if unneeded:
+            confirm_held(self.folder)
+        for file in unneeded:
+            files.remove(file)
         self.forget(accepted)
 
     def batch(self, number: int) -> Sequence[Found] | None:
@@ -179,7 +182,7 @@ class FoundLog:
         most = max(size, MOST_FILES // size * size)
         for begin in range(0, len(found), most):
             record = Record(self.last + 1, size, found[begin : begin + most], passed_over)
-            files.replace_text(self._record_file(record.first), record.text)
+            write_once(self._record_file(record.first), record.text)
             self.known.add(record.digests())
             self._records[record.batches] = len(record.files)
             self.last, passed_over = record.batches.last, ()
@@ -216,6 +219,7 @@ class FoundLog:
         self._write_digests(Batches(first, read[-1].last), np.sort(digests))
         for each in read:
             del self._records[each]
+        confirm_held(self.folder)
         for file in gone:
             files.remove(file)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from latecomer.config.models import INBOX
 from latecomer.store import files
@@ -42,14 +41,14 @@ class Receipt:
 class Inbox:
     """The frames that are handed in as one source."""
 
-    root: Path
+    root: Location
     """The store."""
-    home: Path
+    home: Location
     """The folder in which the store keeps how far the source was read."""
     source: str = ""
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Location:
         return self.root / INBOX / self.source
 
     @property
@@ -93,6 +92,15 @@ class Inbox:
         """Remove files that are placed and were not received."""
         for file in placed:
             files.remove(file)
+
+    def unreceived(self) -> list[Location]:
+        """Files that are placed and have no receipt: those of attempts that came to nothing, or are under way."""
+        receipts = (self.read(number) for number in self.answers.numbers())
+        named = {name for receipt in receipts if receipt is not None for name in receipt.files}
+        placed = [
+            name for name in files.names(self.folder) if name.endswith(".parquet") and name not in named
+        ]
+        return [self.folder / name for name in placed]
 
     def receive(self, placed: Sequence[Location], giver: str, number: int, at: int) -> int:
         """Write the receipt for files that are placed; gives the number of the batch that they make."""

@@ -1,4 +1,4 @@
-"""A store that is read again and again, as a dashboard does: what cannot have changed is not read twice (ADR 0054).
+"""A store that is read again and again, as a dashboard does: what cannot have changed is not read twice (ADR 0013).
 
 A file of a Delta table never changes, so a table is known by its files. Tables stay open from one answer to the next,
 and see what was committed since. Small tables of many small files, a line or two a batch, are copied into one file of a

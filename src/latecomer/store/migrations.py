@@ -57,7 +57,7 @@ def _with_policy(entry: Any) -> Any:
 
 
 def _with_cadence(pinned: Mapping[str, Any]) -> dict[str, Any]:
-    """2 → 3: triggers were looked at when a batch ended (ADR 0080)."""
+    """2 → 3: triggers were looked at when a batch ended (ADR 0010)."""
     policies = pinned.get("policies")
     if not isinstance(policies, dict):
         return dict(pinned)
@@ -79,6 +79,11 @@ def _per_batch(entry: Any) -> Any:
 
 STEPS: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _with_first_defaults, 2: _with_cadence}
 """From a format to the next one."""
+MEANINGS = {
+    1: "what the first versions could not do otherwise is written down: sums, triggers, accumulation",
+    2: "triggers were looked at when a batch ended, and that is written down",
+}
+"""What each step means to whoever owns the store."""
 
 
 def upgraded(pinned: Mapping[str, Any]) -> dict[str, Any] | None:

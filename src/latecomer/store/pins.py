@@ -10,10 +10,13 @@ from typing import Any
 from latecomer.errors import StoreMismatch
 from latecomer.model.types import normal_type
 from latecomer.store import files
-from latecomer.store.files import Location, make_folder, replace_text
+from latecomer.store.fences import rewrite
+from latecomer.store.files import Location, make_folder
 from latecomer.store.migrations import FORMAT, SUMS, upgraded
 
 PINS = "pipeline.json"
+MOVED = "moved_to"
+"""Where a store is now that was here."""
 _PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict, SUMS: str}
 """What every store has written down, besides its format."""
 
@@ -33,6 +36,11 @@ def read_pins(root: Location) -> dict[str, Any] | None:
         raise StoreMismatch(f"store {root}: {PINS} cannot be read ({error}); restore it") from None
     if not isinstance(written, dict):
         raise StoreMismatch(f"store {root}: {PINS} is not what latecomer writes; restore it")
+    if MOVED in written:
+        raise StoreMismatch(
+            f"store {root} was moved; write store: {written[MOVED]} in the pipeline file, and delete {root} once "
+            "nobody needs it"
+        )
     pinned = upgraded(written)
     if pinned is None:
         raise StoreMismatch(
@@ -48,7 +56,12 @@ def read_pins(root: Location) -> dict[str, Any] | None:
 
 def write_pins(root: Location, pins: Mapping[str, Any]) -> None:
     make_folder(root)
-    replace_text(root / PINS, json.dumps(pins, indent=2) + "\n")
+    rewrite(root / PINS, json.dumps(pins, indent=2) + "\n")
+
+
+def mark_moved(root: Location, to: str) -> None:
+    """Have a store refused from here on by whoever opens it in this place."""
+    write_pins(root, {**json.loads(files.read_text(root / PINS)), MOVED: to})
 
 
 def _misshapen(pinned: Mapping[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""When each batch was published, by the wall clock (ADR 0040).
+"""When each batch was published, by the wall clock (ADR 0013).
 
 A batch is published with the commit of the ledger that completes it, and that commit says when. The table
 `publications` has the same for every batch, for Delta forgets its commits in time. It follows the ledger: what it

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal, localcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latecomer.config.zoned import in_zone, read, written
 from latecomer.errors import LatecomerError
-from latecomer.markup import escape, fragment, heading, table, warning
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.zones import is_zone
 from latecomer.store.pins import read_pins
-from latecomer.store.rebuilds import Rebuild, Record
-from latecomer.values import csv_text, short_text
+from latecomer.text.markup import escape, fragment, heading, table, warning
+from latecomer.text.values import csv_text, short_text
+
+if TYPE_CHECKING:
+    from latecomer.store.rebuilds import Rebuild, Record
 
 
 def title(found: Rebuild) -> str:

@@ -25,7 +25,9 @@ from typing import Any
 
 from latecomer.errors import StoreError
 from latecomer.store import files
+from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location, make_folder, parquet_files, replace_text, sync_files
+from latecomer.store.rebuild_words import shown
 
 ASKED, BATCH, STALE, TOOK = "asked", "batch", "stale", "took"
 PANES, PARTIALS, FAILED = "panes", "partials", "failed"
@@ -144,15 +146,19 @@ class Rebuild:
 
     def accept(self, batch: int) -> None:
         """Give it a batch; this is not taken back."""
+        confirm_held(self.folder)
         replace_text(self.folder / BATCH, str(batch))
 
     def refuse(self) -> None:
         """Say that the store has gone on: it has to be computed again."""
+        confirm_held(self.folder)
         replace_text(self.folder / STALE, "")
         files.remove(self.folder / ASKED)
+        files.remove(self.folder / BATCH)
 
     def tidy(self, seconds: float) -> None:
         """Published, which took so long: the record stays, the staged files are in the tables."""
+        confirm_held(self.folder)
         replace_text(self.folder / TOOK, f"{seconds:.3f}")
         for name in _STAGED:
             files.remove_all(self.folder / name)
@@ -162,8 +168,6 @@ class Rebuild:
         files.remove_all(self.folder)
 
     def _repr_html_(self) -> str:
-        from latecomer.store.rebuild_words import shown
-
         return shown(self)
 
 

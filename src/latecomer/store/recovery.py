@@ -9,11 +9,13 @@ made while it was in use), and is refused.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from latecomer.errors import StoreError
 from latecomer.store import commits, files
+from latecomer.store.commits import tables_in
 from latecomer.store.files import Location
 from latecomer.store.lock import exclusive
 from latecomer.store.store import Store
@@ -30,14 +32,17 @@ RESTORE = (
 
 
 @contextmanager
-def held_for_run(root: Location) -> Iterator[list[Location]]:
+def held_for_run(
+    root: Location, *, takeover: float | None = None, standby: threading.Event | None = None
+) -> Iterator[list[Location]]:
     """Hold the store for one run; gives the torn commits that were set aside.
 
     If the run fails before their batches are committed again, they are put back: nobody shall read a store
     that is short of a batch without an error.
     """
-    with exclusive(root):
-        aside = set_aside_torn(root)
+    files.require_conditional_puts(root)  # before anything is written
+    aside: list[Location] = []
+    with exclusive(root, takeover=takeover, standby=standby, mend=lambda: aside.extend(set_aside_torn(root))):
         try:
             yield aside
         except BaseException:
@@ -48,7 +53,7 @@ def held_for_run(root: Location) -> Iterator[list[Location]]:
 
 def set_aside_torn(root: Location) -> list[Location]:
     """Move torn commits out of the way, each the newest of its table. Gives where they are now."""
-    moved = (commits.set_aside(table) for table in _tables(root))
+    moved = (commits.set_aside(table) for table in tables_in(root))
     aside = [file for file in moved if file is not None]
     for file in aside:
         LOG.warning(
@@ -60,7 +65,7 @@ def set_aside_torn(root: Location) -> list[Location]:
 
 def require_whole_tables(root: Location) -> None:
     """Refuse a store in which a commit is torn, and say what to do about it."""
-    for table in _tables(root):
+    for table in tables_in(root):
         Table(table, None).last_batch()
 
 
@@ -81,7 +86,7 @@ def require_unbroken(store: Store) -> None:
     for output in store.pipeline.outputs:
         require_output(store, output)
         _require_not_ahead(store, output)
-    for table in _tables(store.root):
+    for table in tables_in(store.root):
         if (file := Table(table, None).missing_file()) is not None:
             raise StoreError(f"table {table}: the file {file.path} is missing, or not whole; {RESTORE}")
     if timeline < 0:
@@ -129,23 +134,6 @@ def _require_reached(store: Store, witness: Table, names: Iterable[str]) -> None
                 f"store {store.root}: {witness.root.name} says that {name} has batch {batch}, and it ends with "
                 f"batch {last}; {RESTORE}"
             )
-
-
-def _tables(root: Location) -> list[Location]:
-    """Where a store's tables are: its own, then those of its outputs."""
-    own = (root / name for name in files.names(root))
-    return [*filter(_is_table, own), *output_tables_in(root)]
-
-
-def output_tables_in(root: Location) -> list[Location]:
-    """Where the tables of all outputs are, of those too that the pipeline no longer has."""
-    outputs = root / "outputs"
-    kept = (outputs / name / kept for name in files.names(outputs) for kept in files.names(outputs / name))
-    return list(filter(_is_table, kept))
-
-
-def _is_table(folder: Location) -> bool:
-    return files.exists(folder / commits.LOG)
 
 
 def _lacks(store: Store, batch: int, there: str, missing: str) -> str:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from latecomer.errors import StoreError
 from latecomer.model.ledger import EVENTS
 from latecomer.store import files
+from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS
 from latecomer.store.publication import DEAD_LETTER_ORDER
@@ -59,6 +60,7 @@ class Repair:
 
     def tidy(self) -> None:
         """It is complete."""
+        confirm_held(self.folder)
         files.remove_all(self.folder)
 
 
@@ -74,11 +76,13 @@ def keep_repair(
 ) -> Repair:
     """Write down a replay, durably. From here on its batch is taken."""
     folder = root / FOLDER
+    confirm_held(root)
     files.remove_all(folder)
     files.make_folder(folder)
     written = [files.write_table(letters, folder / _LETTERS), files.write_table(outcome, folder / _OUTCOME)]
     files.sync_files(written, root)
     plan = {"batch": batch, "arrival": arrival, "fix": fix, "forms": forms, "source": source}
+    confirm_held(root)
     files.replace_text(folder / _PLAN, json.dumps(plan, indent=1) + "\n")
     return Repair(folder, batch, arrival, fix, forms, source)
 

@@ -12,7 +12,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, ClassVar, Generic, TypeVar
 
 from latecomer.config.avro import Avro, schema_text
@@ -33,14 +33,16 @@ from latecomer.errors import (
     StoreMismatch,
     did_you_mean,
 )
-from latecomer.model import jsonschema
-from latecomer.model.avro import Schema, SchemaError, parse_schema, reading, self_contained
-from latecomer.model.schemas.packages import protobuf_model
-from latecomer.registry.client import NO_SCHEMA, NO_SUBJECT, Client
-from latecomer.registry.kinds import Parsed
-from latecomer.registry.names import LATEST
-from latecomer.registry.records import Version
+from latecomer.objects.fetching import readable
+from latecomer.schemas import jsonschema
+from latecomer.schemas.avro import Schema, SchemaError, parse_schema, reading, self_contained
+from latecomer.schemas.packages import protobuf_model
+from latecomer.schemas.registry.client import NO_SCHEMA, NO_SUBJECT, Client
+from latecomer.schemas.registry.kinds import Parsed
+from latecomer.schemas.registry.names import LATEST
+from latecomer.schemas.registry.records import Version
 from latecomer.store import files
+from latecomer.store.files import Location
 from latecomer.store.pins import PINS, read_pins
 
 AVRO_TYPE, JSON_TYPE, PROTOBUF_TYPE = "AVRO", "JSON", "PROTOBUF"
@@ -177,7 +179,7 @@ def _of_files(view: Pipeline) -> Schema:
     there = list_files(view.source_path)
     for name in there[:SAMPLE_FILES]:
         try:
-            return parse_schema(file_schema(name), strict=False)
+            return parse_schema(file_schema(readable(name)), strict=False)
         except (DamagedFile, SchemaError, OSError):
             continue  # what cannot be read does not decide the columns
     what = "none of the files has a schema that can be used" if there else "there is no file yet"
@@ -203,7 +205,7 @@ class KnownSchemas(ABC, Generic[_Schema]):
 
     TYPE: ClassVar[str]
     """As a registry calls it."""
-    root: Path
+    root: Location
     registered: Registered
     base: Path
     pinned: Mapping[int, _Schema] = field(default_factory=dict)
@@ -222,7 +224,7 @@ class KnownSchemas(ABC, Generic[_Schema]):
     def known(self) -> dict[int, _Schema | str]:
         """The schemas by their ids; in words why one cannot be used, where that is so."""
         if self._known is None:
-            names = (Path(name) for name in files.names(self.folder) if name.endswith(".json"))
+            names = (PurePath(name) for name in files.names(self.folder) if name.endswith(".json"))
             numbers = (int(name.stem) for name in names if name.stem.isdigit())
             kept = {number: self._kept(number) for number in sorted(numbers)}
             found = {number: each for number, each in kept.items() if each is not None}
@@ -278,11 +280,11 @@ class KnownSchemas(ABC, Generic[_Schema]):
         files.make_folder(self.folder)
         files.replace_text(self._file(number), json.dumps({"id": number, **fields}) + "\n")
 
-    def _file(self, number: int) -> Path:
+    def _file(self, number: int) -> Location:
         return self.folder / f"{number}.json"
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Location:
         return self.root / "schemas" / self.registered.registry_folder
 
 
@@ -320,7 +322,7 @@ class WriterJsonSchemas(KnownSchemas[jsonschema.Schema]):
         return _with_references(schema)
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Location:
         """Not that of Avro: to it, the same id is a problem."""
         return self.root / "schemas" / f"{self.registered.registry_folder}-json"
 
@@ -341,7 +343,7 @@ class WriterProtobufSchemas(KnownSchemas[Any]):
         return _with_references(schema)
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Location:
         return self.root / "schemas" / f"{self.registered.registry_folder}-protobuf"
 
 

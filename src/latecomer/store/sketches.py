@@ -23,7 +23,6 @@ from datasketches import (
 )
 
 from latecomer.model import types
-from latecomer.model.aggregates import Aggregate
 from latecomer.model.float_text import double_text, float_text
 
 _BITS = 12
@@ -34,24 +33,6 @@ _FEW = 7
 """So many hashes are in a sketch that is a plain list of them."""
 _SEED = 9001
 _WORD = (1 << 64) - 1
-
-
-def sketch_of(aggregate: Aggregate, values: Iterable[Any], kind: str) -> bytes:
-    """The sketch of some values of a column of this type, none of them empty."""
-    if aggregate.function == "approx_percentile":
-        sketch = _empty_percentile(kind)
-        number = int if kind in types.INTEGERS else float
-        for value in values:
-            sketch.update(number(value))
-        return _percentile_bytes(sketch)
-    return bytes(_counter(counted(value, kind) for value in values).serialize_updatable())
-
-
-def estimate(aggregate: Aggregate, sketches: Iterable[bytes], kind: str) -> Any:
-    """What several sketches come to; None for a percentile of nothing."""
-    if aggregate.function == "approx_percentile":
-        return merged_percentile((), sketches, kind, float(aggregate.argument or 0))[1]
-    return merged_counter((), sketches)[1]
 
 
 def merged_counter(values: Iterable[int | str | bytes], sketches: Iterable[bytes]) -> tuple[bytes, int]:

@@ -43,6 +43,7 @@ from latecomer.config.views import place_in
 from latecomer.errors import NoStore, SourceError, StoreMismatch, first_line, other_settings
 from latecomer.model import types
 from latecomer.model.base import in_own_words
+from latecomer.model.durations import UNITS
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
 from latecomer.model.types import is_nested, is_wider, normal_type, why_not_wider, widened_type
@@ -65,6 +66,10 @@ TOMBSTONES = "tombstones"
 """What a commit of the log calls its count of records that were left out of it for having no value."""
 
 
+OPEN_STATES_KEPT = UNITS["d"]
+"""Open states are replaced with every batch, and hardly anybody but the engine reads them."""
+
+
 @dataclass(frozen=True)
 class OutputTables:
     """What one output keeps."""
@@ -83,7 +88,7 @@ class OutputTables:
 class Store:
     """The tables of one pipeline."""
 
-    replay_of: Path | None = None
+    replay_of: Location | None = None
     """The store whose log this one was computed from: it can be read, not run on."""
     redefining: str | None = None
     """The output that a rebuild is about to give another meaning."""
@@ -95,39 +100,43 @@ class Store:
         self.wide_sums = _has_wide_sums(self.root)
         self.layout = layout.EventLayout(pipeline, self.columns, self.wide_sums)
 
+    def table(self, name: str, schema: pa.Schema, zeros: Sequence[str] = ()) -> Table:
+        """One of its tables, by its place in the store; it keeps what was replaced as the pipeline file says."""
+        return Table(self.root / name, schema, zeros, self.pipeline.upkeep.keep)
+
     def reading(self, source: str) -> layout.Reading:
         """How the rows of a source become events."""
         return layout.Reading(
             self.pipeline.views[source], self.columns.of_source(source), self.layout, source
         )
 
-    def home(self, source: str) -> Path:
+    def home(self, source: str) -> Location:
         """The folder in which a source keeps how far it was read: the store's own, where there is one source."""
         return home_of(self.root, source)
 
     @cached_property
     def events(self) -> Table:
-        return Table(self.root / "events", self.layout.schema)
+        return self.table("events", self.layout.schema)
 
     @cached_property
     def duplicates(self) -> Table:
-        return Table(self.root / "duplicates", self.layout.schema)
+        return self.table("duplicates", self.layout.schema)
 
     @cached_property
     def dead_letters(self) -> Table:
-        return Table(self.root / "dead_letters", layout.DEAD_LETTERS)
+        return self.table("dead_letters", layout.DEAD_LETTERS)
 
     @cached_property
     def repairs(self) -> Table:
-        return Table(self.root / "repairs", layout.REPAIRS)
+        return self.table("repairs", layout.REPAIRS)
 
     @cached_property
     def watermarks(self) -> Table:
-        return Table(self.root / "watermarks", layout.WATERMARKS)
+        return self.table("watermarks", layout.WATERMARKS)
 
     @cached_property
     def ledger(self) -> Table:
-        return Table(self.root / "ledger", layout.LEDGER, layout.ZERO_BEFORE)
+        return self.table("ledger", layout.LEDGER, layout.ZERO_BEFORE)
 
     @cached_property
     def past_ledger(self) -> Table:
@@ -137,11 +146,11 @@ class Store:
     @cached_property
     def publications(self) -> Table:
         """When each batch was published."""
-        return Table(self.root / "publications", layout.PUBLICATIONS)
+        return self.table("publications", layout.PUBLICATIONS)
 
     def own_table(self, table: Table) -> Table:
         """One of its tables, for somebody who reads it in a thread of their own."""
-        return Table(table.root, table.schema, table.zeros)
+        return Table(table.root, table.schema, table.zeros, table.kept)
 
     @cached_property
     def remembered(self) -> dict[str, Any]:
@@ -150,13 +159,22 @@ class Store:
 
     def output_tables(self, name: str, schema: pa.Schema) -> OutputTables:
         """An output's tables; `schema` is that of its panes with their state."""
-        root = self.root / "outputs" / name
+        root = f"outputs/{name}"
+        partials = self.table(f"{root}/partials", schema)
+        partials.kept = min(partials.kept, OPEN_STATES_KEPT)
         return OutputTables(
-            Table(root / "partials", schema),
-            Table(root / "panes", schema),
-            Table(root / "late", layout.PaneLayout(self.pipeline.outputs[name], self.layout).late_schema),
-            Table(root / "dead_letters", layout.DEAD_LETTERS),
+            partials,
+            self.table(f"{root}/panes", schema),
+            self.table(
+                f"{root}/late", layout.PaneLayout(self.pipeline.outputs[name], self.layout).late_schema
+            ),
+            self.table(f"{root}/dead_letters", layout.DEAD_LETTERS),
         )
+
+    @property
+    def logged_tables(self) -> list[Table]:
+        """The tables that a batch is in before any output publishes it."""
+        return [self.dead_letters, self.repairs, self.duplicates, self.events, self.watermarks]
 
     def reached(self, tables: Iterable[Table]) -> dict[str, int]:
         """The last batch of each of some tables, by its place in this store; those of another are left out."""
@@ -365,7 +383,7 @@ def _has_wide_sums(root: Location) -> bool:
     return pinned is None or pinned[SUMS] == state_types.WHOLE
 
 
-def home_of(root: Path, source: str) -> Path:
+def home_of(root: Location, source: str) -> Location:
     """The folder in which the store in `root` keeps how far a source was read."""
     return root / "sources" / source if source else root
 
@@ -626,7 +644,7 @@ def as_received_sql(ledger: Table) -> str:
 
 
 def require_wall_clock(name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> None:
-    """Refuse windows within days of a zone that were not cut by its wall clock (ADR 0008)."""
+    """Refuse windows within days of a zone that were not cut by its wall clock (ADR 0010)."""
     if "clock" in definition and "clock" not in kept:
         zone = definition["window"]["zone"]
         raise StoreMismatch(
@@ -644,7 +662,7 @@ def policy_of(output: Output) -> dict[str, Any]:
 
 
 _BEFORE_ON_ERROR: dict[str, Any] = {"on_error": OnError.NULL.value}
-"""What a policy of an earlier version does not say: what could not be computed was null (ADR 0081)."""
+"""What a policy of an earlier version does not say: what could not be computed was null (ADR 0057)."""
 
 
 def _require_definitions(

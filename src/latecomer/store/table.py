@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from types import MappingProxyType
@@ -35,20 +37,21 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
 from latecomer.errors.system import refusal_of, refused_in_words
-from latecomer.model.durations import to_micros
+from latecomer.model.durations import format_duration, to_micros
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.store import files as fs
 from latecomer.store.commits import (
     REACHED,
+    commit_exists,
     commit_file,
     last_version,
     sync_commits,
     torn_checkpoints,
     torn_commits,
 )
-from latecomer.store.delta_tables import create_delta, open_delta
+from latecomer.store.delta_tables import KEPT, LOG_KEPT, create_delta, open_delta, properties
+from latecomer.store.fences import fences_over
 from latecomer.store.files import Location, make_folder, sync_files
-from latecomer.store.short_log import SETTINGS, last_transaction, shorten
 from latecomer.store.sql import double_quoted
 
 LOG = logging.getLogger(__name__)
@@ -60,7 +63,9 @@ _NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _LEVELS = 3
 """A table is at most this deep in its store: outputs/NAME/panes."""
 _AFTER_COMMIT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-"""What delta-rs does then. For commits that are too old it would look through all of them, every time."""
+"""What delta-rs does then. Commits that are too old are looked for when there is another checkpoint, not every time."""
+_BEFORE_0088 = "_old_commits"
+"""Where earlier versions put commits that had left the log."""
 _TO = "to"
 """Between the first and the last batch, in the name of a folder of merged files."""
 
@@ -151,14 +156,22 @@ def holds(before: pa.DataType, after: pa.DataType) -> bool:
     return bool(before == after)
 
 
+_KEEPING = threading.Lock()
+
+
 class Table:
     """One Delta table of the store."""
 
-    def __init__(self, root: Location, schema: pa.Schema, zeros: Sequence[str] = ()) -> None:
+    def __init__(
+        self, root: Location, schema: pa.Schema, zeros: Sequence[str] = (), kept: int = KEPT
+    ) -> None:
         self.root = root
         self.schema = schema
         self.zeros = zeros
         """Columns that are 0, not null, in rows of an earlier version."""
+        self.kept = kept
+        """How long it keeps files that were replaced, in microseconds. Its first commit writes that down."""
+        self._says_so = False
         self._delta: DeltaTable | None = None
         self._known: tuple[int, dict[str, int]] = -1, {}
         """The last batch of each application, as of a version: Delta takes a while to look it up."""
@@ -200,14 +213,13 @@ class Table:
     def _last_of(self, delta: DeltaTable, application: str) -> int:
         try:
             return _reached(delta, application)
-        except DeltaError:  # it has been open for so long that the commits it needs have been moved away
-            try:
-                found = last_transaction(self.root, application, delta.version())
-            except (ValueError, FileNotFoundError):
-                found = None
-            if found is None:
+        except DeltaError as error:
+            if not fs.is_folder(self.root) or commit_exists(self.root, delta.version()):
                 raise
-            return found
+            raise StoreError(
+                f"table {self.root} was opened more than {format_duration(LOG_KEPT)} ago, and its log of then is gone; "
+                "ask again"
+            ) from error
 
     def reached_by(self, name: str) -> int:
         """The last batch that another table had, or how far something was counted, when this one was last committed, as
@@ -250,27 +262,92 @@ class Table:
         something else has been counted. `metadata` stands in the commit itself, beside Delta's own timestamp.
         """
         delta = self._create_or_open()
+        late = self._fence_late()
         if self.holds(batch, application):
+            if late:
+                raise self._made_late()
             return []
         self._widen(delta)
+        self._say_what_is_kept(delta)
         replaced = list(remove)
         self._require_there(replaced)
         described = self._described(files)
-        with self._durably(delta):
+        last = [Transaction(REACHED + name, last) for name, last in reached.items() if last >= 0]
+        last.append(Transaction(application, batch))  # the last line: with it the commit is whole
+
+        def change(fences: list[Transaction]) -> None:
+            self._require_there(replaced)
             delta.create_write_transaction(
                 _actions(described, replaced, data_change=True),
                 "append",
                 self.schema,
                 commit_properties=CommitProperties(
-                    custom_metadata=dict(metadata) or None,
-                    app_transactions=[
-                        *(Transaction(REACHED + name, last) for name, last in reached.items() if last >= 0),
-                        Transaction(application, batch),  # the last line: with it the commit is whole
-                    ],
+                    custom_metadata=dict(metadata) or None, app_transactions=[*fences, *last]
                 ),
                 post_commithook_properties=_AFTER_COMMIT,
             )
+
+        def committed() -> None:
+            try:
+                self._change(delta, change)
+            except StoreError:
+                if not self._was_done(batch, application, described):
+                    raise
+
+        fs.patiently(self.root, committed)
         return described
+
+    def _was_done(self, batch: int, application: str, described: Sequence[DataFile]) -> bool:
+        """Whether a commit that failed was done after all: at a URL its answer can be lost."""
+        if not fs.is_url(self.root):
+            return False
+        self.refresh()
+        return self.holds(batch, application) and {each.path for each in described} <= {
+            each.path for each in self.files()
+        }
+
+    def fence(self, application: str, token: int) -> None:
+        """Have no commit come after this one that carries an older token, where the table is there."""
+        delta = self._open()
+        while delta is not None and self.last_batch(application) < token:
+            try:
+                with self._durably(delta):
+                    delta.create_write_transaction(
+                        [],
+                        "append",
+                        self.stored_schema,
+                        commit_properties=CommitProperties(
+                            app_transactions=[Transaction(application, token)]
+                        ),
+                        post_commithook_properties=_AFTER_COMMIT,
+                    )
+            except StoreError as error:
+                if not is_overtaken(error):
+                    raise
+                self.refresh()
+
+    def _require_made_before(self) -> None:
+        """Refuse a table that was made since this process took over, and by somebody else: what is known here of the
+        store does not go with what it holds."""
+        late = (fence for fence in fences_over(self.root) if fence.around_files)
+        if any(self.last_batch(fence.application) < fence.token for fence in late) and self.last_batch() >= 0:
+            self._delta = None
+            raise self._made_late()
+
+    def _made_late(self) -> StoreError:
+        return StoreError(
+            f"table {self.root} was made by an engine that had lost the store already; run again, and what it holds is "
+            "taken into account"
+        )
+
+    def _fence_late(self) -> bool:
+        """Fence a table off that was not there when this engine took over; whether somebody else has made it."""
+        late = False
+        for each in fences_over(self.root):
+            if self.last_batch(each.application) < each.token:
+                self.fence(each.application, each.token)
+                late |= each.around_files
+        return late
 
     def widen(self) -> None:
         """Have all the columns of its schema, in types as wide as there, where the table is there."""
@@ -285,15 +362,21 @@ class Table:
     def rearrange(self, files: Iterable[Location], remove: Sequence[DataFile]) -> list[DataFile]:
         """Put files in the place of others, which hold no more than those: no batch, and no news to anybody."""
         delta = self._create_or_open()
+        self._fence_late()
         self._require_there(remove)
         described = self._described(files)
-        with self._durably(delta):
+
+        def change(fences: list[Transaction]) -> None:
+            self._require_there(remove)
             delta.create_write_transaction(
                 _actions(described, remove, data_change=False),
                 "append",
                 self.stored_schema,
+                commit_properties=CommitProperties(app_transactions=fences),
                 post_commithook_properties=_AFTER_COMMIT,
             )
+
+        self._change(delta, change)
         return described
 
     def append(
@@ -395,7 +478,13 @@ class Table:
         """See what others have committed since."""
         if self._delta is not None:
             with self.explained():
-                self._delta.update_incremental()
+                fs.patiently(self.root, self._delta.update_incremental)
+                self._note_last_batch(self._delta)
+
+    def _note_last_batch(self, delta: DeltaTable) -> None:
+        """Know the last batch as of now: whoever has a table open for long finds no commits of then."""
+        if self._known[0] != delta.version():
+            self._known = delta.version(), {APPLICATION: _reached(delta)}
 
     def refresh_whole(self) -> None:
         """Likewise, and say so where the newest commit is torn."""
@@ -415,8 +504,19 @@ class Table:
                     self._require_whole(thorough=True)
                     raise
                 self._require_whole()
-            self._delta = opened
+                if opened is not None:
+                    self._note_last_batch(opened)
+            self._keep(opened)
+            if opened is not None:
+                self._require_made_before()
         return self._delta
+
+    def _keep(self, opened: DeltaTable | None) -> None:
+        """Keep the table as it was opened first. Another thread may have opened it meanwhile, and committed since: a
+        commit on what was read before that is refused."""
+        with _KEEPING:
+            if self._delta is None:
+                self._delta = opened
 
     def _require_whole(self, thorough: bool = False) -> None:
         torn = torn_commits(self.root, thorough)
@@ -437,15 +537,42 @@ class Table:
             sync_files((file for file, described in found if described.rows), self.root)
         return [described for _, described in found if described.rows]
 
+    def _change(self, delta: DeltaTable, change: Callable[[list[Transaction]], None]) -> None:
+        """Change the table under the tokens of this process: refused where the table has a newer one.
+
+        What is committed meanwhile with one of these tokens is seen by Delta as a conflict. It is either of an engine
+        that has taken over, which the next look at the table tells, or of another thread under the same token.
+        """
+        while True:
+            fences = self._transactions()
+            try:
+                with self._durably(delta):
+                    change(fences)
+                return
+            except StoreError as error:
+                if not fences or not is_overtaken(error):
+                    raise
+                self.refresh()
+
+    def _transactions(self) -> list[Transaction]:
+        """The tokens that a commit carries; an error where the table has a newer one."""
+        fences = fences_over(self.root)
+        for each in fences:
+            each.require()
+            if self.last_batch(each.application) > each.token:
+                raise each.refusal()
+        return [Transaction(each.application, each.token) for each in fences]
+
     @contextmanager
     def _durably(self, delta: DeltaTable) -> Iterator[None]:
         """A change of the table, which is on the disk before anything is done that rests on it."""
         before = delta.version()
         with self.explained():
             yield
-            delta.update_incremental()
+            fs.patiently(self.root, delta.update_incremental)
             if sync_commits(self.root, range(before + 1, delta.version() + 1)):
-                shorten(self.root)
+                with suppress(DeltaError, OSError):  # somebody else is at it, or may not delete: another time
+                    delta.cleanup_metadata()
 
     def missing_file(self) -> DataFile | None:
         """A file that the table is made of and that is not there, or not as long as it was; none if all is well."""
@@ -470,12 +597,41 @@ class Table:
                 f"table {self.root} has changed meanwhile: {gone[0]} is no longer part of it; start again"
             )
 
+    def unnamed_since(self, moment: float) -> list[Location]:
+        """The files below it that were written, and taken out of it, before a moment (in seconds since the epoch), as
+        delta-rs finds them: by the hour, rounded up. When it was taken out is known for as long as `kept`."""
+        delta = self._open()
+        if delta is None:
+            return []
+        self.refresh()
+        hours = max(0, math.ceil((time.time() - moment - 60) / 3600))
+        with self.explained():
+            found = delta.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
+        there = set(fs.files_below(self.root / "data")) if found else set()  # some are deleted already
+        return sorted(there.intersection(self.root / name for name in found))
+
+    def _say_what_is_kept(self, delta: DeltaTable) -> None:
+        """A table of an earlier version, or of a pipeline file that has changed, says what it keeps from here on."""
+        if self._says_so:
+            return
+        there = delta.metadata().configuration
+        if new := {name: value for name, value in properties(self.kept).items() if there.get(name) != value}:
+            with self._durably(delta):
+                delta.alter.set_table_properties(new)
+            fs.remove_all(self.root / _BEFORE_0088)
+        self._says_so = True
+
     def _widen(self, delta: DeltaTable) -> None:
         """Columns that were thought of after the table was made: null in what is there."""
         there = set(self.columns)
         if missing := [field for field in self.schema if field.name not in there]:
-            with self._durably(delta):
-                delta.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+            fields = Schema.from_arrow(pa.schema(missing)).fields
+            self._change(
+                delta,
+                lambda fences: delta.alter.add_columns(
+                    fields, commit_properties=CommitProperties(app_transactions=fences)
+                ),
+            )
         schema = wider_schema(self.stored_schema, self.schema)
         if schema != self.stored_schema:
             self._retype(delta, schema)
@@ -499,17 +655,27 @@ class Table:
                         writer.write_batch(batch)
                 written.append(place)
         described = self._described(written)
-        with self._durably(delta):
-            delta.create_write_transaction(_actions(described, (), data_change=False), "overwrite", schema)
+        self._change(
+            delta,
+            lambda fences: delta.create_write_transaction(
+                _actions(described, (), data_change=False),
+                "overwrite",
+                schema,
+                commit_properties=CommitProperties(app_transactions=fences),
+            ),
+        )
 
     def _create_or_open(self) -> DeltaTable:
         delta = self._open()
         if delta is None:
             with self.explained():
                 make_folder(self.root)
-                self._delta = delta = create_delta(self.root, self.schema, SETTINGS)
+                fences = {each.application: each.token for each in fences_over(self.root)}
+                self._keep(create_delta(self.root, self.schema, properties(self.kept), fences))
                 # Spark may have made the folder before: whoever did, every folder above it must know its name.
                 sync_files([commit_file(self.root, 0)], self.root.parents[_LEVELS - 1])
+            delta = self._delta
+            assert delta is not None  # noqa: S101
         return delta
 
 
@@ -539,7 +705,14 @@ def explained(root: Location) -> Iterator[None]:
     try:
         yield
     except (DeltaError, pa.ArrowException, OSError) as error:
+        if (found := fs.outage(root, error)) is not None:
+            raise found from error
         raise StoreError(_in_one_sentence(root, error)) from error
+
+
+def is_overtaken(error: StoreError) -> bool:
+    """Whether a commit was refused because another one with a transaction of the same application came first."""
+    return isinstance(error.__cause__, CommitFailedError) and "Concurrent transaction" in str(error.__cause__)
 
 
 def _in_one_sentence(root: Location, error: Exception) -> str:

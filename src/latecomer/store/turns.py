@@ -19,10 +19,12 @@ from typing import Any, NamedTuple
 from latecomer.errors import StoreError
 from latecomer.model.merging import Begun, ReadTo
 from latecomer.store import files
+from latecomer.store.fences import rewrite
 from latecomer.store.files import Location
 
-_RECORD = "turn.json"
-_AWAY = "away.json"
+SOURCES = "sources"
+TURN = "turn.json"
+AWAY = "away.json"
 
 
 class TurnPart(NamedTuple):
@@ -49,21 +51,21 @@ class Turn(NamedTuple):
 
 def take_turn(root: Location, turn: Turn) -> None:
     """Write down, durably, what the next batch is made of, unless that is written already."""
-    if files.exists(root / "sources" / _RECORD) and whose_turn(root) == turn:
+    if files.exists(root / SOURCES / TURN) and whose_turn(root) == turn:
         return
     about = {"source": turn.source} if turn.source else {"parts": turn.parts, "read_to": turn.read_to}
     text = json.dumps(about, default=asdict)
-    files.make_folder(root / "sources")
-    files.replace_text(root / "sources" / _RECORD, text + "\n")
+    files.make_folder(root / SOURCES)
+    rewrite(root / SOURCES / TURN, text + "\n")
 
 
 def whose_turn(root: Location) -> Turn:
     """What the last batch was made of."""
     try:
-        return _read_turn(json.loads(files.read_text(root / "sources" / _RECORD)))
+        return _read_turn(json.loads(files.read_text(root / SOURCES / TURN)))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"store {root}: sources/{_RECORD} cannot be read ({error}), and a batch that was interrupted is made of "
+            f"store {root}: {SOURCES}/{TURN} cannot be read ({error}), and a batch that was interrupted is made of "
             "what it names; restore it"
         ) from None
 
@@ -77,13 +79,13 @@ def _read_turn(written: Mapping[str, Any]) -> Turn:
 
 def keep_away(root: Location, sources: frozenset[str]) -> None:
     """Write down, durably, which sources are away."""
-    files.make_folder(root / "sources")
-    files.replace_text(root / "sources" / _AWAY, json.dumps(sorted(sources)) + "\n")
+    files.make_folder(root / SOURCES)
+    rewrite(root / SOURCES / AWAY, json.dumps(sorted(sources)) + "\n")
 
 
 def sources_away(root: Location) -> frozenset[str]:
     """Those that are away. Where that cannot be read none is: then silence counts too early, and not never."""
     try:
-        return frozenset(map(str, json.loads(files.read_text(root / "sources" / _AWAY))))
+        return frozenset(map(str, json.loads(files.read_text(root / SOURCES / AWAY))))
     except (OSError, ValueError, TypeError):
         return frozenset()

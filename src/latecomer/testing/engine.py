@@ -16,6 +16,8 @@ from latecomer.after.replay.comparison import CHANGE, REPLAYED
 from latecomer.after.replay.replaying import replay
 from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Output, Pipeline
+from latecomer.engine.quiet import drain_input, heartbeat, pass_quietly
+from latecomer.engine.starting import start_engine
 from latecomer.log.events import EventLog
 from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.durations import to_micros
@@ -26,9 +28,9 @@ from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME, WITHOUT_WINDOW, Fate, Verdict, judge
 from latecomer.model.windows import Window
 from latecomer.pipeline import Engine
-from latecomer.runner import InProcess, Runner
 from latecomer.source.base import Part, Slice, Together
 from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.spark.base import InProcess, Runner
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.store import Store
@@ -118,7 +120,7 @@ class _Played:
             for name, view in self.pipeline.views.items()
         }
         engine = Engine(self.runner, store, log=EventLog(self.runner, store, sources))
-        engine.start()
+        start_engine(engine)
         return engine
 
     def _do(self, step: Step) -> None:
@@ -130,13 +132,13 @@ class _Played:
             case Heartbeat():
                 if (named := self._named(next(iter(self.pipeline.views)))) is not None:
                     self.engine.keeper.timeline.name(named)
-                self.engine.heartbeat(step.at)
+                heartbeat(self.engine, step.at)
             case Watermark():
-                self.engine.put_watermark(step.to)
+                put_watermark(self.engine, step.to)
             case Partitions():
                 self.named = step.named
             case Drain():
-                self.engine.drain()
+                drain_input(self.engine)
             case Restart():
                 self.engine.sinks.close()
                 self.engine = self._started()
@@ -305,3 +307,10 @@ def _entry(row: dict[str, Any]) -> Entry:
         row["partly_late"] or 0,
         row["late_at_source"] or 0,
     )
+
+
+def put_watermark(engine: Engine, watermark: int) -> None:
+    """Put the watermark of an engine there, in a batch without data."""
+    engine.settle()
+    row = engine.keeper.timeline.put(watermark)
+    pass_quietly(engine, engine.keeper.advance(engine.last + 1, row), "heartbeat")

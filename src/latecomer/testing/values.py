@@ -13,7 +13,7 @@ from latecomer.model.durations import UNITS, iso, to_micros, to_moment
 from latecomer.model.written_numbers import written_number
 from latecomer.model.zones import day_of, midnight, to_local, to_utc
 from latecomer.testing.times import Times
-from latecomer.values import json_value
+from latecomer.text.values import json_value
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _EXACT = Context(prec=80)

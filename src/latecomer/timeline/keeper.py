@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,13 +13,16 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.model.heads import HeadColumns
+from latecomer.model.holding import Holding, holding_in_words
 from latecomer.model.merging import NOT_BEGUN, Begun, ReadTo
 from latecomer.model.strategies import Head, Strategy
 from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import Table, moments
-from latecomer.windowing.judge import Watermarks
+from latecomer.timeline.watermarks import Watermarks
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,7 @@ class TimelineKeeper:
         carry = self._last_carry()
         self._reached: tuple[int, Step | None] | None = None
         self.timeline = Timeline.restore(strategy, carry)
+        self._warned_of: set[str] = set()
 
     def extend(
         self,
@@ -165,6 +170,15 @@ class TimelineKeeper:
         if not self.table.holds(batch):
             self._write(batch, self.timeline.repaired(ticks))
         return self.stretch(batch, batch)
+
+    def holding(self) -> Sequence[Holding]:
+        """The silent partitions for whose sake the watermark waits; a warning names each once a run."""
+        holding = self.timeline.holding()
+        news = [each for each in holding if each.partition not in self._warned_of]
+        if news:
+            self._warned_of.update(each.partition for each in news)
+            LOG.warning("%s", holding_in_words(news))
+        return holding
 
     def heartbeat(self, at: int) -> tuple[Timeline, Row] | None:
         """The timeline after a heartbeat and its row, if there is anything to it; nothing is kept."""

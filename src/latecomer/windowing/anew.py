@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.verdicts import Fate
-from latecomer.runner import Runner, Shared
+from latecomer.spark.base import Runner, Shared
 from latecomer.store.files import Location, new_token, write_table
 from latecomer.store.layout import EventLayout, PaneLayout
+from latecomer.timeline.watermarks import NothingLate, Timeline
 from latecomer.windowing.failing import failed_letters
 from latecomer.windowing.fates import CODES, Counts, Periods
-from latecomer.windowing.judge import Flags, Judged, Micros, NothingLate, Timeline, in_parts, judged
+from latecomer.windowing.judge import Flags, Judged, Micros, in_parts, judged
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.seen import event_tables, stored_columns
 from latecomer.windowing.tally import Sums, as_counts, by_period, fate_sums

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from latecomer.config.models import Output
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.windows import Window
-from latecomer.runner import InProcess
+from latecomer.spark.base import InProcess
 from latecomer.spark.session import build_session, own_session
-from latecomer.store.files import KeptScratch
+from latecomer.store.files import KeptScratch, log_file
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.store import Store
 from latecomer.windowing.seen import as_seen, event_tables, stored_columns
@@ -29,7 +29,7 @@ def derived_values(
     """Batch, origin and position of each event in a span of event time → its derived columns, and those that cannot be
     computed for it; starts Spark where it is needed, and none is running."""
     runner = InProcess(
-        lambda: own_session(build_session(store.pipeline.name, store.root / "logs" / "spark.log"))
+        lambda: own_session(build_session(store.pipeline.name, log_file(store.root, "spark.log")))
     )
     low, high = (pa.scalar(moment, pa.int64()).cast(TIMESTAMP) for moment in (stretch.start, stretch.end))
     within = (pc.field("event_time") >= low) & (pc.field("event_time") < high)

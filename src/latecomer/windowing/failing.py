@@ -1,4 +1,4 @@
-"""Events that an output cannot compute: which they are, and what is wrong with each (ADR 0081)."""
+"""Events that an output cannot compute: which they are, and what is wrong with each (ADR 0057)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.verdicts import OnError
 from latecomer.store.layout import DEAD_LETTERS, EventLayout
-from latecomer.values import json_texts
+from latecomer.text.values import json_texts
 from latecomer.windowing.seen import Seen, as_seen, condition
 from latecomer.windowing.vectors import Mask, any_of
 

@@ -32,7 +32,6 @@ from latecomer.windowing.aggregates.merging import merge_states
 from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.fates import CODES
 
-FIRING = ("sequence", "timing", "op", "is_last", "batch", "fired_at", "watermark")
 _LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
 _ENTERS = CODES[Fate.LATE_ACCEPTED]
 """Events of this fate and those below enter a window."""

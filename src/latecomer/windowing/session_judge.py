@@ -24,10 +24,11 @@ from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.layout import EventLayout
+from latecomer.timeline.watermarks import Timeline, micros_of
 from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
 from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES, Periods
-from latecomer.windowing.judge import Flags, Judged, Micros, Timeline, fates, micros_of
+from latecomer.windowing.judge import Flags, Judged, Micros, fates
 from latecomer.windowing.seen import as_seen, stored_columns
 from latecomer.windowing.sessions import Places, in_order, key_codes, numbered, span_ends
 

@@ -17,9 +17,10 @@ from latecomer.config.derived import derived_types
 from latecomer.config.models import Output
 from latecomer.log.columns import LOGGED
 from latecomer.log.logged import Logged, LogSplit
-from latecomer.runner import Runner, shared_out
+from latecomer.spark.at_url import frame_of, write_frame
+from latecomer.spark.base import Runner, shared_out
 from latecomer.spark.trying import VALUE, tried
-from latecomer.store.files import Location, footer, new_token, parquet_files, remove_all, url
+from latecomer.store.files import Location, footer, new_token, remove_all
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import ddl, quoted
 from latecomer.windowing.columns import BATCH
@@ -60,10 +61,9 @@ def _computed(
     if not read:
         return list(splits)
     place = folder / new_token()
-    events = runner.spark.read.schema(ddl(layout.stored)).parquet(*map(url, read))
+    events = frame_of(runner.spark, read, ddl(layout.stored))
     rows = with_spark_columns(events, layout.schema.names, outputs, layout)
-    rows.write.parquet(url(place))
-    found = {file: footer(file).num_rows for file in parquet_files(place)}
+    found = {file: footer(file).num_rows for file in write_frame(rows, place)}
     if not found:
         return [replace(splits[0], files=[], rows=0)]
     schema = pa.schema([*splits[0].schema, *_more(next(iter(found)), layout)])

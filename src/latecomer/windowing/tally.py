@@ -15,8 +15,9 @@ from latecomer.model.arrays import flat
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import EventLayout
+from latecomer.timeline.watermarks import Timeline
 from latecomer.windowing.fates import FATES, Counts, Periods
-from latecomer.windowing.judge import Flags, Judged, Timeline, in_parts, judged
+from latecomer.windowing.judge import Flags, Judged, in_parts, judged
 
 _DIGITS = 6
 """Amounts of the ledger have so many digits after the point."""

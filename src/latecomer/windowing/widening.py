@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from latecomer.config.derived import derived_types
 from latecomer.config.models import Pipeline
@@ -13,7 +13,7 @@ from latecomer.model.types import is_wider, leaf_types, new_fields
 from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
 from latecomer.store.pins import read_pins
 from latecomer.store.store import Store
-from latecomer.store.table import holds
+from latecomer.store.table import Table, holds
 from latecomer.windowing.merge import Merger
 
 _OF_WHOLE = re.compile(
@@ -59,6 +59,18 @@ def require_widenable(store: Store) -> None:
                     f"{after[column]}, and was {kind}; restore the declared type, or give the output a new name and it "
                     "is computed from the log"
                 )
+
+
+def widen_tables(store: Store, published: Iterable[Table]) -> bool:
+    """Have the log and the published tables hold the types that columns are declared with now; whether one had
+    narrower types."""
+    if store.replay_of is not None:
+        return False
+    tables = (store.events, store.duplicates, *published)
+    narrower = [table for table in tables if table.exists and table.is_narrower]
+    for table in narrower:
+        table.widen()
+    return bool(narrower)
 
 
 def _require_no_text(store: Store, floats: Set[str]) -> None:

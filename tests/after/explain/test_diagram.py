@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.cli_kit import MINUTE, NOON, Lake, pane
+from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, SECOND, told_store
 from latecomer import PipelineError
 from latecomer.after.explain.arrived import MOST_MARKS, arrived, timeline
@@ -78,6 +78,21 @@ def test_each_event_has_the_fate_that_the_log_gives_it(lake: Lake) -> None:
     assert tips == [
         "late, accepted: happened 2026-04-25 12:00:25, came 2026-04-25 12:02:10, 1m 10s behind the watermark"
     ]
+
+
+def test_events_of_sessions_behind_the_watermark_are_not_drawn_as_on_time(tmp_path: Path) -> None:
+    text = PIPELINE.replace("window: {tumbling: 1m}", "window: {session: 1m}", 1)
+    sessions = told_store(tmp_path / "told", text=text)
+    found = arrived(Reader(sessions.pipeline), "minute_totals")
+    assert [at - NOON for _, at in found.diagram.unjudged] == [25 * SECOND]
+    assert sorted(at - NOON for _, at in found.diagram.on_time) == [
+        each * SECOND for each in (5, 15, 65, 125)
+    ]
+    assert any("depends on their session" in note for note in found.notes)
+    root = ET.fromstring(found.svg())
+    assert "behind the watermark" in ["".join(each.itertext()) for each in root.iter(f"{NAME}text")]
+    shapes = [each for each in root.iter(f"{NAME}path") if each.get("class") == "behind"]
+    assert len(shapes) == 2, "the event, and the legend"
 
 
 def test_the_line_reaches_the_end_of_the_stretch(lake: Lake) -> None:

@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 from after.story.story_kit import PIPELINE, Story, new_story, paid, second, shown
 from cli.cli_kit import at
 from examples_kit import drawn
-from latecomer.after.explain.explain import Explanation, explain
+from latecomer.after.explain.explain import explain
+from latecomer.after.explain.explanation import Explanation
 from latecomer.after.explain.fates import Event, connected, judged_sessions
 from latecomer.after.reading.reader import Reader
 from latecomer.cli import app

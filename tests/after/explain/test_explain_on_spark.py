@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer.after.explain.explain import Explanation, explain
+from latecomer.after.explain.explain import explain
+from latecomer.after.explain.explanation import Explanation
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Output
 from latecomer.model.arrivals import Arrival

@@ -42,6 +42,19 @@ def test_time_never_runs_backwards_and_stays_on_paper(
     assert all(abs(one - other) >= 44 for one, other in combinations(dates, 2))
 
 
+def test_parts_of_a_second_are_written_where_they_tell_moments_apart() -> None:
+    """A day of events ends at no whole second, and its axis has no room for six digits that nobody needs."""
+    day = [0, 9_242_684_088, 85_145_050_620, DAY]
+    assert [tick.time for tick in TimeAxis(day, {}, 100, 800).ticks()] == [
+        "00:00:00",
+        "02:34:02",
+        "23:39:05",
+        "00:00:00",
+    ]
+    close = [0, 200_000, 500_000]
+    assert {len(tick.time) for tick in TimeAxis(close, {}, 100, 800).ticks()} == {len("00:00:00.000")}
+
+
 @given(st.lists(st.tuples(PAPER, st.integers(1, 10)), max_size=25))
 def test_no_label_covers_a_dot_or_another_label(dots: list[tuple[tuple[int, int], int]]) -> None:
     paper = Box(-20, -20, 320, 140)

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from after.migrate.rides_kit import MIXED, NOON, log, ride, rides
 from latecomer.after.migrate.drift import Drift, measure_drift
 from latecomer.errors import LatecomerError
-from latecomer.model.migrations import Migration
-from model.migrations.migration_kit import made, pricing, rename
+from latecomer.schemas.migrations import Migration
+from schemas.migrations.migration_kit import made, pricing, rename
 
 SECOND = 1_000_000
 

@@ -25,10 +25,10 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
-from latecomer.model.migrations import Phase
-from model.migrations.migration_kit import RIDE, USER, avro, pricing, rename, text
+from latecomer.schemas.migrations import Phase
 from postgres_kit import Postgres
-from registry.registry_kit import Server
+from schemas.migrations.migration_kit import RIDE, USER, avro, pricing, rename, text
+from schemas.registry.registry_kit import Server
 from spark_kit import running_beside
 
 START = datetime(2020, 1, 1, tzinfo=UTC)

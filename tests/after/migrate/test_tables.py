@@ -13,10 +13,10 @@ from deltalake import DeltaTable
 
 from latecomer.after.migrate.tables import SinkTable, sink_tables
 from latecomer.errors import LatecomerError, SinkError
-from latecomer.model.migrations import Migration, Phase, State
+from latecomer.schemas.migrations import Migration, Phase, State
 from latecomer.sink.keeper import SinkKeeper, check_sinks
-from model.migrations.migration_kit import made, pricing, rename
 from postgres_kit import Postgres
+from schemas.migrations.migration_kit import made, pricing, rename
 from sink.feeding_kit import COLUMNS, Fed
 
 FIRST = COLUMNS.replace("}", ", fare_cents: bigint, signup_date: string}")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.after.reading.folding import folded, state_of
+from latecomer.after.reading.folding import state_of, values_of
 from latecomer.model.aggregates import Aggregate, parse_aggregate
 from latecomer.store.layout import arrow_type
 from latecomer.store.state_types import state_parts
@@ -59,7 +59,7 @@ def test_any_cut_comes_to_what_the_whole_list_comes_to(
 ) -> None:
     aggregate, kind, parts = case
     published = arrow_type(PUBLISHED.get((aggregate.function, kind), "double"))
-    found = folded(aggregate, [state_of(aggregate, part, kind) for part in parts], kind, published)
+    (found,) = values_of(aggregate, [[state_of(aggregate, part, kind) for part in parts]], kind, published)
     in_order = sorted((event for part in parts for event in part), key=lambda event: (event["t"], event["p"]))
     meant = aggregate.evaluate([event["v"] for event in in_order])
     if aggregate.function == "avg" and isinstance(meant, Decimal):
@@ -75,6 +75,8 @@ def test_any_cut_comes_to_what_the_whole_list_comes_to(
 def test_a_state_that_is_not_known_leaves_the_value_unknown() -> None:
     known = state_of(parse_aggregate("avg(x)"), [{"v": 4}], "bigint")
     unknown = dict.fromkeys(known)
-    assert folded(parse_aggregate("avg(x)"), [known, unknown], "bigint", arrow_type("double")) is None
+    assert values_of(parse_aggregate("avg(x)"), [[known, unknown]], "bigint", arrow_type("double")) == [None]
     tally = {"tally": None}
-    assert folded(parse_aggregate("count(distinct x)"), [tally], "bigint", arrow_type("bigint")) is None
+    assert values_of(parse_aggregate("count(distinct x)"), [[tally]], "bigint", arrow_type("bigint")) == [
+        None
+    ]

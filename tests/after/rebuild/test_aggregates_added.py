@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 import latecomer
 from cli.cli_kit import rows_of
 from latecomer.config.models import Pipeline
+from latecomer.engine.running import run
 from latecomer.errors import PipelineError, StoreMismatch
 from latecomer.firing.reopening import require_brought_over
 from latecomer.ledger.check import check_ledger
@@ -25,7 +26,6 @@ from latecomer.model.durations import to_micros
 from latecomer.model.strategies import Bounded
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.running import run
 from latecomer.store.layout import LEDGER, WATERMARKS
 from latecomer.store.rebuilds import Rebuilds, Record
 from latecomer.store.store import Store, definition_of, source_columns

@@ -18,6 +18,7 @@ from latecomer.after.replay.comparison import Side, compare_output
 from latecomer.after.replay.replaying import Replay, replay
 from latecomer.cli import main
 from latecomer.config.models import Output
+from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.errors import NoStore, PipelineError, StoreError, StoreMismatch
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.interpreter import cut
@@ -191,7 +192,7 @@ def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Be
     first = bench_of(spark, folder, Bounded("5s", idle_after="1m"), ruled=UPDATED)
     engine = first.engine()
     engine.data(0, first.write(0, read[0]))
-    assert engine.heartbeat(read[0][-1].arrival_time + 65 * SECOND)
+    assert heartbeat(engine, read[0][-1].arrival_time + 65 * SECOND)
     engine.close()
 
     second = bench_of(spark, folder, Bounded("20s", idle_after="1m"), ruled=RETRACTED, joined=JOINED)
@@ -202,9 +203,9 @@ def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Be
 
     third = bench_of(spark, folder, Bounded("20s", idle_after="1m"), ruled=UPDATED, joined=JOINED)
     engine = third.engine()
-    assert engine.heartbeat(until + 65 * SECOND)
+    assert heartbeat(engine, until + 65 * SECOND)
     engine.data(3, third.write(3, []))
-    engine.drain()
+    drain_input(engine)
     engine.close()
     return third
 

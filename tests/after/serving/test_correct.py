@@ -27,7 +27,7 @@ from latecomer.after.serving.serving import corrections, serving
 from latecomer.errors import PipelineError, StoreInUse
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.store.failpoints import VARIABLE
-from latecomer.store.lock import exclusive
+from latecomer.store.lock import TABLE, exclusive
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_an_event_that_is_late_for_several_windows_is_counted_once(lake: Lake) -
 
 def test_two_calls_at_once_are_refused(lake: Lake) -> None:
     lake.late("totals", 0, [late(0, "a", paise=5)])
-    held = exclusive(correcting.corrections_of(reader(lake), "totals").table.root)
+    held = exclusive(correcting.corrections_of(reader(lake), "totals").table.root, TABLE)
     with held, pytest.raises(StoreInUse, match=r"corrections is in use by process"):
         correct(reader(lake), "totals")
     assert correct(reader(lake), "totals").num_rows == 1

@@ -34,8 +34,8 @@ from latecomer.after.serving.correcting import correct, corrections_of
 from latecomer.after.serving.serving import corrections, preferred, serving
 from latecomer.after.serving.views import view
 from latecomer.config.load import load_pipeline
+from latecomer.engine.running import run
 from latecomer.errors import PipelineError
-from latecomer.running import run
 from latecomer.store.store import open_store
 
 

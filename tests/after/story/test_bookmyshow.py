@@ -20,9 +20,9 @@ from latecomer.after.rebuild import rebuilding
 from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.serving import preferred, serving
 from latecomer.cli import demo_bookmyshow as telling
+from latecomer.cli.stories.bookmyshow import OUTPUT, Place, Scenario, outage, write_scenario
+from latecomer.cli.stories.bookmyshow_story import Account, live_through, logged
 from latecomer.config.models import Pipeline
-from latecomer.demo.bookmyshow import OUTPUT, Place, Scenario, outage, write_scenario
-from latecomer.demo.bookmyshow_story import Account, live_through, logged
 from latecomer.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
 

@@ -56,6 +56,17 @@ def test_no_allowed_lateness_is_needed_where_all_are_on_time(delay: str, reason:
     assert reason in told
 
 
+def test_who_comes_exactly_at_the_delay_is_late() -> None:
+    """Times are whole seconds as a rule, and so are delays."""
+    lateness, told = lateness_for(counted([9 * SECOND] * 80), 100_000, 9 * SECOND, Wish())
+    assert (lateness, told) == (0, "99.92 % of the events are on time without any")
+
+
+def test_one_event_is_one() -> None:
+    assert future_for(counted([-5, 3]))[1].startswith("1 event is ahead of its arrival")
+    assert future_for(counted([-5, -6]))[1].startswith("2 events are ahead of their arrival")
+
+
 def test_partitions_that_differ_much_have_their_own() -> None:
     behind = {
         "slow": counted(RANDOM.exponential(60 * SECOND, 5_000)),

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from latecomer.after.advise.advising import advise
 from latecomer.after.advise.history import History
 from latecomer.after.advise.log import LogHistory
 from latecomer.after.advise.raw import RawHistory, RawSource, refused
-from latecomer.after.advise.report import Advice, Wanted, advise
+from latecomer.after.advise.report import Advice, Wanted
 from latecomer.config.arguments import require_kind
 from latecomer.config.checks import require_output
 from latecomer.config.models import Pipeline
@@ -22,7 +23,6 @@ from latecomer.model.zones import is_zone
 UNITS = ("s", "ms", "us", "ns")
 _DURATIONS = {"every": None, "idle_after": None, "max_future": "5m", "window": "1m"}
 _COLUMNS = ("event_time", "arrival", "partition", "producer")
-_LISTS = ("by", "measures")
 _FILES = (*_COLUMNS, "measures", "unit", "zone", *_DURATIONS)
 
 

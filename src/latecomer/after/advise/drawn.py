@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from latecomer.after.advise.page import (
     STYLE,
@@ -14,9 +15,11 @@ from latecomer.after.advise.page import (
     title_of,
 )
 from latecomer.after.advise.plots import HEIGHT, WIDTH
-from latecomer.after.advise.report import Advice
 from latecomer.config.zoned import written
-from latecomer.markup import escape
+from latecomer.text.markup import escape
+
+if TYPE_CHECKING:
+    from latecomer.after.advise.report import Advice
 
 _HEAD, _TITLE, _EDGE = 56, 30, 16
 

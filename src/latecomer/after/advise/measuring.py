@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +14,6 @@ from latecomer.model.lateness.ends import WindowEnds
 from latecomer.model.lateness.groups import BLOCKS, Amounts, Bias, LateGroup, Skew, bias, late_groups, skews
 from latecomer.model.lateness.histogram import BINS, COARSE, Flags, Histogram, Whole, bin_of
 from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
-
-LOG = logging.getLogger(__name__)
 
 SLICES = 10
 MOST_PRODUCERS = 100_000

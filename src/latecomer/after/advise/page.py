@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from latecomer.after.advise.plots import curves, histogram
-from latecomer.after.advise.report import (
-    Advice,
-    Distribution,
-    GroupDelays,
-    OutputReport,
-    in_figures,
-    setting_row,
-)
+from latecomer.after.advise.rows import in_figures, setting_row
 from latecomer.config.zoned import written
-from latecomer.markup import escape
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.lateness.groups import Interval
+from latecomer.text.markup import escape
+
+if TYPE_CHECKING:
+    from latecomer.after.advise.report import Advice, Distribution, GroupDelays, OutputReport
 
 _MOST_ROWS = 60
 

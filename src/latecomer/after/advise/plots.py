@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from math import floor as floor_of
 from math import log10
 
-from latecomer.markup import escape
 from latecomer.model.durations import UNITS, shown_duration
-from latecomer.values import in_percent
+from latecomer.text.markup import escape
+from latecomer.text.values import in_percent
 
 WIDTH, HEIGHT = 640, 310
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 20, 70, 40

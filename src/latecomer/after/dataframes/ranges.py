@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from latecomer.model.durations import to_micros
+from latecomer.spark.base import in_turn_together
 from latecomer.store.sql import moment_literal
 from latecomer.store.table import DataFile
 
@@ -19,14 +20,7 @@ _STARTS = "window_start"
 
 def some_at_a_time(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
     """Files in their order, so many together that a task has enough to do."""
-    group: list[DataFile] = []
-    for file in files:
-        if group and sum(each.rows for each in group) + file.rows > ROWS_EACH:
-            yield group
-            group = []
-        group.append(file)
-    if group:
-        yield group
+    return in_turn_together(files, lambda file: file.rows, ROWS_EACH)
 
 
 @dataclass(frozen=True)

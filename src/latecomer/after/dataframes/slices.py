@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,11 +14,12 @@ from latecomer.store.snapshots import Snapshot, answers
 Finish = Callable[[pa.Table], pa.Table]
 
 
-class Slice(InputPartition):
+class Slice(InputPartition, ABC):
     """A part of the rows."""
 
+    @abstractmethod
     def batches(self) -> Iterator[pa.RecordBatch]:
-        raise NotImplementedError
+        """What a task reads."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from latecomer.after.dataframes.batch import InTask, in_few_words, require_own_schema
 from latecomer.after.dataframes.filters import of_batches
 from latecomer.after.dataframes.options import Wanted, refused, wanted
-from latecomer.after.dataframes.source import InTask, in_few_words, require_own_schema
 from latecomer.after.dataframes.tables import STREAMED, Plan, plan_of
 from latecomer.after.reading.reader import Reader
 from latecomer.errors import NotCovered, StoreMismatch

@@ -20,7 +20,6 @@ from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Output
 from latecomer.config.zoned import in_zone, written
-from latecomer.markup import escape, fragment, heading
 from latecomer.model.durations import to_micros
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.verdicts import Fate
@@ -29,6 +28,7 @@ from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile
+from latecomer.text.markup import escape, fragment, heading
 
 WINDOWS = 6
 """So many windows are shown, if the stretch is not chosen."""
@@ -88,6 +88,7 @@ def arrived(reader: Reader, output: str, until: int | None = None) -> Arrived:
         rules.allowed_lateness if rules.late.accepts else 0,
         found.on_time,
         found.late,
+        found.unjudged,
     )
     return Arrived(output, diagram, zone, first, last, found.notes)
 
@@ -138,6 +139,7 @@ class _Read:
     def __init__(self, store: Store, output: str, rules: Output, since: int, until: int) -> None:
         self.store, self.output, self.rules = store, output, rules
         self.notes: list[str] = []
+        self.unjudged: list[tuple[int, int]] = []
         rows = self._rows(since, until)
         self.times, self.came = micros(rows["event_time"]), micros(rows["arrival_time"])
         self.met = met_watermarks(store, micros(rows["batch"]), micros(rows["tick"]))
@@ -198,7 +200,12 @@ class _Read:
     def _some_on_time(self, which: Whole) -> list[tuple[int, int]]:
         if len(which) > MOST_DOTS:
             self.notes.append(f"{MOST_DOTS:,} of {len(which):,} events ahead of the watermark are drawn")
-        return some(list(zip(self.came[which].tolist(), self.times[which].tolist(), strict=True)), MOST_DOTS)
+        return self._places(some(which.tolist(), MOST_DOTS))
+
+    def _places(self, which: Sequence[int]) -> list[tuple[int, int]]:
+        """Arrival and event time."""
+        chosen = np.array(which, np.int64)
+        return list(zip(self.came[chosen].tolist(), self.times[chosen].tolist(), strict=True))
 
     def _judged(self, rows: pa.Table, behind: Whole) -> list[Point]:
         """What became of the events behind the watermark. Those whose window is still open are on time."""
@@ -207,7 +214,7 @@ class _Read:
             self.notes.append(
                 "what became of events behind the watermark depends on their session: see explain"
             )
-            self.on_time += self._some_on_time(behind)
+            self.unjudged = self._places(some(behind.tolist(), MOST_DOTS))
             return []
         if len(behind) > MOST_JUDGED:
             self.notes.append(f"{MOST_JUDGED:,} of {len(behind):,} events behind the watermark were judged")

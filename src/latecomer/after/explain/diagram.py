@@ -15,10 +15,10 @@ from typing import TypeVar
 
 from latecomer.after.explain.picture_axis import TimeAxis
 from latecomer.config.zoned import current_zone, on_the_wall
-from latecomer.markup import escape
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import Window
+from latecomer.text.markup import escape
 
 FATES = {
     Fate.ON_TIME: ("on time", "#1f5fd0"),
@@ -32,6 +32,7 @@ MOST_DOTS, MOST_MARKS = 1_500, 400
 WIDTH, HEIGHT = 920, 430
 _LEFT, _RIGHT, _TOP, _BOTTOM = 150, 40, 40, 62
 _INK, _PALE, _RULE, _BAND = "#111827", "#6b7280", "#d1d5db", "#eef2f7"
+_BEHIND = f'fill="none" stroke="{_PALE}" stroke-width="1.5"'
 _ROW = 16
 """So far apart words stand, one above the other."""
 _SHAPES = {
@@ -70,6 +71,8 @@ class Diagram:
     on_time: Sequence[tuple[int, int]] = ()
     """Arrival and event time."""
     late: Sequence[Point] = ()
+    unjudged: Sequence[tuple[int, int]] = ()
+    """Events behind the watermark of which nothing more is said: arrival and event time."""
 
     @cached_property
     def known(self) -> list[tuple[int, int]]:
@@ -81,7 +84,7 @@ class Diagram:
         """The event times at the bottom and at the top. What lies far beyond the rest is drawn at the edge."""
         usual = [at for _, at in self.on_time]
         usual += [bound for window in self.windows for bound in window] or [mark for _, mark in self.known]
-        late = [each.event_time for each in self.late]
+        late = [each.event_time for each in self.late] + [at for _, at in self.unjudged]
         if not usual:
             usual = late or [self.since, self.until]
         low, high = min(usual), max(usual)
@@ -214,6 +217,9 @@ class _Drawing:
                 f'<path class="came" d="{dots}" fill="none" stroke="{colour}" stroke-width="4" '
                 'stroke-linecap="round" stroke-opacity="0.45"/>'
             )
+        crosses = "".join(f"M{self.x(at) - 3},{self.y(time)}h6m-3,-3v6" for at, time in self.of.unjudged)
+        if crosses:
+            yield f'<path class="behind" d="{crosses}" {_BEHIND}/>'
         for each in self.of.late:
             yield self._mark(each.fate, self.x(each.arrival), self.y(each.event_time), _told(each))
 
@@ -235,6 +241,11 @@ class _Drawing:
         for fate in [Fate.ON_TIME, *named] if self.of.on_time else named:
             words = FATES[fate][0]
             yield self._mark(fate, x + 5, y)
+            yield self._text(x + 14, y + 4, words)
+            x += 30 + 6.6 * len(words)
+        if self.of.unjudged:
+            words = "behind the watermark"
+            yield f'<path class="behind" d="M{x + 2},{y}h6m-3,-3v6" {_BEHIND}/>'
             yield self._text(x + 14, y + 4, words)
             x += 30 + 6.6 * len(words)
         strokes = [("watermark", "watermark", "2", "")]

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from latecomer.after.explain.explain import Explanation
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published, total
 from latecomer.config.zoned import current_zone, written
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import TIMESTAMP, arrow_type, stored_name
-from latecomer.values import csv_text, json_seconds, json_value
+from latecomer.text.values import csv_text, json_seconds, json_value
+
+if TYPE_CHECKING:
+    from latecomer.after.explain.explanation import Explanation
 
 _DURATION = pa.duration("us")
 

@@ -10,7 +10,7 @@ are not, the explanation says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from latecomer.after.explain.arrived import timeline
 from latecomer.after.explain.derived import Compute, DerivedValues
 from latecomer.after.explain.evidence import Evidence
+from latecomer.after.explain.explanation import Explanation
 from latecomer.after.explain.fates import (
     ACCEPTED,
     Event,
@@ -36,8 +37,8 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Output
 from latecomer.config.zoned import written
 from latecomer.model.durations import format_duration, shown_duration, to_micros
-from latecomer.model.panes import Accumulation, Op, Timing
-from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
+from latecomer.model.panes import Op, Timing
+from latecomer.model.verdicts import Fate, Verdict
 from latecomer.model.windows import Session, Window
 from latecomer.store.columns import EVENTS as PANE_EVENTS
 from latecomer.store.columns import measure_column
@@ -50,121 +51,6 @@ from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store, joining
 
 LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.FAILED, Fate.DUPLICATE)
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The life of one number. Times are microseconds."""
-
-    output: str
-    rules: Output
-    window: Window
-    key: Mapping[str, Any]
-    panes: Sequence[Published]
-    untold: Sequence[Judged]
-    """Events that were accepted and are in no pane yet."""
-    left_out: Mapping[Fate, Sequence[Judged]]
-    measures: Mapping[str, str]
-    """The ledger's measures and their types."""
-    filter: str
-    notes: Sequence[str]
-    files: int
-    files_read: int
-    rebuilds: Mapping[int, str] = field(default_factory=dict)
-    """The rebuilds of the output: batch → which."""
-    periods: Periods = ()
-    """The output under each policy and definition it has had."""
-    clock: Clock = Clock.PUBLISHED
-    """From when on a pane counts as known."""
-    by_arrival: bool = False
-    """Whether the source has an arrival column: batches then say nothing of when a pane could be known."""
-    watermarks: Sequence[tuple[int, int]] = ()
-    """Where the watermark stood while its events came: a moment of the arrival clock, and the watermark."""
-
-    def __str__(self) -> str:
-        """The life of the number as text, for `print`."""
-        from latecomer.after.explain.shown import as_text
-
-        return as_text(self)
-
-    @cached_property
-    def stands(self) -> Mapping[str, Any] | None:
-        """The number as it is now; discarding panes are added up. None where there is none."""
-        inserts = [pane for pane in standing(self.panes) if pane.window == self.window]
-        if not inserts:
-            return None
-        if self.rules.accumulation is not Accumulation.DISCARDING:
-            return inserts[-1].values
-        back = {
-            (published.pane.window, published.pane.sequence)
-            for published in self.panes
-            if published.pane.op is Op.RETRACT
-        }
-        stated = [
-            published.pane
-            for published in self.panes
-            if published.pane.op is Op.INSERT
-            and published.pane.window == self.window
-            and (published.pane.window, published.pane.sequence) not in back
-        ]
-        return {
-            name: aggregate.add_up([pane.values[name] for pane in stated])
-            for name, aggregate in self.rules.aggregates.items()
-        }
-
-    @property
-    def reconciled(self) -> bool:
-        """Whether every pane holds what the log says."""
-        return all(published.check.agrees is not False for published in self.panes)
-
-    def why(self, published: Published) -> str:
-        """In a sentence, why a pane was published."""
-        if published.pane.timing is Timing.CORRECTION and published.pane.op is Op.INSERT:
-            rebuild = self.rebuilds.get(published.pane.batch, "a correction")
-            return f"{rebuild}: the number was computed anew"
-        return _why(published, self.under(published))
-
-    def known_at(self, published: Published) -> int | None:
-        """When a pane was known, by the clock that was asked for."""
-        return published.pane.published_at if self.clock is Clock.PUBLISHED else self.drawn_at(published)
-
-    def drawn_at(self, published: Published) -> int | None:
-        """Where a pane stands on the arrival clock: at the end of its batch, or where it was fired."""
-        moments = [published.pane.ended_at, published.pane.fired_at]
-        if self.by_arrival or self.clock is Clock.ARRIVAL:
-            moments.reverse()
-        return moments[1] if moments[0] is None else moments[0]
-
-    def under(self, published: Published) -> Output:
-        """The output as it was when a pane was published."""
-        return in_force(self.periods, published.pane.batch) if self.periods else self.rules
-
-    def defined_otherwise(self, published: Published) -> str | None:
-        """What a pane's number meant, where that is not what the output means now."""
-        then, now = self.under(published), self.rules
-        changed = [
-            f"{name} is {each}" for name, each in then.aggregates.items() if now.aggregates.get(name) != each
-        ]
-        if then.where != now.where:
-            changed.insert(0, "no where" if then.where is None else f"where {then.where}")
-        return ", ".join(changed) or None
-
-    def document(self, most: int | None = None) -> dict[str, Any]:
-        """All of it as one JSON document; at most so many events of each pane."""
-        from latecomer.after.explain.document import document
-
-        return document(self, most)
-
-    def picture(self) -> str:
-        """It drawn, as SVG."""
-        from latecomer.after.explain.picture import picture
-
-        return picture(self)
-
-    def _repr_html_(self) -> str:
-        from latecomer.after.explain.shown import shown
-
-        return shown(self)
 
 
 def explain(
@@ -531,26 +417,6 @@ def _came_before(first: Event | None) -> str:
     if first is None:
         return "its id had come before"
     return f"its id had come before: batch {first.batch}, {first.file}, position {first.position}"
-
-
-def _why(published: Published, rules: Output) -> str:
-    pane = published.pane
-    if pane.op is Op.RETRACT:
-        return f"sequence {pane.sequence} was taken back"
-    match pane.timing:
-        case Timing.EARLY:
-            return "the window was still open, and the early trigger was due"
-        case Timing.ON_TIME if pane.watermark == END_OF_TIME:
-            return "the input had ended"
-        case Timing.ON_TIME:
-            return f"the watermark had reached {written(pane.watermark)}: the window was over"
-        case Timing.LATE:
-            lateness = format_duration(rules.allowed_lateness)
-            return f"events came after the window was over, within the allowed lateness of {lateness}"
-        case Timing.CLOSING:
-            return "nothing more can come for the window: its allowed lateness was over"
-        case Timing.CORRECTION:
-            return "the number was computed anew"
 
 
 def _rebuilds(store: Store, output: str) -> dict[int, str]:

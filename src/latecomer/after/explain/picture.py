@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from latecomer.after.explain import diagram
 from latecomer.after.explain.diagram import FATES, Diagram, Point, some
-from latecomer.after.explain.explain import Explanation
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published, is_number
 from latecomer.after.explain.picture_axis import TimeAxis
@@ -27,7 +26,10 @@ from latecomer.model.durations import UNITS
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Window
-from latecomer.values import short_text
+from latecomer.text.values import short_text
+
+if TYPE_CHECKING:
+    from latecomer.after.explain.explanation import Explanation
 
 COLOURS = {
     Timing.EARLY: "#0891b2",

@@ -21,6 +21,7 @@ from latecomer.model.zones import to_local, to_utc
 APART = 16
 """How far dots that share a moment stand apart, if there is room; and how close two moments may be."""
 _MOST_SHORTENED, _SHORTENED = 8.0, 4
+_CLOSE = 2 * UNITS["s"]
 _STEPS = [
     each * UNITS[unit]
     for unit, several in (
@@ -113,7 +114,9 @@ class TimeAxis:
         """What is written below the axis, so that no two run into one another."""
         even = self._even() if self.linear else []
         moments = even if len(even) > 1 else list(self.moments)
-        fine = any(moment % UNITS["s"] for moment in moments)
+        # Parts of a second are written where they tell moments apart.
+        close = min((after - before for before, after in pairwise(moments)), default=0) < _CLOSE
+        fine = close and any(moment % UNITS["s"] for moment in moments)
         seconds = any(moment % UNITS["m"] for moment in moments)
         form = "%H:%M:%S.%f" if fine else "%H:%M:%S" if seconds else "%H:%M"
         days = len(even) > 1 and all(_is_midnight(moment) for moment in moments)

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from latecomer.after.explain.document import event_rows
-from latecomer.after.explain.explain import Explanation
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published
 from latecomer.after.explain.picture import picture
 from latecomer.config.zoned import current_zone, in_zone, written
-from latecomer.markup import arrow_table, escape, fragment, heading, table, text_table, warning, written_out
 from latecomer.model.panes import Op
 from latecomer.model.windows import zone_of
-from latecomer.values import short_text
+from latecomer.text.markup import (
+    arrow_table,
+    escape,
+    fragment,
+    heading,
+    table,
+    text_table,
+    warning,
+    written_out,
+)
+from latecomer.text.values import short_text
+
+if TYPE_CHECKING:
+    from latecomer.after.explain.explanation import Explanation
 
 MOST_EVENTS = 10
 """So many events of each group are shown."""

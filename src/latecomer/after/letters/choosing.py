@@ -34,8 +34,6 @@ from latecomer.store.store import Store
 _OF_A_FILE = {"unreadable_file": "a whole file", REST: "the rest of a file"}
 WITHOUT_RECORD = (*_OF_A_FILE, TOO_LONG, TOMBSTONE)
 """The reasons of dead letters that do not hold the whole record."""
-_AS_WRITTEN = (UNREADABLE, INVALID_RECORD, UNKNOWN_FIELDS)
-"""The reasons of those that hold it as the source has it."""
 COLUMNS = {name: "string" for name in DEAD_LETTERS.names if name != "raw_bytes"} | {
     "batch": "bigint",
     "position": "bigint",
@@ -275,5 +273,5 @@ class _Forms:
     def _folders(self, origin: str) -> dict[str, str]:
         if self.files is None:
             return {}
-        values = self.files.path.folder_values(str(SourceFile(unquote(origin), 0, 0).local))
+        values = self.files.path.folder_values(str(SourceFile(unquote(origin), 0, 0).named))
         return {name: value for name, value in values.items() if value is not None}

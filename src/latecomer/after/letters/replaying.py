@@ -24,7 +24,11 @@ from latecomer.config.arguments import require_kind
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
 from latecomer.decode.detail import Explainer
+from latecomer.engine.rebuilds import require_whole_log
+from latecomer.engine.repairs import take_in
+from latecomer.engine.starting import start_engine
 from latecomer.errors import NoStore, PipelineError, StoreInUse
+from latecomer.ledger.report import BatchReport
 from latecomer.log.columns import RAW, REASON
 from latecomer.log.events import EventLog
 from latecomer.log.measures import amounts_of_letter
@@ -33,16 +37,16 @@ from latecomer.model.dead_letters import UNREADABLE
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import Timeline
-from latecomer.pipeline import BatchReport, Engine
-from latecomer.runner import InProcess
+from latecomer.pipeline import Engine
 from latecomer.source.columns import FORM, MISFIT, NUMBER
 from latecomer.source.fixes import Fix, empty_texts
 from latecomer.source.repaired import Form, RepairSlice
+from latecomer.spark.base import InProcess
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
-from latecomer.store.files import Location, scratch, write_table
+from latecomer.store.files import Location, log_file, scratch, write_table
 from latecomer.store.layout import REPAIRS
 from latecomer.store.lock import held, require_writable
 from latecomer.store.private import keep_private
@@ -126,8 +130,8 @@ def replay_letters(
             session = _session(store, source, spark, choice, fix, place)
             reports: list[BatchReport] = []
             with closing(Engine(SparkRunner(session), open_store(pipeline), reports.append)) as engine:
-                engine.start()
-                engine.require_whole_log("replay of dead letters")
+                start_engine(engine)
+                require_whole_log(engine, "replay of dead letters")
                 with _mistakes_in(place):
                     trial = _Trial(engine.log, source, engine.keeper.timeline, choice, fix, folder)
                 return _taken_in(engine, reports, trial)
@@ -138,7 +142,7 @@ def _taken_in(engine: Engine, reports: Sequence[BatchReport], trial: _Trial) -> 
     completed = next((report.batch for report in reports if report.kind == "repair"), None)
     found = replace(trial.report(), completed=completed)
     if trial.changes:
-        engine.repair(trial.keep(engine.last + 1))
+        take_in(engine, trial.keep(engine.last + 1))
         found = replace(found, batch=engine.last, entries=reports[-1].entries)
     engine.finish()
     return found
@@ -161,7 +165,7 @@ def _session(
     store: Store, source: str, spark: SparkSession | None, choice: Choice, fix: Fix, place: str
 ) -> SparkSession:
     pipeline = store.pipeline
-    session = own_session(spark or build_session(pipeline.name, store.root / "logs" / "letters.log"))
+    session = own_session(spark or build_session(pipeline.name, log_file(store.root, "letters.log")))
     check_predicates(session, store)
     with _mistakes_in(place):
         choice.check_on(session)

@@ -14,15 +14,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.migrate.columns import BY_SPARK
-from latecomer.model.migrations import Checks, Migration, checks_of
+from latecomer.after.migrate.columns import BY_SPARK, ENVELOPE
+from latecomer.after.migrate.on_spark import computed_by_spark
+from latecomer.schemas.migrations import Checks, Migration, checks_of
 from latecomer.store.coverage import covered_since
 from latecomer.store.store import Store
 
 LOG = logging.getLogger(__name__)
 _AT_ONCE = 1 << 15
 _ARRIVAL = "arrival_time"
-ENVELOPE = ("arrival_time", "producer", "schema_id", "event_id", "batch", "origin", "position")
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,6 @@ def measure_drift(
     if not store.events.files():
         return found
     if on_spark or checks.needs_spark:
-        from latecomer.after.migrate.on_spark import computed_by_spark
-
         LOG.info("computing %s on Spark", ", ".join(checks.needs_spark) or "drift")
         names = list(checks.sql) if on_spark else checks.needs_spark
         rows, checks = computed_by_spark(store, checks, names)

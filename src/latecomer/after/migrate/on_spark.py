@@ -8,15 +8,15 @@ from operator import itemgetter
 
 import pyarrow as pa
 
-from latecomer.after.migrate.columns import BY_SPARK
-from latecomer.after.migrate.drift import ENVELOPE
+from latecomer.after.migrate.columns import BY_SPARK, ENVELOPE
 from latecomer.log.columns import LOGGED
 from latecomer.model.expressions import Expression
-from latecomer.model.migrations import Checks
 from latecomer.model.predicates import with_paths_quoted
+from latecomer.schemas.migrations import Checks
 from latecomer.spark.errors import explained
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.trying import VALUE, tried
+from latecomer.store.files import log_file
 from latecomer.store.sql import ddl, quoted
 from latecomer.store.store import Store
 from latecomer.windowing.columns import BATCH
@@ -28,7 +28,7 @@ def computed_by_spark(
 ) -> tuple[Iterator[pa.RecordBatch], Checks]:
     """The columns of the log that are needed, with the expressions of these columns; and the checks that find them
     there."""
-    spark = own_session(build_session(store.pipeline.name, store.root / "logs" / "spark.log"))
+    spark = own_session(build_session(store.pipeline.name, log_file(store.root, "spark.log")))
     table, layout = store.events, store.layout
     made = {name: f"{BY_SPARK}{number}" for number, name in enumerate(names)}
     kept = list(dict.fromkeys([*ENVELOPE, *(layout.view[column] for column in checks.columns)]))

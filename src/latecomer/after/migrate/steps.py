@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from latecomer.errors import LatecomerError, RegistryError, RegistryOutage
-from latecomer.model.avro import Schema, parse_schema
-from latecomer.model.migrations import (
+from latecomer.schemas.avro import Schema, parse_schema
+from latecomer.schemas.migrations import (
     Migration,
     Obstacle,
     Phase,
@@ -18,10 +18,10 @@ from latecomer.model.migrations import (
     expanded_text,
     obstacles,
 )
-from latecomer.model.migrations.deciding import changed_definition
-from latecomer.registry.client import NO_SUBJECT, Client
-from latecomer.registry.migrating import Change
-from latecomer.registry.records import Definition, Deleted
+from latecomer.schemas.migrations.deciding import changed_definition
+from latecomer.schemas.registry.client import NO_SUBJECT, Client
+from latecomer.schemas.registry.migrating import Change
+from latecomer.schemas.registry.records import Definition, Deleted
 
 
 class NotYet(LatecomerError):

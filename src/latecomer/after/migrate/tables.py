@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from latecomer.config.sinks import DeltaSink, ListedSink, PostgresSink, SqliteSink, Stream
 from latecomer.errors import LatecomerError
-from latecomer.model.migrations import Migration, Phase, State, checks_of
-from latecomer.model.migrations.portable import Column, Dialect, NotPortable, portable
+from latecomer.schemas.migrations import Migration, Phase, State, checks_of
+from latecomer.schemas.migrations.portable import Column, Dialect, NotPortable, portable
 from latecomer.sink import target_of
 from latecomer.sink.both_shapes import VIEW, BothShapes, TableSteps, view_columns
 from latecomer.sink.both_shapes_tables import migrated_table
@@ -107,7 +107,7 @@ def _view_of(store: Store, migration: Migration, each: ListedSink, table: str, s
     sink = each.sink
     if isinstance(sink, DeltaSink):
         shapes = _shapes(store, migration, each, Dialect.DELTA, quoted)
-        place = quoted(str(store.pipeline.resolve(sink.path)))
+        place = quoted(str(store.pipeline.place(sink.path)))
         columns = view_columns(
             steps.columns, dict.fromkeys(feed_of(store, each).shape.schema.names, ""), shapes
         )

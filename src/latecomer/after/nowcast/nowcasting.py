@@ -23,7 +23,7 @@ from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.nowcast.filling import EVENTS, Filled
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, TimedWindow, Windows
-from latecomer.values import in_percent
+from latecomer.text.values import in_percent
 
 PROBES = 4
 """At so many ages calibration is measured."""

@@ -12,7 +12,7 @@ from latecomer.config.zoned import current_zone
 from latecomer.model.durations import shown_duration
 from latecomer.model.nowcast.calibration import LEAST_TRIALS, Calibration, Drift, falls_short
 from latecomer.model.nowcast.estimating import LEVEL
-from latecomer.values import in_percent, short_text
+from latecomer.text.values import in_percent, short_text
 
 WIDE = (0.85, 0.95)
 """Where the coverage of intervals of 90 % should be."""

@@ -82,11 +82,6 @@ def values_of(
     return [value if is_known else None for value, is_known in zip(values, known, strict=True)]
 
 
-def folded(aggregate: Aggregate, states: Sequence[State], kind: str, published: pa.DataType) -> Any:
-    """The value of several states; None where one of them is not known."""
-    return values_of(aggregate, [states], kind, published)[0]
-
-
 def _state(aggregate: Aggregate, kind: str, published: pa.DataType | None) -> aggregates.State:
     scale = published.scale if published is not None and pa.types.is_decimal(published) else types.MOST_DIGITS
     return aggregates.state_of(_NAME, aggregate, kind, f"decimal({types.MOST_DIGITS},{scale})")

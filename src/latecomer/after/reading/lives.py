@@ -22,7 +22,7 @@ from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.store.publication import publication_order
 from latecomer.store.publications import Publications
 from latecomer.store.sql import double_quoted, listed
-from latecomer.values import csv_text, json_value
+from latecomer.text.values import csv_text, json_value
 
 MOST_PANES = 5000
 """So many panes are read for one answer."""

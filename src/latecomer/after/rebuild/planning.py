@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,12 +31,11 @@ from latecomer.store.layout import arrow_type
 from latecomer.store.rebuilds import FAILED, Rebuild, Rebuilds, Record
 from latecomer.store.store import Store
 from latecomer.store.table import DataFile
+from latecomer.text.values import json_value
 from latecomer.timeline.keeper import TimelineKeeper
-from latecomer.values import json_value
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.spark_columns import computed as by_spark
 
-LOG = logging.getLogger(__name__)
 LARGEST = 10
 _PRECISION = 100
 """More than any sum has: Python's own 28 would round it."""

@@ -21,20 +21,23 @@ from latecomer.after.rebuild.planning import planned, require_range
 from latecomer.config import checks
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
+from latecomer.engine.rebuilds import publish_rebuild_now
+from latecomer.engine.starting import start_engine
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse
 from latecomer.firing.choose import output_logic
+from latecomer.ledger.report import BatchReport
 from latecomer.log.filling import fill, new_columns
 from latecomer.log.progress import Watch
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.pipeline import BatchReport, Engine
-from latecomer.runner import Runner
+from latecomer.pipeline import Engine
+from latecomer.spark.base import Runner
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import runner_for
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
-from latecomer.store.files import Location, is_writable, scratch
+from latecomer.store.files import Location, is_writable, log_file, scratch
 from latecomer.store.layout import PaneLayout
 from latecomer.store.lock import require_writable
 from latecomer.store.pins import read_pins
@@ -224,7 +227,7 @@ def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> 
 
 
 def _runner(pipeline: Pipeline, store: Store, spark: SparkSession | None) -> Runner:
-    log = store.root / "logs" / "rebuild.log"
+    log = log_file(store.root, "rebuild.log")
     session = when_needed(lambda: own_session(spark or build_session(pipeline.name, log)))
     check_predicates(session, store, None)
     runner = runner_for(store.events.rows(), lambda: session)
@@ -321,7 +324,7 @@ def _finish_what_was_begun(runner: Runner, store: Store) -> None:
     """Sinks that an interrupted rebuild did not reach are caught up; a run that is there does so itself."""
     try:
         with held_for_run(store.root), closing(Engine(runner, open_store(store.pipeline))) as engine:
-            engine.start()
+            start_engine(engine)
             engine.finish()
     except StoreInUse:
         return
@@ -337,8 +340,8 @@ def _published_here(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Appl
     store.redefining = planner.store.redefining if rebuild.batch is None else None
     reports: list[BatchReport] = []
     with closing(Engine(runner, store, reports.append)) as engine:
-        engine.start()
-        if rebuild.batch is None and not engine.rebuild(rebuild):
+        start_engine(engine)
+        if rebuild.batch is None and not publish_rebuild_now(engine, rebuild):
             return None
         engine.finish()
     planner.store.redefining = None

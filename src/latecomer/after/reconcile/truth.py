@@ -30,7 +30,7 @@ from latecomer.log.logged import Logged
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import Fate
-from latecomer.runner import Runner
+from latecomer.spark.base import Runner
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import runner_for

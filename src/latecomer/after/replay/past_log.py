@@ -10,8 +10,8 @@ from latecomer.log.events import EventLog, LoggedBatch
 from latecomer.log.logged import OtherTicks
 from latecomer.model.ledger import EVENTS
 from latecomer.model.timeline import Timeline
-from latecomer.runner import Runner
 from latecomer.source.base import NO_CLOCK, Clock, Slice
+from latecomer.spark.base import Runner
 from latecomer.store.coverage import DEAD_LETTERS, removed_amounts, removed_until
 from latecomer.store.past import ReplayStore
 

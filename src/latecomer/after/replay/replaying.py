@@ -35,19 +35,24 @@ from latecomer.config.checks import require_output
 from latecomer.config.load import check_against
 from latecomer.config.models import Output, Pipeline
 from latecomer.config.places import url_problem
+from latecomer.engine.new_outputs import compute_from_log, use_outputs
+from latecomer.engine.quiet import drain_input, heartbeat, pass_quietly
+from latecomer.engine.rebuilds import carry_rebuild_through, logic_of
+from latecomer.engine.repairs import publish_repaired
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row, Timeline
+from latecomer.objects.locations import scheme_of, without_file_scheme
 from latecomer.pipeline import Engine
-from latecomer.runner import Runner
 from latecomer.source.base import Slice
+from latecomer.spark.base import Runner
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import runner_for
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
 from latecomer.store.coverage import require_covered
-from latecomer.store.files import exists, is_folder, make_folder, names, scratch
+from latecomer.store.files import Location, exists, is_folder, log_file, make_folder, names, scratch
 from latecomer.store.outputs import reached_by_output
 from latecomer.store.past import PastTable, ReplayStore
 from latecomer.store.private import keep_private
@@ -163,7 +168,7 @@ def recompute(
     pipeline: Pipeline,
     output: str,
     last: int,
-    to: Path,
+    to: Location,
     *,
     one_shot: bool,
     spark: SparkSession | None = None,
@@ -185,9 +190,9 @@ def recompute(
     return store.pipeline
 
 
-def _session(spark: SparkSession | None, pipeline: Pipeline, root: Path) -> SparkSession:
+def _session(spark: SparkSession | None, pipeline: Pipeline, root: Location) -> SparkSession:
     """The session for what is left to Spark: it starts when it is needed."""
-    log = root / "logs" / "spark.log"
+    log = log_file(root, "spark.log")
     return when_needed(lambda: own_session(spark or build_session(pipeline.name, log)))
 
 
@@ -250,7 +255,7 @@ class _Replayer:
             self.store.go_to(step.batch)
             self.store.redefining = self._redefined(step.batch)
             taking_part = (part for part in self.parts if part.joined < step.batch)
-            self.engine.use({part.name: part.at(step.batch) for part in taking_part})
+            use_outputs(self.engine, {part.name: part.at(step.batch) for part in taking_part})
             self._do(step)
             self._join([part for part in self.parts if part.joined == step.batch])
 
@@ -260,13 +265,13 @@ class _Replayer:
             engine.take(step.source_batch, Slice(0, partitions=step.named, source=step.source))
             engine.settle()
         elif step.kind == "repair":
-            engine.take_repaired(step.batch)
+            publish_repaired(engine, step.batch, engine.outputs)
         elif rebuild := self._rebuilt_then(step.batch):
             self._rebuild_again(rebuild, step.batch)
         elif isinstance(self.store.watermarks, PastTable):
-            engine.pass_quietly(engine.keeper.stretch(step.batch, step.batch), step.kind)
+            pass_quietly(engine, engine.keeper.stretch(step.batch, step.batch), step.kind)
         elif step.kind == "drain":
-            engine.drain()
+            drain_input(engine)
         else:
             self._let_silence_count(step)
 
@@ -276,7 +281,7 @@ class _Replayer:
         timeline = self.engine.keeper.timeline
         if step.named is not None and step.named != timeline.named:
             timeline.name(step.named)
-        if not self.engine.heartbeat(step.at):
+        if not heartbeat(self.engine, step.at):
             self._stand_still()
 
     def _rebuilt_then(self, batch: int) -> Rebuild | None:
@@ -293,10 +298,10 @@ class _Replayer:
     def _rebuild_again(self, rebuild: Rebuild, batch: int) -> None:
         """A rebuild of the same windows, from the log as it stood then."""
         record = rebuild.record
-        logic = self.engine.logic_of(record.output)
+        logic = logic_of(self.engine, record.output)
         again = planned(logic, record.since, record.until, batch - 1, record.definition, log=self.engine.log)
         again.accept(batch)
-        self.engine.carry_through(again, batch)
+        carry_rebuild_through(self.engine, again, batch)
 
     def in_one_shot(self, last: int) -> None:
         """All events as one batch, under the policies in force at the end."""
@@ -308,15 +313,15 @@ class _Replayer:
         """Outputs that were added after this batch are computed from the log so far, as they were then."""
         engine = self.engine
         for part in parts:
-            engine.use({**engine.pipeline.outputs, part.name: part.at(engine.last)})
-            engine.compute_from_log(engine.outputs[-1], part.joined)
+            use_outputs(engine, {**engine.pipeline.outputs, part.name: part.at(engine.last)})
+            compute_from_log(engine, engine.outputs[-1], part.joined)
 
     def _stand_still(self) -> None:
         """A heartbeat that would have closed nothing: the batch is counted, and the clock stays."""
         keeper = self.engine.keeper
         timeline = keeper.timeline
         row = Row(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
-        self.engine.pass_quietly(keeper.advance(self.engine.last + 1, row), "heartbeat")
+        pass_quietly(self.engine, keeper.advance(self.engine.last + 1, row), "heartbeat")
 
 
 def _steps(origin: Store, last: int) -> list[_Step]:
@@ -373,12 +378,13 @@ def _parts(
 
 
 @contextmanager
-def _folder(to: str | Path | None, origin: Store) -> Iterator[Path]:
+def _folder(to: str | Path | None, origin: Store) -> Iterator[Location]:
     if to is None:
         with scratch("latecomer-replay-") as folder:
             yield folder
         return
-    root = Path(to).resolve()
+    url = scheme_of(str(to)) not in (None, "file")
+    root = origin.pipeline.place(str(to)) if url else Path(without_file_scheme(str(to))).resolve()
     if root == origin.root or origin.root in root.parents:
         raise StoreError(f"{root} is in the store that is replayed; name a folder outside it")
     if exists(root) and (not is_folder(root) or names(root)):

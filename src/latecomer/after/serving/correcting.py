@@ -30,7 +30,7 @@ from latecomer.store.columns import free_name
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import write_table
 from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
-from latecomer.store.lock import exclusive
+from latecomer.store.lock import TABLE, exclusive
 from latecomer.store.private import keep_private
 from latecomer.store.sql import double_quoted, listed
 from latecomer.store.store import OutputTables
@@ -235,7 +235,7 @@ def correct_and_count(
     nothing = Corrected(ours.schema.empty_table(), 0, 0)
     if not late.exists:
         return nothing
-    with exclusive(table.root):
+    with exclusive(table.root, TABLE):
         application, number = APPLICATION, late.last_batch()
         if not span.whole:
             application, number = IN_RANGE, table.last_batch(IN_RANGE) + 1

@@ -191,7 +191,7 @@ def lateness_for(overdue: Histogram, events: int, delay: int, wish: Wish) -> tup
     """The allowed lateness of an output under a delay, and why. `overdue` has only events past their window's end."""
     missed = ceil((1 - wish.beyond) * events - 1e-9)
     late = overdue.count
-    beyond = overdue.beyond(delay)
+    beyond = overdue.at_least(delay)  # who comes exactly at the delay is late
     if not beyond:
         return 0, f"no event of the history missed its window under a delay of {format_duration(delay)}"
     if beyond <= missed:
@@ -240,8 +240,10 @@ def future_for(age: Histogram) -> tuple[int, str]:
         return 5 * MINUTE, "no event is ahead of its arrival: the default guards against corrupt timestamps"
     ahead = -age.quantile(0.0001) if age.quantile(0.0001) < 0 else 0
     value = max(rounded_up(2 * ahead), LEAST_FUTURE)
+    one = age.negative == 1
+    ahead_of = "1 event is ahead of its" if one else f"{age.negative:,} events are ahead of their"
     return value, (
-        f"{age.negative:,} events are ahead of their arrival, all but one in 10,000 of all events by no more than "
+        f"{ahead_of} arrival, all but one in 10,000 of all events by no more than "
         f"{shown_duration(ahead)}; twice that leaves room"
     )
 

@@ -110,11 +110,11 @@ class Histogram:
     def quantiles(self, shares: Iterable[float] = PERCENTILES) -> dict[float, int]:
         return {share: self.quantile(share) for share in shares} if self.count else {}
 
-    def beyond(self, duration: int) -> int:
-        """How many are longer, as exactly as the bins are fine."""
+    def at_least(self, duration: int) -> int:
+        """How many are as long or longer, as exactly as the bins are fine: never too few."""
         if duration < 0:
             return self.count
-        return int(self.behind[int(bin_of(np.array([duration]), self.bits)[0]) + 1 :].sum())
+        return int(self.behind[int(bin_of(np.array([duration]), self.bits)[0]) :].sum())
 
     def bars(self, most: int = 40) -> list[tuple[int, int, int]]:
         """The histogram in few bars of growing width: from, up to and with, how many."""

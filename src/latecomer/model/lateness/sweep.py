@@ -146,11 +146,6 @@ class Sweep:
             codes[nth] = self._pane_ends.setdefault(end, len(self._pane_ends))
         return codes[inverse]
 
-    @property
-    def halvings(self) -> int:
-        """How often panes and corrections were thinned out; 0 where they are counted."""
-        return max(self._panes.halved, self._corrections.halved)
-
     def answers(self, course: Course, state_bytes: float = 0.0) -> list[WhatIf]:
         """What each setting would have meant."""
         self._panes.settle()

@@ -18,7 +18,7 @@ class Tumbling(Windows):
     """Windows of one length, side by side: `Tumbling("1m")`, `{tumbling: 1d, zone: Asia/Kolkata}`.
 
     In UTC they are aligned to 1970-01-01, moved by `offset`. In a zone they follow the wall clock (ADR
-    0008): whole days run from midnight to midnight, so a day may last 23 or 25 hours, and windows of six
+    0010): whole days run from midnight to midnight, so a day may last 23 or 25 hours, and windows of six
     hours begin at 00:00, 06:00, 12:00 and 18:00 on every day, so one may last five or seven.
 
     >>> Tumbling("1m").assign(90_000_000)

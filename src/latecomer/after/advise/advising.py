@@ -1,0 +1,228 @@
+"""Advice on a history: what is measured of it, and the settings that follow."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from latecomer.after.advise.history import OTHERS, History, Subject
+from latecomer.after.advise.measuring import First, Plan, Sample, Second, first_pass, second_pass, sweep_pass
+from latecomer.after.advise.report import SHARES, Advice, Distribution, GroupDelays, OutputReport, Wanted
+from latecomer.errors import LatecomerError
+from latecomer.model.durations import format_duration
+from latecomer.model.lateness import advice
+from latecomer.model.lateness.advice import Advised, Tried, Wish
+from latecomer.model.lateness.elbow import elbow_of
+from latecomer.model.lateness.ends import WindowEnds
+from latecomer.model.lateness.histogram import Histogram
+from latecomer.model.lateness.sweep import Setting
+from latecomer.model.strategies import Bounded, Strategy
+
+LOG = logging.getLogger(__name__)
+
+MOST_DELAYS, MOST_LATENESS = 10, 5
+
+
+class NothingToMeasure(LatecomerError):
+    """There is no event to advise from."""
+
+
+def advise(history: History, wanted: Wanted) -> Advice:
+    """Measure a history and advise on it."""
+    wish, sample = wanted.wish, wanted.sample
+    first = first_pass(history, Sample(sample))
+    if not first.behind.count:
+        raise NothingToMeasure(
+            f"{history.title} has no events to advise from; run the pipeline, or name other files"
+        )
+    delay, reason = advice.delay_for(first.behind, wish)
+    if wish.max_latency is not None and (tried := _tried(history, first, delay, wanted)):
+        delay, reason = advice.delay_under(tried, delay, wish)
+    others = _idle_and_future(history, first)
+    settings, lateness = _lateness(history, first, delay, wish, others)
+    plan = Plan(_settings(history, first, delay, lateness, wanted), delay)
+    LOG.info("counting what settings would do")
+    second = second_pass(history, plan, Sample(sample))
+    course, strategy = history.course, history.strategy
+    partitions = first.partitions.groups() if len(course.partitions) > 1 else []
+    own = advice.own_delays(delay, {str(name): behind for name, _, behind in partitions}, wish)
+    advised = [
+        Advised("watermark.delay", delay, reason, _delay_of(history), _sets(strategy, "delay")),
+        *(
+            Advised(
+                f"watermark.delays.{name}", value, why, _own_delay(strategy, name), name in _delays(strategy)
+            )
+            for name, (value, why) in sorted(own.items())
+        ),
+        *others,
+        *settings,
+    ]
+    outputs = [
+        _output_report(each, history, second, delay, lateness)
+        for each in history.subjects
+        if each.name in second.answers
+    ]
+    cautions = advice.cautions(first.behind, first.slices, course.span, delay, wish)
+    return Advice(
+        history.title,
+        history.kind,
+        first.events,
+        first.seen,
+        sample,
+        int(course.at.min()),
+        int(course.at.max()),
+        strategy.every,
+        Distribution.of(first.age),
+        Distribution.of(first.behind),
+        [_delays_of("partition", *each) for each in partitions],
+        [_delays_of(name, *each) for name, delays in first.by.items() for each in delays.groups()],
+        outputs,
+        delay,
+        second.late_groups,
+        second.biases,
+        first.producers.skews(),
+        advised,
+        cautions,
+        [*history.notes, *_notes(first)],
+        wish,
+    )
+
+
+def _tried(history: History, first: First, usual: int, wanted: Wanted) -> list[Tried]:
+    """What delays would have meant, for the targets: in every output whose windows end."""
+    overdue = {
+        each.name: first.overdue[each.name] for each in history.subjects if WindowEnds(each.window).known
+    }
+    if not overdue:
+        return []
+    LOG.info("looking for a delay that meets the targets")
+    delays = advice.delays_to_try(overdue, first.kept, usual, wanted.wish)
+    settings = {name: [Setting(delay, 0) for delay in delays] for name in overdue}
+    answers = list(sweep_pass(history, settings, Sample(wanted.sample)).values())
+    return [
+        Tried(
+            each[0].setting.delay,
+            min(answer.on_time_share for answer in each),
+            max(
+                (answer.published_after for answer in each if answer.published_after is not None),
+                default=None,
+            ),
+        )
+        for each in zip(*answers, strict=True)
+    ]
+
+
+def _lateness(
+    history: History, first: First, delay: int, wish: Wish, others: Sequence[Advised]
+) -> tuple[list[Advised], dict[str, int]]:
+    """The allowed lateness of each output: no shorter than a silence after which what a partition brings would be
+    dropped."""
+    idle = next((each.value for each in others if each.field == "watermark.idle_after"), None)
+    advised, lateness = [], {}
+    for subject in history.subjects:
+        value, reason = advice.lateness_for(
+            first.overdue[subject.name], max(first.kept[subject.name], 1), delay, wish
+        )
+        if idle is not None and subject.drops_too_late and subject.accepts and value < idle:
+            value = idle
+            reason = f"idle_after is {format_duration(idle)}, and what comes after a silence would be dropped"
+        lateness[subject.name] = value
+        field_name = (
+            f"outputs.{subject.name}.allowed_lateness" if history.kind == "log" else "allowed_lateness"
+        )
+        if subject.accepts:
+            advised.append(Advised(field_name, value, reason, subject.lateness, bool(subject.lateness)))
+    return advised, lateness
+
+
+def _settings(
+    history: History, first: First, delay: int, lateness: Mapping[str, int], wanted: Wanted
+) -> dict[str, list[Setting]]:
+    """The settings that are looked at: those asked for, else round ones from what was measured."""
+    percentiles = [advice.rounded_up(first.behind.quantile(share)) for share in SHARES]
+    bend = elbow_of(first.behind)
+    likely = [0, *percentiles, *([advice.rounded_up(bend.delay)] if bend else [])]
+    delays = list(wanted.delays or sorted({*likely})[:MOST_DELAYS])
+    found = {}
+    for subject in history.subjects:
+        over = first.overdue[subject.name]
+        rest = [advice.rounded_up(over.quantile(share)) for share in (0.9, 0.99, 1.0)] if over.count else []
+        graces = list(wanted.lateness or sorted({0, *rest})[:MOST_LATENESS])
+        current = [] if _delay_of(history) is None else [Setting(_delay_of(history) or 0, subject.lateness)]
+        own = [Setting(delay, lateness[subject.name]), Setting(delay, 0), *current]
+        chosen = [Setting(each, grace) for each in delays for grace in graces]
+        chosen += [Setting(each, lateness[subject.name]) for each in delays]
+        if not subject.accepts:
+            chosen = [Setting(each.delay, 0) for each in chosen]
+        found[subject.name] = [*dict.fromkeys([*own, *chosen])][:60]
+    return found
+
+
+def _idle_and_future(history: History, first: First) -> list[Advised]:
+    strategy = history.strategy
+    every = strategy.every if isinstance(strategy.every, int) else 0
+    found = []
+    idle, reason = advice.idle_for(history.course.silences, every)
+    if len(history.course.partitions) > 1 and idle is not None:
+        now = strategy.idle_after
+        found.append(Advised("watermark.idle_after", idle, reason, now, now is not None))
+    future, reason = advice.future_for(first.age)
+    is_set = "max_future" in strategy.model_fields_set
+    found.append(Advised("watermark.max_future", future, reason, strategy.max_future, is_set))
+    return found
+
+
+def _notes(first: First) -> list[str]:
+    crowded = [name for name, delays in first.by.items() if delays.codes.others]
+    return [
+        f"{name} has more than 1,000 values: those seen first are told apart, the rest are {OTHERS}"
+        for name in crowded
+    ]
+
+
+def _delay_of(history: History) -> int | None:
+    """The delay that is in force, where there is one for all partitions."""
+    strategy = history.strategy
+    return strategy.delay if isinstance(strategy, Bounded) and history.kind == "log" else None
+
+
+def _delays(strategy: Strategy) -> Mapping[str, int]:
+    return strategy.delays if isinstance(strategy, Bounded) else {}
+
+
+def _own_delay(strategy: Strategy, partition: str) -> int | None:
+    return _delays(strategy).get(partition)
+
+
+def _sets(strategy: Strategy, name: str) -> bool:
+    return name in strategy.model_fields_set
+
+
+def _delays_of(column: str, name: str | None, age: Histogram, behind: Histogram) -> GroupDelays:
+    return GroupDelays(column, name, Distribution.of(age, False), Distribution.of(behind, False))
+
+
+def _output_report(
+    subject: Subject, history: History, second: Second, delay: int, lateness: Mapping[str, int]
+) -> OutputReport:
+    answers = second.answers[subject.name]
+    current = _delay_of(history)
+    grace = lateness[subject.name] if subject.accepts else 0
+    now = None if current is None else Setting(current, subject.lateness)
+    there = {each.setting for each in answers}
+    return OutputReport(
+        subject.name,
+        _window_in_words(subject),
+        subject.drops_late,
+        subject.drops_too_late,
+        subject.accepts,
+        answers,
+        Setting(delay, grace),
+        now if now in there else None,
+    )
+
+
+def _window_in_words(subject: Subject) -> str:
+    window = subject.window
+    settings = window.model_dump(mode="json", exclude_defaults=True, by_alias=True)
+    return ", ".join(f"{name} {value}" for name, value in settings.items())

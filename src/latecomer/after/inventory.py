@@ -1,0 +1,128 @@
+"""What a log and topics hold, by schema. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from latecomer.config.merged import SOURCE
+from latecomer.config.models import Pipeline
+from latecomer.config.registered import Registered
+from latecomer.config.registered_json import RegisteredJson
+from latecomer.errors import SourceError
+from latecomer.schemas.inventory.seen import Inventory
+from latecomer.source.kafka_broker import Broker, Place
+from latecomer.store.sql import double_quoted, text_literal
+from latecomer.store.store import Store
+
+LOG = "the event log"
+_AT_ONCE, _SECONDS, _PATIENCE = 1_000, 1.0, 30
+"""Messages asked for at once, how long that may take, and how often in a row nothing may come."""
+
+
+def of_log(store: Store) -> Inventory:
+    """The events of a log, by the id of the schema that they were written with. Those of files, and of sources that
+    know no registry, have none."""
+    found = Inventory()
+    if not store.events.exists:
+        return found
+    rows = store.events.query(
+        f"select {_id_sql(store)} as schema_id, count(*) as events, min(arrival_time) as first, "
+        "max(arrival_time) as last from t group by 1"
+    )
+    for row in rows.to_pylist():
+        found.add_events(LOG, row["schema_id"], row["events"], row["first"], row["last"])
+    return found
+
+
+def _id_sql(store: Store) -> str:
+    """The id of an event's schema, in SQL. The log has 1 for events whose source has none."""
+    views = store.pipeline.views
+    named = [
+        name
+        for name, view in views.items()
+        if isinstance(view.format, Registered) and view.source.has_records
+    ]
+    if len(named) == len(views):
+        return "schema_id"
+    if not named:
+        return "cast(null as int)"
+    sources = ", ".join(map(text_literal, named))
+    return f"case when {double_quoted(store.layout.view[SOURCE])} in ({sources}) then schema_id end"
+
+
+def of_topics(
+    pipeline: Pipeline, newest: int | None = None, watch: Callable[[int, int], None] = lambda *_: None
+) -> Inventory:
+    """The messages of a pipeline's topics as they are now; with `newest`, so many of each partition. `watch` is called
+    with how many messages were read, and how many there are."""
+    found = Inventory()
+    kafka = [
+        (view.source.kafka, view.format.id_header if isinstance(view.format, RegisteredJson) else None)
+        for view in pipeline.views.values()
+        if view.source.kafka
+    ]
+    if not kafka:
+        raise SourceError("the pipeline reads no topics; ask for its log instead")
+    for topics, id_header in kafka:
+        broker = Broker(topics, pipeline.base)
+        broker.require_secrets()
+        with broker.asked() as questions:
+            described = questions.described(first=False)
+            ranges = {
+                (name, number): (begin if newest is None else max(begin, end - newest), end)
+                for name, topic in described.items()
+                for number, (begin, end) in enumerate(zip(topic.begin, topic.end, strict=True))
+            }
+            total = sum(end - begin for begin, end in ranges.values())
+            for read, message in enumerate(_messages(broker.settings(), ranges), start=1):
+                kind, millis = message.timestamp()
+                at = datetime.fromtimestamp(millis / 1000, UTC) if kind else None
+                found.add_message(message.topic(), message.value(), at, _header(message.headers(), id_header))
+                if read % _AT_ONCE == 0:
+                    watch(read, total)
+    return found
+
+
+def _header(headers: Sequence[tuple[str, bytes | None]] | None, name: str | None) -> bytes | None:
+    """The last header of this name."""
+    return next((value for key, value in reversed(headers or []) if key == name), None)
+
+
+def _messages(settings: Mapping[str, str], ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Any]:
+    """The messages in ranges of offsets. Some offsets have none: what was there was compacted away, or is the end of a
+    transaction."""
+    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+    left = {place: end for place, (begin, end) in ranges.items() if begin < end}
+    own = {
+        "group.id": "latecomer-inventory",  # nobody joins it: partitions are assigned, and nothing is committed
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "log_level": 0,
+    }
+    consumer, silent = Consumer({**settings, **own}), 0
+    try:
+        consumer.assign([TopicPartition(*place, ranges[place][0]) for place in left])
+        while left and silent < _PATIENCE:
+            found = consumer.consume(_AT_ONCE, _SECONDS)
+            silent = 0 if found else silent + 1
+            for message in found:
+                place, error = (message.topic(), message.partition()), message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                if place not in left:
+                    continue
+                if error is None and message.offset() < left[place]:
+                    yield message
+                if error is not None or message.offset() >= left[place] - 1:
+                    del left[place]
+    finally:
+        consumer.close()
+    if left:
+        raise SourceError(
+            f"kafka source: no message came for {int(_PATIENCE * _SECONDS)} s, and {len(left)} partitions were not "
+            "read to their end; see that the broker is up, and ask again"
+        )

@@ -1,0 +1,59 @@
+"""`latecomer cluster pack`: what executors need, in one file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+cluster = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Pack the environment of this process for the executors of a Spark cluster.",
+)
+
+
+@cluster.callback()
+def _group() -> None:
+    """Pack the environment of this process for the executors of a Spark cluster."""
+
+
+@cluster.command()
+def pack(
+    out: Annotated[
+        Path, typer.Argument(metavar="[OUT]", help="The archive to write.", show_default=True)
+    ] = Path("latecomer-environment.tar.gz"),
+    more: Annotated[
+        list[str],
+        typer.Option(
+            "--with",
+            help="A package of your own that tasks import, by its name in pip; again for another.",
+            metavar="PACKAGE",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - typer wants it
+) -> None:
+    """Write an archive of this Python with latecomer and all that it needs, for spark.archives.
+
+    Executors then need no Python of their own, only an operating system like this one's.
+    """
+    from latecomer.spark.environment import pack as packed
+    from latecomer.upkeep.compacting import size_in_words
+
+    made = packed(out, more)
+    size = size_in_words(made.file.stat().st_size)
+    print(
+        f"{made.file}: {size}, {len(made.packages)} packages. Give Spark, in spark-defaults.conf,",
+        file=sys.stderr,
+    )
+    for name, value in made.options.items():
+        print(f"{name} {value}")
+    archives, python = made.options["spark.archives"], made.options["spark.pyspark.python"]
+    print(
+        f"or to spark-submit --archives {archives} --conf spark.pyspark.python={python}, or for latecomer itself\n"
+        f'  export PYSPARK_SUBMIT_ARGS="--archives {archives} pyspark-shell" PYSPARK_PYTHON={python}\n'
+        "then look at it with: latecomer doctor --cluster --master URL",
+        file=sys.stderr,
+    )

@@ -1,0 +1,66 @@
+"""`latecomer snapshot`: a copy of a store that is as good as the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from latecomer.cli.options import Format, Formatted, load
+from latecomer.objects.locations import Url, scheme_of, without_file_scheme
+
+if TYPE_CHECKING:
+    from latecomer.config.models import Pipeline
+    from latecomer.store.files import Location
+    from latecomer.upkeep.copies import Copied
+
+StoreOrFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="STORE|FILE", help="A store, or the pipeline file that names it.", show_default=False
+    ),
+]
+To = Annotated[
+    str, typer.Argument(metavar="TO", help="A folder or URL where nothing is yet.", show_default=False)
+]
+
+
+def snapshot(store: StoreOrFile, to: To, form: Formatted = Format.TABLE) -> None:
+    """Copy a store as of its last complete batch, beside a run or not: a store like any other.
+
+    To go back to it, write it as `store:` into the pipeline file, or copy it to where that says.
+    """
+    from latecomer.upkeep.copies import snapshot as copy
+
+    root, pipeline = root_of(store)
+    print_copied(copy(root, place_of(to, pipeline)), form)
+
+
+def root_of(store: str) -> tuple[Location, Pipeline | None]:
+    """The store that is named, itself or by a pipeline file."""
+    from latecomer.store.private import write_privately
+
+    if scheme_of(store) is not None or Path(store).is_dir():
+        return place_of(store, None), None
+    pipeline = load(Path(store))
+    write_privately(pipeline)
+    return pipeline.store_path, pipeline
+
+
+def place_of(written: str, pipeline: Pipeline | None) -> Location:
+    """A place as it is written on the command line: from where the command is called, and a URL reached as the pipeline
+    says."""
+    if scheme_of(written) in (None, "file"):
+        return Path(without_file_scheme(written)).expanduser().absolute()
+    return Url(written) if pipeline is None else pipeline.place(written)
+
+
+def print_copied(copied: Copied, form: Format) -> None:
+    import pyarrow as pa
+
+    from latecomer.cli.render import show
+    from latecomer.store.files import url
+
+    row = {"store": url(copied.place), "batch": copied.batch, "tables": copied.tables}
+    show(pa.Table.from_pylist([{**row, "files": copied.files, "bytes": copied.bytes}]), form, "")

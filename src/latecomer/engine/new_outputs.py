@@ -1,0 +1,100 @@
+"""An output that joins a store is computed from the log in one pass."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from latecomer.config.models import Output
+from latecomer.engine.rebuilds import logic_of
+from latecomer.firing.batch import Batch
+from latecomer.firing.choose import output_logic
+from latecomer.firing.output import OutputLogic
+from latecomer.ledger.book import (
+    Intake,
+    amounts_by_batch,
+    as_table,
+    entries_of,
+    require_balance,
+    with_duplicates,
+)
+from latecomer.log.logged import Logged
+from latecomer.log.repeated import COLUMNS, Repeated
+from latecomer.model.ledger import Entry
+from latecomer.pipeline import Engine
+from latecomer.store.outputs import outputs_to_compute
+from latecomer.store.store import as_received_sql
+from latecomer.windowing.fates import Counts
+
+LOG = logging.getLogger(__name__)
+
+
+def catch_up(engine: Engine) -> None:
+    """Compute the outputs that were added to an existing store."""
+    for name in outputs_to_compute(engine.store):
+        began, rows = time.monotonic(), sum(file.rows for file in engine.store.events.files())
+        LOG.info("computing the new output %s from the log: %s events", name, f"{rows:,}")
+        compute_from_log(engine, logic_of(engine, name), engine.last)
+        engine.computed[name] = time.monotonic() - began
+
+
+def compute_from_log(engine: Engine, output: OutputLogic, joined: int) -> None:
+    """Compute an output that joined after a batch. What was delivered again until then is a duplicate."""
+    logged, repeated = engine.log.everything(), engine.log.repeated(joined)
+    seen = logged if repeated is None else logged.without(repeated)
+    span, last = seen.span(), engine.last
+    stretch = engine.keeper.stretch(0, last)
+    batch = Batch(last, stretch, seen if span else None, *(span or (0, 0)), history=True)
+    with engine.firing.derived(batch, [output]) as whole:
+        (prepared,) = engine.firing.run(whole, [output])
+        entries = _past_entries(engine, output, whole, logged, repeated)
+        require_balance(entries)
+        output.publish(whole, prepared)
+    engine.publications.close(last, as_table(entries), engine.reached, output.name)
+
+
+def use_outputs(engine: Engine, outputs: Mapping[str, Output]) -> None:
+    """Go on with these outputs; one that has changed starts from its tables, as after a restart."""
+    before = engine.pipeline.outputs
+    if outputs == before and len(engine.outputs) == len(outputs):
+        return
+    known = {logic.name: logic for logic in engine.outputs}
+    store = engine.store
+    store.pipeline = engine.pipeline.model_copy(update={"outputs": dict(outputs)})
+    store.pin()
+    engine.outputs = [
+        known[name] if before.get(name) == output else output_logic(engine.runner, store, name)
+        for name, output in outputs.items()
+    ]
+
+
+def _past_entries(
+    engine: Engine, output: OutputLogic, batch: Batch, logged: Logged, repeated: Repeated | None
+) -> list[Entry]:
+    """The ledger's lines of a new output for every batch so far."""
+    store = engine.store
+    past = store.past_ledger.query(
+        "select distinct batch, unit, received, duplicate, dead_letter from t "
+        f"where batch <= {engine.last} and {as_received_sql(store.past_ledger)}"
+    )
+    taken: dict[int, Intake] = {}
+    for row in past.to_pylist():
+        if row["unit"] != "assignments":
+            known = taken.setdefault(row["batch"], Intake({}, {}, {}))
+            for side in ("received", "duplicate", "dead_letter"):
+                getattr(known, side)[row["unit"]] = row[side]
+    if repeated is not None:
+        measures, view = store.measures(), store.layout.view
+        parts = logged.parts([*COLUMNS, *(view[measure] for measure in measures)])
+        again = (repeated.among(part) for part in parts)
+        for number, amounts in amounts_by_batch(again, view, measures).items():
+            taken[number] = with_duplicates(taken[number], amounts)
+    fates = output.fates_by_batch(batch)
+    return [
+        entry
+        for number, received in sorted(taken.items())
+        for entry in entries_of(
+            number, output.name, received, fates.get(number, Counts()), output.windows_each
+        )
+    ]

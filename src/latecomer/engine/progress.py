@@ -1,0 +1,96 @@
+"""What a batch did, as a mapping: for programs, for notebooks, and for the log of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from latecomer.model.durations import iso, shown_duration
+from latecomer.model.ledger import EVENTS
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.text.markup import escape
+from latecomer.text.values import json_seconds
+
+if TYPE_CHECKING:
+    from latecomer.ledger.report import BatchReport
+
+_MOST_HOLDING = 10
+"""So many silent partitions that hold the watermark are named."""
+
+
+class Progress(dict[str, Any]):
+    """What a batch did, as JSON has it. It shows itself in one line in a notebook."""
+
+    def __str__(self) -> str:
+        return json.dumps(self, indent=2)
+
+    @property
+    def line(self) -> str:
+        """The batch in one line."""
+        fates = dict[str, int]()
+        for counts in self["outputs"].values():
+            for name in (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED):
+                fates[name.value] = fates.get(name.value, 0) + counts[name.value]
+        shown = [f"{count:,} {name.replace('_', ' ')}" for name, count in fates.items() if count]
+        lag = self["lag_seconds"]
+        behind = "" if lag is None else f", {shown_duration(int(lag * 1_000_000))} behind"
+        return ", ".join(
+            [
+                f"batch {self['batch']}: {self['rows']:,} rows in {self['seconds']:.1f} s",
+                f"watermark {self['watermark'] or 'none yet'}{behind}",
+                *shown,
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<div>{escape(self.line)}</div>"
+
+
+def progress_of(report: BatchReport, moment: Callable[[int], str | None] = iso) -> Progress:
+    """What a batch did; `moment` writes moments."""
+
+    def written(micros: int | None) -> str | None:
+        return None if micros is None or micros == BEGIN_OF_TIME else moment(micros)
+
+    received = report.received
+    return Progress(
+        batch=report.batch,
+        kind=report.kind,
+        rows=received.rows,
+        events=received.events,
+        duplicates=received.duplicates,
+        dead_letters=received.dead_letters,
+        seconds=round(report.seconds, 3),
+        rows_per_second=rate(received.rows, report.seconds),
+        watermark=written(report.watermark),
+        newest_arrival=written(report.newest_arrival),
+        published_at=written(report.published_at),
+        lag_seconds=None if report.lag is None else json_seconds(report.lag),
+        arrival_lag_seconds=None if report.arrival_lag is None else json_seconds(report.arrival_lag),
+        unread=report.unread,
+        out_of_step=0 if report.out_of_step is None else report.out_of_step.events,
+        holding=[
+            {
+                "partition": each.partition,
+                "silent_seconds": json_seconds(each.silent_for),
+                "waiting": each.waiting,
+            }
+            for each in report.holding[:_MOST_HOLDING]
+        ],
+        outputs={
+            output: {"received": int(count), **{fate.value: int(fates.get(fate, 0)) for fate in Fate}}
+            for output, (count, fates) in by_output(report).items()
+        },
+        stages={stage: round(seconds, 3) for stage, seconds in report.stages.items()},
+    )
+
+
+def by_output(report: BatchReport) -> dict[str, tuple[Decimal, Mapping[Fate, Decimal]]]:
+    """For each output what it received and what became of it, in events."""
+    return {entry.output: (entry.received, entry.fates) for entry in report.entries if entry.unit == EVENTS}
+
+
+def rate(rows: int, seconds: float) -> int:
+    return round(rows / seconds) if seconds > 0 else 0

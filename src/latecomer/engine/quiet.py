@@ -1,0 +1,40 @@
+"""Batches without data: the timeline goes on by itself, and windows close."""
+
+from __future__ import annotations
+
+from latecomer.firing.batch import Batch
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.pipeline import Engine
+from latecomer.store.failpoints import failpoint
+from latecomer.timeline.keeper import Stretch
+
+
+def heartbeat(engine: Engine, at: int) -> bool:
+    """Let silence count until a moment: a batch without data, if it publishes anything."""
+    engine.settle()
+    keeper, number = engine.keeper, engine.last + 1
+    beat = keeper.heartbeat(at)
+    if beat is None or engine.half_logged:
+        return False
+    stretch = Stretch([(number, beat[1])], keeper.reached(engine.last))
+    if not any(output.would_fire(stretch) for output in engine.outputs):
+        return False
+    keeper.timeline = beat[0]
+    pass_quietly(engine, keeper.advance(number, beat[1]), "heartbeat")
+    return True
+
+
+def drain_input(engine: Engine) -> None:
+    """The input has ended: close every window. Doing it again changes nothing."""
+    engine.settle()
+    if engine.keeper.timeline.watermark == END_OF_TIME:
+        return
+    row = engine.keeper.timeline.drain()
+    pass_quietly(engine, engine.keeper.advance(engine.last + 1, row), "drain")
+
+
+def pass_quietly(engine: Engine, stretch: Stretch, kind: str) -> None:
+    """A batch without data, whose rows of the timeline are there."""
+    engine.last += 1
+    failpoint("watermarks.committed", engine.last)
+    engine.complete(engine.accepted(Batch(engine.last, stretch), kind), engine.outputs)

@@ -1,0 +1,132 @@
+"""A rebuild is published as a batch of its own."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from latecomer.errors import StoreError, StoreMismatch
+from latecomer.firing.batch import Batch
+from latecomer.firing.output import OutputLogic
+from latecomer.firing.republish import changed_since, publish_rebuild
+from latecomer.model.timeline import Row
+from latecomer.pipeline import Engine
+from latecomer.store.failpoints import failpoint
+from latecomer.store.fences import lease_over
+from latecomer.store.files import names
+from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
+from latecomer.store.store import definition_of
+
+LOG = logging.getLogger(__name__)
+
+
+def publish_rebuilds(engine: Engine) -> None:
+    """Publish the rebuilds that were asked for, if there are any."""
+    for name in engine.pipeline.outputs:
+        for rebuild in Rebuilds(engine.store.root, name).asked():
+            publish_rebuild_now(engine, rebuild)
+
+
+def publish_rebuild_now(engine: Engine, rebuild: Rebuild) -> bool:
+    """Publish a rebuild that was computed elsewhere, as the next batch.
+
+    False where the store has gone on in what it changes: it has to be computed again.
+    """
+    engine.settle()
+    record = rebuild.record
+    require_whole_log(engine, "rebuild")
+    if (
+        not rebuild.whole
+        or not _is_of_definition(engine, record)
+        or changed_since(logic_of(engine, record.output), record)
+    ):
+        rebuild.refuse()
+        return False
+    number = engine.last + 1
+    rebuild.accept(number)
+    failpoint("rebuild.accepted", number)
+    carry_rebuild_through(engine, rebuild, number)
+    return True
+
+
+def carry_rebuild_through(engine: Engine, rebuild: Rebuild, number: int) -> None:
+    """Publish a rebuild that has a batch: from the beginning, or from wherever it was interrupted."""
+    logic, keeper = logic_of(engine, rebuild.record.output), engine.keeper
+    if not _is_of_definition(engine, rebuild.record):
+        raise StoreMismatch(
+            f"a rebuild that gives output {logic.name} another meaning was interrupted; put the pipeline "
+            "file back as it was then, and run again"
+        )
+    engine.store.redefining = None
+    engine.store.pin()
+    began, reached = time.monotonic(), keeper.reached(number - 1)
+    assert reached is not None  # noqa: S101
+    row = Row(keeper.timeline.last_tick or 0, reached.at, reached.watermark, kind="rebuild")
+    stretch = keeper.advance(number, row)
+    failpoint("watermarks.committed", number)
+    engine.last = number
+    accepted = engine.accepted(Batch(number, stretch), "rebuild", began)
+    published = publish_rebuild(logic, number, rebuild, stretch)
+    accepted.watch.end("firing")
+    engine.publish(accepted, [], {logic.name: published})
+    rebuild.tidy(time.monotonic() - began)
+
+
+def forget_stale(engine: Engine) -> None:
+    """Take batches from rebuilds that an engine gave them which had lost the store: they are other batches."""
+    store, number = engine.store, engine.last + 1
+    if lease_over(store.root) is None:
+        return
+    marked = [
+        (each, each.batch)
+        for name in names(store.root / "outputs")
+        for each in Rebuilds(store.root, name)
+        if each.batch is not None
+    ]
+    if not marked:
+        return
+    kinds = store.watermarks.query("select distinct batch, kind from t").to_pylist()
+    rebuilds = {row["batch"] for row in kinds if row["kind"] == "rebuild"}
+    others = {row["batch"] for row in kinds} - rebuilds | ({number} if engine.half_logged else set())
+    for rebuild, batch in marked:
+        if batch not in rebuilds and (batch in others or batch > number):
+            LOG.warning(
+                "rebuild %s was given batch %d by an engine that had lost the store; it is not published, and can be "
+                "computed again",
+                rebuild.id,
+                batch,
+            )
+            rebuild.refuse()
+
+
+def accepted_rebuild(engine: Engine, batch: int) -> Rebuild | None:
+    """The rebuild that a batch publishes, if it publishes one."""
+    root = engine.store.root
+    found = (Rebuilds(root, name).of_batch(batch) for name in names(root / "outputs"))
+    return next((each for each in found if each is not None), None)
+
+
+def require_whole_log(engine: Engine, what: str) -> None:
+    """Refuse a batch of its own while another has the next number, and is in the log only."""
+    if engine.half_logged:
+        raise StoreError(
+            f"batch {engine.last + 1} was interrupted while it was logged, and no {what} can come before "
+            "it; run the pipeline once (latecomer run FILE --once), and then try again"
+        )
+
+
+def logic_of(engine: Engine, name: str) -> OutputLogic:
+    """The output that a rebuild is of."""
+    found = next((output for output in engine.outputs if output.name == name), None)
+    if found is None:
+        raise StoreMismatch(
+            f"a rebuild of output {name} was interrupted, and the pipeline file no longer has that output; "
+            "put it back, and run again"
+        )
+    return found
+
+
+def _is_of_definition(engine: Engine, record: Record) -> bool:
+    """Whether a rebuild was computed for what the output means now."""
+    expected = record.definition or engine.store.pinned_definition(record.output)
+    return definition_of(logic_of(engine, record.output).output) == expected

@@ -1,0 +1,50 @@
+"""Dead letters that were repaired are taken in as a batch of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from latecomer.firing.batch import Batch
+from latecomer.firing.output import OutputLogic
+from latecomer.ledger.book import repaired_intake
+from latecomer.log.repairs import RepairLog
+from latecomer.pipeline import Engine
+from latecomer.source.fixes import Fix
+from latecomer.store.failpoints import failpoint
+from latecomer.store.repairs import Repair, moved_letters
+
+
+def take_in(engine: Engine, repair: Repair) -> None:
+    """Take in dead letters that were repaired, as the batch that they were given."""
+    engine.settle()
+    failpoint("repair.accepted", repair.batch)
+    carry_repair_through(engine, repair, engine.outputs)
+
+
+def carry_repair_through(engine: Engine, repair: Repair, outputs: Sequence[OutputLogic]) -> None:
+    """Take in a replay that has a batch: from the beginning, or from wherever it was interrupted."""
+    view = engine.pipeline.views[repair.source]
+    fix = Fix.restored(repair.fix, view, engine.store.columns.read_from(repair.source))
+    RepairLog(engine.log, fix, repair.source).take_in(repair, engine.keeper.timeline)
+    publish_repaired(engine, repair.batch, outputs)
+    repair.tidy()
+
+
+def publish_repaired(engine: Engine, number: int, outputs: Sequence[OutputLogic]) -> None:
+    """Judge and publish dead letters that are in the log as events, and count them in the ledger."""
+    began, logged = time.monotonic(), engine.log.recount(number)
+    moved = {
+        unit: each for (batch, unit), each in moved_letters(engine.store.repairs).items() if batch == number
+    }
+    stretch = engine.keeper.repair(number, [head.tick for head in logged.ticks.heads])
+    failpoint("watermarks.committed", number)
+    engine.last = number
+    batch = Batch.of_logged(number, stretch, logged, engine.log.batch(number))
+    accepted = replace(
+        engine.accepted(batch, "repair", began),
+        received=logged.received,
+        intake=repaired_intake(logged.received, logged.ticks.measures, logged.duplicates, moved),
+    )
+    engine.complete(accepted, outputs)

@@ -1,0 +1,348 @@
+"""Running a pipeline: until stopped, once over all that is there, or to the end of a bounded input."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from latecomer.config import checks
+from latecomer.config.arguments import require_flags, require_kind, require_pipeline
+from latecomer.config.load import check_against, check_secrets
+from latecomer.config.merged import Columns
+from latecomer.config.models import Pipeline
+from latecomer.config.views import place_in
+from latecomer.decode.retrying import waits
+from latecomer.engine.following import follow
+from latecomer.engine.progress import Progress, progress_of
+from latecomer.engine.quiet import drain_input
+from latecomer.engine.starting import start_engine
+from latecomer.engine.watching import Watch, watch_of, watched
+from latecomer.errors import PipelineError, Problem, RegistryOutage, SourceError, StoreError
+from latecomer.log.filling import NOTHING_FILLED, Filled
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.model.windows import zone_of
+from latecomer.pipeline import Engine
+from latecomer.sink.keeper import check_sinks
+from latecomer.source.choose import sources_of
+from latecomer.spark.base import Work
+from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
+from latecomer.spark.predicates import check_predicates
+from latecomer.spark.runner import SparkRunner
+from latecomer.spark.session import build_session, joined, own_session
+from latecomer.store.files import Location, is_url, log_file, on_this_machine
+from latecomer.store.outputs import outputs_to_compute
+from latecomer.store.pins import is_store
+from latecomer.store.private import keep_private
+from latecomer.store.recovery import held_for_run
+from latecomer.store.store import Store, source_columns
+from latecomer.store.unknown import NONE_SEEN, UnknownSeen
+from latecomer.timeline.keeper import TimelineKeeper
+from latecomer.windowing.widening import require_widenable
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """Where a run has left the store."""
+
+    batches: int
+    """How many batches are complete, of this run and all before it."""
+    watermark: int
+    newest_arrival: int
+    computed: Mapping[str, float]
+    """The new outputs that were computed from the log, and how many seconds each took."""
+    work: Work = field(default_factory=Work)
+    """What Spark has done for this run."""
+    unknown: UnknownSeen = NONE_SEEN
+    """What this run has kept of fields that are no columns."""
+    filled: Filled = NOTHING_FILLED
+    """What past events got of columns that are new."""
+    progress: Progress | None = None
+    """What the last batch did; None where there was none."""
+
+    @property
+    def drained(self) -> bool:
+        """Whether the input has ended: every window is closed."""
+        return self.watermark == END_OF_TIME
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    once: bool = False,
+    drain: bool = False,
+    standby: bool = False,
+    spark: SparkSession | None = None,
+    watch: Watch | StreamingQueryListener = lambda _: None,
+    stop: threading.Event | None = None,
+    file: str | Path | None = None,
+    begin: Callable[[Engine], None] = lambda _: None,
+) -> RunReport:
+    """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
+
+    Bring your own `spark`, or a local one is started. `watch` is called after every batch, or is a listener of Spark's
+    that is told of its progress. `stop` ends a continuous run after the batch under way; so do SIGINT and SIGTERM in
+    the main thread. `begin` is handed the engine before it starts. On `standby`, another run that has the store is
+    waited for, and taken over from where it dies.
+    """
+    require_pipeline("run", pipeline)
+    require_flags("run", once=once, drain=drain, standby=standby)
+    told = watch_of("run", pipeline, watch)
+    require_kind("run", (threading.Event, type(None)), "a threading.Event", stop=stop)
+    require_kind("run", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
+    require_kind("run", (str, Path, type(None)), "the path of the pipeline file", file=file)
+    require_kind("run", Callable, "a function of one Engine", begin=begin)  # type: ignore[arg-type]
+    if not (once or drain):
+        _require_followed(pipeline)
+    stopping = stop or threading.Event()
+    with opened(pipeline, spark, told, stopping, file, drain=drain, standby=standby) as engine:
+        begin(engine)
+        return _run(engine, stopping, once or drain, drain)
+
+
+def _require_followed(pipeline: Pipeline) -> None:
+    """Refuse to wait for what nobody can be asked for."""
+    for name, view in pipeline.views.items():
+        if view.source.dataframe is not None:
+            raise PipelineError(
+                [
+                    Problem(
+                        place_in(name, "source.dataframe"),
+                        "rows are handed in by a program, and there is nothing to follow",
+                        fix="use latecomer.into in it, or run with once=True (--once) to finish what was interrupted",
+                    )
+                ]
+            )
+
+
+@contextmanager
+def opened(
+    pipeline: Pipeline,
+    spark: SparkSession | None,
+    watch: Watch,
+    stopping: threading.Event,
+    file: str | Path | None,
+    *,
+    drain: bool = False,
+    standby: bool = False,
+    signals: bool = True,
+) -> Iterator[Engine]:
+    """The engine of a pipeline, on a store that it has for itself as long as this lasts. Signals set `stopping`."""
+    with ExitStack() as stack:
+        if standby:  # before anything is read of the store: the other run may change it meanwhile
+            keep_private(pipeline)
+            with _stopped_by_signals(stopping) if signals else nullcontext():
+                stack.enter_context(_held(pipeline, stopping))
+        held = nullcontext() if standby else _held(pipeline, None)
+        yield stack.enter_context(_prepared(pipeline, spark, watch, stopping, file, held, drain, signals))
+
+
+@contextmanager
+def _prepared(
+    pipeline: Pipeline,
+    spark: SparkSession | None,
+    watch: Watch,
+    stopping: threading.Event,
+    file: str | Path | None,
+    held: AbstractContextManager[object],
+    drain: bool,
+    signals: bool,
+) -> Iterator[Engine]:
+    """The engine, on a store that is held from the moment on that it is known what is in it."""
+    LOG.info("checking the pipeline and its store")
+    problems = checks.check(pipeline)
+    if problems:
+        raise PipelineError(problems)
+    check_secrets(pipeline, file)
+    keep_private(pipeline)
+    columns = _columns(pipeline, file, stopping)
+    check_against(pipeline, columns, file)
+    store = Store(pipeline, columns)
+    with _refusals_in_words(store), held:
+        check_store(store, drain)
+        sources = () if spark else sources_of(pipeline, columns).values()
+        needed = joined(source.session() for source in sources)
+        session = own_session(
+            spark or build_session(pipeline.name, log_file(store.root, "spark.log"), **needed)
+        )
+        runner = SparkRunner(session)
+        runner.warm_up()
+        # PySpark takes SIGINT for itself when it starts, so ours comes after.
+        with _stopped_by_signals(stopping) if signals else nullcontext():
+            LOG.info("preparing the run")
+            check_zones(session, pipeline, file)
+            check_predicates(session, store, file)
+            yield Engine(runner, store, watched(pipeline, session, watch))
+
+
+def _held(pipeline: Pipeline, standby: threading.Event | None) -> AbstractContextManager[object]:
+    """The store, for this run alone."""
+    takeover = None if pipeline.lease is None else pipeline.lease.seconds
+    return held_for_run(pipeline.store_path, takeover=takeover, standby=standby)
+
+
+def _columns(pipeline: Pipeline, file: str | Path | None, stopping: threading.Event) -> Columns:
+    """The columns; where they follow from a schema that no store has yet, the registry is waited for."""
+    for wait in waits():
+        try:
+            return source_columns(pipeline, file)
+        except RegistryOutage as error:
+            LOG.warning("the run waits: %s. Asking again in %g s", error, wait)
+            if stopping.wait(wait):
+                raise
+    raise AssertionError  # the waits do not end
+
+
+def check_store(store: Store, drain: bool = False) -> None:
+    """Whatever may be wrong with the store and the sinks and can be known without Spark, before it starts."""
+    store.pins()
+    outputs_to_compute(store)
+    for source in sources_of(store.pipeline, store.columns).values():
+        source.require()
+    require_widenable(store)  # before tables of sinks follow
+    check_sinks(store)
+    last = store.ledger.last_batch()
+    reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(last) if last >= 0 else None
+    if reached is not None and reached.watermark == END_OF_TIME:
+        LOG.warning(
+            "the input of store %s was drained: every window is closed, and events that are read now are too "
+            "late for all of them; start a new store to go on with new input",
+            store.root,
+        )
+    elif drain:
+        LOG.warning(
+            "a drain ends the input: it closes every window, and events that are read by a later run are too "
+            "late for all of them"
+        )
+
+
+def _run(engine: Engine, stopping: threading.Event, bounded: bool, drain: bool) -> RunReport:
+    try:
+        start_engine(engine)
+        follow(engine, stopping, bounded)
+        if drain and not stopping.is_set():
+            LOG.info("closing every window")
+            drain_input(engine)
+        LOG.info("waiting for the sinks")
+        engine.finish()
+        return report_of(engine)
+    except Exception as error:
+        raise_in_words(error, engine.store)
+    finally:
+        engine.close()
+
+
+def report_of(engine: Engine) -> RunReport:
+    """Where an engine has left the store."""
+    timeline = engine.keeper.timeline
+    return RunReport(
+        engine.last + 1,
+        timeline.watermark,
+        timeline.last_at,
+        engine.computed,
+        engine.runner.work,
+        engine.log.unknown,
+        engine.filled,
+        None if engine.reported is None else progress_of(engine.reported),
+    )
+
+
+def raise_in_words(error: Exception, store: Store) -> NoReturn:
+    """Raise an error: latecomer's own as it is, Spark's and the file system's in one sentence."""
+    reported = _in_words(error, store)
+    if reported is error:
+        raise error
+    raise reported from error
+
+
+@contextmanager
+def _refusals_in_words(store: Store) -> Iterator[None]:
+    """What the operating system refuses while a run is prepared, in one sentence."""
+    try:
+        yield
+    except (*SPARK_ERRORS, OSError) as error:
+        sentence = refusal(error, places_of(store))
+        if sentence is None:
+            raise
+        raise StoreError(sentence) from error
+
+
+def _in_words(error: BaseException, store: Store) -> BaseException:
+    """The error behind it: latecomer's own as it is, Spark's and the file system's in one sentence."""
+    if isinstance(error, (*SPARK_ERRORS, OSError)) and (sentence := refusal(error, places_of(store))):
+        return StoreError(sentence)
+    if isinstance(error, Exception) and not is_store(store.root):
+        return StoreError(
+            f"store {store.root} was moved or removed while it was in use; put it back and run again, or run "
+            "again to start a new one"
+        )
+    if not isinstance(error, (*SPARK_ERRORS, OSError)):
+        return error
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return StoreError(f"the run failed: {where}{error.strerror or error}")
+    return SourceError(
+        f"Spark stopped the batch: {first_line(error)} (details in {_log_in_words(store.root)})"
+    )
+
+
+def _log_in_words(root: Location) -> str:
+    return str(log_file(root, "spark.log")) if is_url(root) else "logs/spark.log of the store"
+
+
+def places_of(store: Store) -> list[Path]:
+    """Every folder that a run writes to, besides those of Spark."""
+    return [on_this_machine(store.root), *store.pipeline.sink_paths]
+
+
+def check_zones(spark: SparkSession, pipeline: Pipeline, file: str | Path | None) -> None:
+    """Java must know every zone too: its list may be older than Python's."""
+    written = {"event.zone": pipeline.event.zone}
+    for name, output in pipeline.outputs.items():
+        written[f"outputs.{name}.window.zone"] = zone_of(output.window)
+    fix = "update Java, or name a zone with the same clock"
+    place = str(file) if file else None
+    problems = [
+        Problem(field, "the Java that runs Spark does not know this time zone", zone, fix, place)
+        for field, zone in written.items()
+        if not _known_to_java(spark, zone)
+    ]
+    if problems:
+        raise PipelineError(problems)
+
+
+def _known_to_java(spark: SparkSession, zone: str) -> bool:
+    jvm: Any = spark._jvm
+    try:
+        jvm.org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(zone)
+    except SPARK_ERRORS:
+        return False
+    return True
+
+
+@contextmanager
+def _stopped_by_signals(stopping: threading.Event) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handler(_: int, __: FrameType | None) -> None:
+        stopping.set()
+
+    before: dict[int, Any] = {name: signal.signal(name, handler) for name in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for name, previous in before.items():
+            signal.signal(name, previous)

@@ -1,0 +1,63 @@
+"""Before the first batch of a run: what an interrupted run left undone is finished."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from latecomer.engine.new_outputs import catch_up
+from latecomer.engine.rebuilds import accepted_rebuild, carry_rebuild_through, forget_stale
+from latecomer.engine.repairs import carry_repair_through
+from latecomer.firing.batch import Batch
+from latecomer.firing.output import OutputLogic
+from latecomer.ledger.book import logged_intake
+from latecomer.ledger.report import AcceptedBatch
+from latecomer.pipeline import Engine
+from latecomer.store.outputs import reached_by_output
+from latecomer.store.recovery import require_unbroken
+from latecomer.store.repairs import kept_repair
+
+LOG = logging.getLogger(__name__)
+
+
+def start_engine(engine: Engine) -> None:
+    """Finish what an interrupted run left undone; compute outputs that were added since."""
+    require_unbroken(engine.store)
+    engine.publications.begin()
+    forget_stale(engine)
+    number = engine.last + 1
+    rebuild, repair = accepted_rebuild(engine, number), kept_repair(engine.store.root)
+    if repair is not None and repair.batch < number:
+        repair.tidy()
+    elif repair is not None:
+        LOG.info("taking in dead letters whose replay was interrupted, as batch %d", repair.batch)
+        carry_repair_through(engine, repair, _known_outputs(engine))
+    elif rebuild is not None:
+        LOG.info("publishing a rebuild that was interrupted, as batch %d", number)
+        carry_rebuild_through(engine, rebuild, number)
+    elif engine.store.watermarks.last_batch() >= number:
+        LOG.info("completing batch %d, which was interrupted", number)
+        engine.complete(_interrupted(engine, number), _known_outputs(engine))
+    catch_up(engine)
+    LOG.info("bringing the sinks up to batch %d", engine.last)
+    engine.sinks.start(engine.last)
+    engine.started = True
+
+
+def _interrupted(engine: Engine, number: int) -> AcceptedBatch:
+    """The batch that a run before this one accepted and did not complete, from log and timeline."""
+    stretch = engine.keeper.stretch(number, number)
+    kind = stretch.rows[0][1].kind
+    engine.last = number
+    if kind != "tick":
+        return engine.accepted(Batch(number, stretch), kind)
+    logged = engine.log.recount(number)
+    batch = Batch.of_logged(number, stretch, logged, engine.log.batch(number))
+    accepted = engine.accepted(batch, "data")
+    return replace(accepted, received=logged.received, intake=logged_intake(logged))
+
+
+def _known_outputs(engine: Engine) -> list[OutputLogic]:
+    """The outputs that the batches before had; all of them where there were none."""
+    reached = reached_by_output(engine.store)
+    return [output for output in engine.outputs if not reached or output.name in reached]

@@ -1,0 +1,124 @@
+"""What a batch did, for whoever watches Spark: a listener is told of it, and Spark's own metrics have it."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import cast
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    SinkProgress,
+    SourceProgress,
+    StreamingQueryListener,
+    StreamingQueryProgress,
+)
+
+from latecomer.config.arguments import require_kind
+from latecomer.config.models import Pipeline
+from latecomer.engine.progress import Progress, by_output, progress_of
+from latecomer.ledger.report import BatchReport
+from latecomer.model.verdicts import Fate
+from latecomer.spark.errors import SPARK_ERRORS
+from latecomer.spark.metrics import SparkMetrics
+from latecomer.text.values import json_seconds
+
+LOG = logging.getLogger(__name__)
+Watch = Callable[[BatchReport], None]
+
+
+# A listener of Spark's
+
+
+def watch_of(call: str, pipeline: Pipeline, watch: object) -> Watch:
+    """What is called after every batch: a function, or what tells a listener."""
+    wanted = "a function of one BatchReport, or a StreamingQueryListener"
+    require_kind(call, (Callable, StreamingQueryListener), wanted, watch=watch)  # type: ignore[arg-type]
+    return heard_by(watch, pipeline) if isinstance(watch, StreamingQueryListener) else cast("Watch", watch)
+
+
+def heard_by(listener: StreamingQueryListener, pipeline: Pipeline) -> Watch:
+    """What hands each batch to a listener as the progress of a query: what Spark has no word for is in
+    `observedMetrics["latecomer"]`. The query's id is that of the store, its run's id new with each run."""
+    query, run = uuid.uuid5(uuid.NAMESPACE_URL, str(pipeline.store_path)), uuid.uuid4()
+
+    def watch(report: BatchReport) -> None:
+        listener.onQueryProgress(QueryProgressEvent(_as_query(progress_of(report), pipeline, query, run)))
+
+    return watch
+
+
+def _as_query(
+    found: Progress, pipeline: Pipeline, query: uuid.UUID, run: uuid.UUID
+) -> StreamingQueryProgress:
+    durations = {stage: round(seconds * 1000) for stage, seconds in found["stages"].items()}
+    rows, speed = found["rows"], float(found["rows_per_second"])
+    kind = next((name for name in ("kafka", "dataframe") if getattr(pipeline.source, name, None)), "files")
+    source = SourceProgress(f"latecomer {kind}", "", "", "", rows, speed, speed, {})
+    counts = {name: value for name, value in found.items() if name not in ("outputs", "stages", "holding")}
+    fates = {
+        f"{output}_{fate}": count for output, each in found["outputs"].items() for fate, count in each.items()
+    }
+    return StreamingQueryProgress(
+        id=query,
+        runId=run,
+        name=pipeline.name,
+        timestamp=found["published_at"] or "",
+        batchId=found["batch"],
+        batchDuration=round(found["seconds"] * 1000),
+        durationMs=durations,
+        eventTime={} if found["watermark"] is None else {"watermark": found["watermark"]},
+        stateOperators=[],
+        sources=[source],
+        sink=SinkProgress("latecomer", -1, {}),
+        numInputRows=rows,
+        inputRowsPerSecond=speed,
+        processedRowsPerSecond=speed,
+        observedMetrics={"latecomer": Row(**counts, **fates)},
+    )
+
+
+# Spark's metrics
+
+
+def watched(pipeline: Pipeline, spark: SparkSession, watch: Watch) -> Watch:
+    """What counts each batch in Spark's metrics, and then hands it to whoever watches."""
+    metrics = SparkMetrics(spark, f"latecomer.{pipeline.name}", _NAMES)
+
+    def each(report: BatchReport) -> None:
+        try:
+            metrics.set(dict(_values(report, metrics.values)))
+        except SPARK_ERRORS as error:  # Spark may be stopping; nobody's numbers depend on it
+            LOG.info("Spark's metrics: %s", error)
+        watch(report)
+
+    return each
+
+
+_TOTALS: dict[str, Callable[[BatchReport], int]] = {
+    "rows_total": lambda report: report.received.rows,
+    "duplicates_total": lambda report: report.received.duplicates,
+    "dead_letters_total": lambda report: report.received.dead_letters,
+}
+_FATES = {
+    "late_accepted_total": Fate.LATE_ACCEPTED,
+    "side_output_total": Fate.SIDE_OUTPUT,
+    "dropped_total": Fate.DROPPED,
+}
+_NAMES = ("batch", "batch_seconds", "lag_seconds", *_TOTALS, *_FATES)
+
+
+def _values(report: BatchReport, before: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Gauges as they are now, totals since the run began, over all outputs."""
+    yield "batch", report.batch
+    yield "batch_seconds", report.seconds
+    if report.lag is not None:
+        yield "lag_seconds", json_seconds(report.lag)
+    for name, count in _TOTALS.items():
+        yield name, before[name] + count(report)
+    fates = [each for _, each in by_output(report).values()]
+    for name, fate in _FATES.items():
+        yield name, before[name] + float(sum(each.get(fate, Decimal(0)) for each in fates))

@@ -1,0 +1,136 @@
+"""The ids that the log holds, as tasks look them up: the files of the index, mapped (`log/ids.py` writes them)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from latecomer.errors import StoreError
+from latecomer.log.hashes import Filter, Hashes, filter_bits, hash_ids
+from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.store.files import Location, open_arrow
+
+OF, FLOOR = b"latecomer.events", b"latecomer.floor"
+"""What a file says of itself: the log that it is of, and since when it has all ids."""
+TO = "to"
+"""It stands between the first and the last batch in a file's name."""
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Places at which looked-up hashes were found: which of those asked for, and what is stored there."""
+
+    asked: Rows
+    ids: pa.Array
+    times: Rows
+
+
+class Run:
+    """Ids sorted by hash, in a mapped file."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        self.hashes: Hashes = rows.column("hash").to_numpy()
+        self.times: Rows = rows.column("time").to_numpy()
+        self.ids: pa.Array = rows.column("id")
+        self.newest = int(self.times.max()) if len(self.times) else BEGIN_OF_TIME
+
+    @cached_property
+    def filter(self) -> Filter:
+        return Filter(self.hashes)
+
+    def find(self, ordered: Hashes, bits: Hashes) -> Iterator[Hits]:
+        """Where these hashes, which are in order, are found."""
+        maybe = np.flatnonzero(self.filter.may_hold(ordered, bits))
+        place = np.searchsorted(self.hashes, ordered[maybe])
+        while len(maybe):
+            here = place < len(self.hashes)
+            here[here] = self.hashes[place[here]] == ordered[maybe[here]]
+            maybe, place = maybe[here], place[here]
+            if len(maybe):
+                yield Hits(maybe, self.ids.take(pa.array(place)), self.times[place])
+            place = place + 1  # another id may have the same hash
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The ids of the batches from `first` to `last`."""
+
+    path: Location
+    first: int
+    last: int
+    floor: int
+    """Ids of events before this moment may be missing."""
+    batches: Sequence[pa.RecordBatch]
+
+    @cached_property
+    def rows(self) -> int:
+        return sum(each.num_rows for each in self.batches)
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        return [Run(each) for each in self.batches if each.num_rows]
+
+    @property
+    def newest(self) -> int:
+        """The latest event time of all."""
+        return max((run.newest for run in self.runs), default=BEGIN_OF_TIME)
+
+
+@lru_cache(maxsize=256)
+def _kept_open(path: Location) -> Segment | None:
+    """A segment that a worker looks into again and again; its file never changes."""
+    found = opened(path)
+    return None if found is None else found[0]
+
+
+@dataclass(frozen=True)
+class KnownIds:
+    """The ids that the log held before a batch, for the tasks of the batch. It is small: the files are in the store."""
+
+    segments: Sequence[Location]
+    since: int
+    """Ids of events before this moment are forgotten."""
+
+    def find(self, ordered: Hashes) -> Iterator[Hits]:
+        """Where hashes, which are in order, are found among the ids."""
+        bits = filter_bits(ordered)
+        for path in self.segments:
+            segment = _kept_open(path)
+            if segment is None:
+                raise StoreError(f"{path} cannot be read; remove it, and run again: it is made from the log")
+            for run in segment.runs:
+                if run.newest >= self.since:
+                    yield from run.find(ordered, bits)
+
+
+def opened(path: Location) -> tuple[Segment, bytes] | None:
+    """A segment and the log that it is of, None where it is not a whole one."""
+    try:
+        first, _, last = path.stem.split("-")[0].partition(TO)
+        reader = open_arrow(path)
+        metadata = reader.schema.metadata
+        batches = [reader.get_batch(nth) for nth in range(reader.num_record_batches)]
+        return Segment(path, int(first), int(last), int(metadata[FLOOR]), batches), metadata[OF]
+    except (pa.ArrowInvalid, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def by_hash(parts: Iterable[pa.Array]) -> tuple[Hashes, Rows]:
+    """The hashes of ids in order, and which row each is of; rows are counted through all parts. Nulls have none."""
+    hashes: list[Hashes] = [np.empty(0, np.uint64)]
+    rows: list[Rows] = [np.empty(0, np.int64)]
+    count = 0
+    for ids in parts:
+        hashes.append(hash_ids(ids.drop_null()))
+        rows.append(np.flatnonzero(ids.is_valid().to_numpy(zero_copy_only=False)) + count)
+        count += len(ids)
+    every = np.concatenate(hashes)
+    order = np.argsort(every)
+    return every[order], np.concatenate(rows)[order]

@@ -1,0 +1,200 @@
+"""How object stores are opened, and what is wrong where they do not answer."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from obstore.store import ObjectStore, from_url
+
+from latecomer.errors import StoreError, StoreOutage, first_line
+from latecomer.errors.redacting import without_secrets
+from latecomer.objects.credentials import keys_in_file
+from latecomer.objects.locations import Storage, Url
+
+S3 = ("s3", "s3a")
+SCHEMES = (*S3, "gs", "abfss", "abfs", "az")
+_Made = TypeVar("_Made")
+_REREAD = timedelta(minutes=5)
+"""Credentials in a file are read again so often: somebody may renew them."""
+RETRIES: Any = {
+    "max_retries": 10,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=10), "base": 2},
+}
+
+
+def first_wait() -> float:
+    """Seconds before the library tries anything again, at least: what is answered sooner was asked once."""
+    return float(RETRIES["backoff"]["init_backoff"].total_seconds())
+
+
+def opened_store(scheme: str, bucket: str, options: Storage) -> ObjectStore:
+    """A bucket, to be asked. Nothing is asked yet."""
+    client: Any = {"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=5)}
+    if options.allow_http:
+        client["allow_http"] = True
+    url = f"{scheme}://{bucket}"
+    if scheme not in S3:
+        named = {} if options.credentials is None else {"service_account": options.credentials}
+        config = named if scheme == "gs" else {}
+        return from_url(url, config=config, client_options=client, retry_config=RETRIES)  # type: ignore[call-overload, no-any-return]
+    config = {
+        name: value for name, value in (("region", options.region), ("endpoint", options.endpoint)) if value
+    }
+    provider: Callable[[], Any] | None = None
+    if keys_in_file(options) is not None:
+        provider = _FromFile(options)
+    return from_url(  # type: ignore[call-overload, no-any-return]
+        f"s3://{bucket}",
+        config={"virtual_hosted_style_request": False, **config} if options.endpoint else config,
+        client_options=client,
+        retry_config=RETRIES,
+        credential_provider=provider,
+    )
+
+
+class _FromFile:
+    """Gives the keys that stand in a file, and asks to be asked again after a while."""
+
+    def __init__(self, options: Storage) -> None:
+        self._options = options
+
+    def __call__(self) -> Mapping[str, Any]:
+        keys = keys_in_file(self._options)
+        if keys is None:  # the file has gone
+            raise StoreError("the file of credentials is not there any more")
+        return {
+            "access_key_id": keys.access_key,
+            "secret_access_key": keys.secret_key,
+            "token": keys.token,
+            "expires_at": datetime.now(UTC) + _REREAD,
+        }
+
+
+def rust_options(place: Url, options: Storage) -> dict[str, str]:
+    """The same for delta-rs. They hold secrets: whoever gets them prints them nowhere."""
+    found = {
+        "timeout": "60s",
+        "connect_timeout": "5s",
+        "max_retries": str(RETRIES["max_retries"]),
+        "retry_timeout": f"{RETRIES['retry_timeout'].seconds}s",
+    }
+    if options.allow_http:
+        found["allow_http"] = "true"
+    if place.scheme not in S3:
+        if place.scheme == "gs" and options.credentials:
+            found["google_service_account"] = options.credentials
+        return found
+    found["conditional_put"] = "etag"
+    keys = keys_in_file(options)
+    said = {
+        "region": options.region,
+        "endpoint": options.endpoint,
+        "access_key_id": keys and keys.access_key,
+        "secret_access_key": keys and keys.secret_key,
+        "session_token": keys and keys.token,
+    }
+    return {**found, **{f"aws_{name}": value for name, value in said.items() if value}}
+
+
+_BROKEN_OFF = (
+    "request or response body error",
+    "error decoding response body",
+    "end of file before message length",
+)
+_WRONG = (
+    (("NoSuchBucket", "ContainerNotFound"), "there is no such bucket", "make it, or mend the URL", False),
+    (
+        ("ExpiredToken", "TokenRefreshRequired", "RequestExpired"),
+        "the credentials have expired",
+        "renew them",
+        False,
+    ),
+    (
+        (
+            "InvalidAccessKeyId",
+            "SignatureDoesNotMatch",
+            "InvalidToken",
+            "Unauthorized",
+            "AuthenticationFailed",
+        ),
+        "the credentials are not accepted",
+        "check them, and the region and endpoint",
+        False,
+    ),
+    (
+        ("AccessDenied", "Forbidden", "AuthorizationPermissionMismatch"),
+        "access is denied",
+        "let these credentials list, read, write and delete there",
+        False,
+    ),
+    (
+        ("SlowDown", "503 Service", "429 Too", "ServerBusy", "TooManyRequests"),
+        "it is throttling",
+        "ask its operator, or slow down",
+        True,
+    ),
+    (
+        ("dns error", "failed to lookup address", "Name or service not known"),
+        "its address is not known",
+        "check the endpoint and the network",
+        True,
+    ),
+    (
+        ("169.254.169.254", "credential provider", "InstanceCredential", "metadata"),
+        "no credentials were found",
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a file in storage.credentials",
+        False,
+    ),
+    (
+        ("error sending request", "onnection", "timed out", "timeout", *_BROKEN_OFF),
+        "it does not answer",
+        "check the endpoint and the network",
+        True,
+    ),
+    (("500 Internal", "502 Bad", "504 Gateway"), "it reports an error of its own", "look at its logs", True),
+)
+"""What a text of the library says, in words: what is wrong, its fix, and whether it may pass."""
+_AFTER = re.compile(r", after (\d+) retries")
+
+
+def in_words(text: str) -> tuple[str, bool] | None:
+    """What is wrong with an object store, with the fix, as an error of a library has it; and whether it may pass."""
+    for words, reason, fix, passes in _WRONG:
+        if any(word in text for word in words):
+            tried = _AFTER.search(text)
+            again = f" (tried {int(tried[1]) + 1} times)" if tried and tried[1] != "0" else ""
+            return f"{reason}{again}; {fix}", passes
+    return None
+
+
+class BrokenOff(StoreOutage):
+    """An answer broke off in the middle, which the library does not try again."""
+
+
+_WAITS = (0.1, 0.4, 1.6, 6.4)
+"""Seconds before it is."""
+
+
+def again(work: Callable[[], _Made]) -> _Made:
+    """What a question comes to that can be asked twice: it is, where its answer breaks off."""
+    for wait in _WAITS:
+        try:
+            return work()
+        except BrokenOff:
+            time.sleep(wait)
+    return work()
+
+
+def what_is_wrong(place: Url, error: Exception) -> StoreError:
+    """The error of ours for one of the library's."""
+    if any(words in str(error) for words in _BROKEN_OFF):
+        return BrokenOff(f"{place} cannot be used: its answers break off; check the endpoint and the network")
+    found = in_words(str(error))
+    if found is None:
+        return StoreError(f"{place} cannot be used ({without_secrets(first_line(error))})")
+    return (StoreOutage if found[1] else StoreError)(f"{place} cannot be used: {found[0]}")

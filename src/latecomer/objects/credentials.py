@@ -1,0 +1,53 @@
+"""Credentials of S3 in a file. They are read where they are used, in the driver and in each task, and never travel."""
+
+from __future__ import annotations
+
+import configparser
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from latecomer.errors.redacting import conceal
+from latecomer.objects.locations import Storage
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Credentials of S3. They are not printed."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+def keys_in_file(options: Storage) -> Keys | None:
+    """The keys in the file of credentials: of the file and profile that the options name, else of the user's own
+    where the environment has none; None where the platform's chain is to be asked."""
+    asked = options.credentials or options.profile
+    if not asked and "AWS_ACCESS_KEY_ID" in os.environ:
+        return None
+    written = options.credentials or os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
+    file, profile = Path(written).expanduser(), options.profile or os.environ.get("AWS_PROFILE", "default")
+    found = configparser.RawConfigParser()
+    try:
+        found.read_string(file.read_text(encoding="utf-8"))
+        section = found[profile]
+        return Keys(
+            access_key=section["aws_access_key_id"],
+            secret_key=conceal(section["aws_secret_access_key"]),
+            token=section.get("aws_session_token"),
+        )
+    except (OSError, UnicodeDecodeError, configparser.Error, KeyError) as error:
+        if not asked:
+            return None
+        raise NoCredentials(str(file), profile, error) from None
+
+
+class NoCredentials(OSError):
+    """A file of credentials cannot be used."""
+
+    def __init__(self, file: str, profile: str, error: Exception) -> None:
+        what = "cannot be read"
+        if isinstance(error, KeyError):
+            what = f"has no profile {profile} with aws_access_key_id and aws_secret_access_key"
+        super().__init__(f"{file} {what}; mend the file, or name another in storage.credentials")

@@ -1,0 +1,446 @@
+"""Files in an object store: what `files.py` offers, for locations that are URLs.
+
+A put is whole and lasting once it returns, so nothing is synced and nothing has a draft. There are no folders: a folder
+is there while an object is whose name begins with it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+import obstore
+import pyarrow as pa
+import pyarrow.fs
+from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PreconditionError
+from obstore.store import ObjectStore
+
+from latecomer.errors import StoreError, StoreOutage
+from latecomer.objects.access import again, first_wait, opened_store, what_is_wrong
+from latecomer.objects.locations import Storage, Url, options_of
+from latecomer.objects.tagged import Tagged
+
+_Given = ParamSpec("_Given")
+_Answer = TypeVar("_Answer")
+_END = 1 << 20
+"""How much of the end of an object is read when it is opened: all of most, and the footer of the others."""
+_PART = 8 << 20
+"""An object that is written a part at a time is sent in parts of this size."""
+
+
+@contextmanager
+def _asked(location: Url) -> Iterator[tuple[ObjectStore, str]]:
+    """The store that a location is in, and its key there. What goes wrong is said in one sentence."""
+    try:
+        yield _store(location.scheme, location.bucket, options_of(location)), location.key
+    except FileNotFoundError as error:
+        if "NoSuchBucket" in str(error):
+            raise what_is_wrong(location, error) from None
+        raise FileNotFoundError(2, "there is no such object", str(location)) from None
+    except (AlreadyExistsError, PreconditionError):
+        raise
+    except BaseError as error:
+        raise what_is_wrong(location, error) from None
+
+
+@lru_cache(maxsize=64)
+def _store(scheme: str, bucket: str, options: Storage) -> ObjectStore:
+    return opened_store(scheme, bucket, options)
+
+
+def _twice(ask: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
+    """Ask again where an answer breaks off: for what comes to the same if it is done twice."""
+
+    @wraps(ask)
+    def asking(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
+        return again(lambda: ask(*given, **named))
+
+    return asking
+
+
+# What is there
+
+
+def exists(location: Url) -> bool:
+    return is_file(location) or is_folder(location)
+
+
+def is_file(location: Url) -> bool:
+    try:
+        _head(location)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+@_twice
+def is_folder(location: Url) -> bool:
+    with _asked(location) as (store, key):
+        return any(True for _ in obstore.list(store, key or None, chunk_size=1))
+
+
+@_twice
+def names(folder: Url) -> list[str]:
+    with _asked(folder) as (store, key):
+        found = obstore.list_with_delimiter(store, key or None)
+        return sorted(
+            {
+                *(_last(name) for name in found["common_prefixes"]),
+                *(_last(each["path"]) for each in found["objects"]),
+            }
+        )
+
+
+@_twice
+def sizes(folder: Url, ending: str) -> dict[str, int]:
+    with _asked(folder) as (store, key):
+        found = obstore.list_with_delimiter(store, key or None)["objects"]
+        known = {_last(each["path"]): each["size"] for each in found if each["path"].endswith(ending)}
+        return dict(sorted(known.items()))
+
+
+def files_below(folder: Url) -> list[Url]:
+    return sorted(folder.joinpath(key) for key, _ in below(folder))
+
+
+@_twice
+def below(folder: Url) -> list[tuple[str, Mapping[str, Any]]]:
+    """The objects below a folder, by their names in it, and what is said of each."""
+    with _asked(folder) as (store, key):
+        start = len(key) + 1 if key else 0
+        pages = obstore.list(store, key or None, chunk_size=1000)
+        return [(each["path"][start:], cast(Mapping[str, Any], each)) for page in pages for each in page]
+
+
+def size(file: Url) -> int:
+    return int(_head(file)["size"])
+
+
+def written_at(location: Url) -> float:
+    """When an object was last written; of a folder, the newest of those in it."""
+    try:
+        return float(_head(location)["last_modified"].timestamp())
+    except FileNotFoundError:
+        moments = [each["last_modified"].timestamp() for _, each in below(location)]
+        if not moments:
+            raise
+        return float(max(moments))
+
+
+def _head(file: Url) -> Mapping[str, Any]:
+    if not file.key:
+        raise FileNotFoundError(2, "there is no such object", str(file))
+    with _asked(file) as (store, key):
+        return cast(Mapping[str, Any], obstore.head(store, key))
+
+
+def _last(key: str) -> str:
+    return key.rstrip("/").rpartition("/")[2]
+
+
+# Small files
+
+
+@_twice
+def read_bytes(file: Url) -> bytes:
+    with _asked(file) as (store, key):
+        return bytes(obstore.get(store, key).bytes())
+
+
+def read_end(file: Url, count: int) -> bytes:
+    with open_object(file) as opened:
+        opened.seek(-count, io.SEEK_END)
+        return opened.read()
+
+
+@_twice
+def replace_bytes(file: Url, content: bytes) -> None:
+    with _asked(file) as (store, key):
+        obstore.put(store, key, content)
+
+
+@_twice
+def read_tagged(file: Url) -> Tagged | None:
+    try:
+        with _asked(file) as (store, key):
+            found = obstore.get(store, key)
+            return Tagged(bytes(found.bytes()), _tag(found.meta))
+    except FileNotFoundError:
+        return None
+
+
+def put_new(file: Url, content: bytes) -> str | None:
+    return _put_if(file, content, "create")
+
+
+def put_over(file: Url, content: bytes, tag: str) -> str | None:
+    return _put_if(file, content, json.loads(tag))
+
+
+def _put_if(file: Url, content: bytes, mode: Any) -> str | None:
+    """Put where a condition holds. A put whose answer was lost may have been done: what is refused to the next try is
+    then what it wrote itself."""
+    lost = False
+    for wait in (*_WAITS, None):
+        began = time.monotonic()
+        try:
+            with _asked(file) as (store, key):
+                return _tag(obstore.put(store, key, content, mode=mode))
+        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+            lost = lost or time.monotonic() - began > first_wait()
+            break
+        except StoreOutage:  # what is not known to be without effect is not tried again by the library
+            if wait is None:
+                raise
+            lost = True
+            time.sleep(wait)
+    found = read_tagged(file) if lost else None
+    return found.tag if found is not None and found.content == content else None
+
+
+_WAITS = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
+"""Seconds before such a put is tried again."""
+
+
+def _tag(said: Mapping[str, Any]) -> str:
+    return json.dumps({name: said[name] for name in ("e_tag", "version") if said[name] is not None})
+
+
+def require_conditional_puts(folder: Url) -> None:
+    """Refuse a store that would let two engines write the same file. It is tried out, and leaves nothing behind."""
+    probe = folder / f".latecomer-probe-{uuid.uuid4().hex[:12]}"
+    try:
+        first = put_new(probe, b"1")
+        alone = first is not None and put_new(probe, b"2") is None
+        replaced = first is not None and put_over(probe, b"3", first) is not None
+        held = replaced and first is not None and put_over(probe, b"4", first) is None
+        if not (alone and held):
+            missing = (
+                "replace a file only if it is unchanged" if alone else "write a file only if it is not there"
+            )
+            raise StoreError(
+                f"{folder} cannot hold a store: {folder.scheme}://{folder.bucket} does not {missing} (If-None-Match, "
+                "If-Match), so two runs could overwrite each other; use a store that does, or a folder"
+            )
+    finally:
+        remove(probe)
+
+
+# What goes, and what moves
+
+
+@_twice
+def remove(file: Url) -> None:
+    try:
+        with _asked(file) as (store, key):
+            obstore.delete(store, key)
+    except FileNotFoundError:
+        return
+
+
+def remove_all(folder: Url) -> None:
+    with _asked(folder) as (store, _):
+        paths = [(folder / name).key for name, _ in below(folder)]
+        if paths:
+            obstore.delete(store, paths)
+
+
+def move(file: Url, to: Url) -> Url:
+    copy(file, to)
+    remove(file)
+    return to
+
+
+@_twice
+def copy(file: Url, to: Url) -> Url:
+    if file.parts[:2] != to.parts[:2]:
+        replace_bytes(to, read_bytes(file))
+        return to
+    with _asked(file) as (store, key):
+        obstore.copy(store, key, to.key)
+    return to
+
+
+# Rows
+
+
+@_twice
+def open_object(file: Url) -> _Object:
+    """An object, to be read by ranges. What it ends with is read at once: one request, for most."""
+    with _asked(file) as (store, key):
+        try:
+            found = obstore.get(store, key, options={"range": {"suffix": _END}})
+        except NotSupportedError:  # Azure has no ranges from the end
+            size = int(obstore.head(store, key)["size"])
+            end = obstore.get_range(store, key, start=max(0, size - _END), end=size) if size else b""
+            return _Object(file, size, memoryview(end))
+        except BaseError as error:
+            if "416" not in str(error):  # an empty object has no ranges
+                raise
+            return _Object(file, int(obstore.head(store, key)["size"]), memoryview(b""))
+        return _Object(file, int(found.meta["size"]), memoryview(found.bytes()))
+
+
+@_twice
+def _range(file: Url, start: int, stop: int) -> bytes:
+    with _asked(file) as (store, key):
+        return bytes(obstore.get_range(store, key, start=start, end=stop))
+
+
+class _Object(io.RawIOBase):
+    """An object as an open file."""
+
+    def __init__(self, file: Url, size: int, end: memoryview) -> None:
+        super().__init__()
+        self._file, self._size, self._end, self._at = file, size, end, 0
+
+    def size(self) -> int:
+        return self._size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        stop = self._size if size is None or size < 0 else min(self._at + size, self._size)
+        if stop <= self._at:
+            return b""
+        kept = self._size - len(self._end)
+        if self._at >= kept:
+            found = bytes(self._end[self._at - kept : stop - kept])
+        else:
+            found = _range(self._file, self._at, stop)
+        self._at = stop
+        return found
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        found = self.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+
+class _NewObject(io.RawIOBase):
+    """A new object as an open file: it is there once this is closed, and never if it is left."""
+
+    def __init__(self, file: Url) -> None:
+        super().__init__()
+        self._file = file
+        with _asked(file) as (store, key):
+            self._sent = obstore.open_writer(store, key, buffer_size=_PART)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        with _asked(self._file):
+            return self._sent.write(memoryview(content).cast("B"))
+
+    def close(self) -> None:
+        if not self.closed:
+            with _asked(self._file):
+                self._sent.close()
+            super().close()
+
+    def __del__(self) -> None:
+        """Nothing: what would close it would finish it."""
+
+
+@contextmanager
+def new_arrow(file: Url, schema: pa.Schema) -> Iterator[pa.ipc.RecordBatchFileWriter]:
+    # An error leaves the object open: what was sent of it never gets its name.
+    sent = _NewObject(file)
+    with pa.ipc.new_file(pa.PythonFile(sent, mode="w"), schema) as writer:
+        yield writer
+    sent.close()
+
+
+def open_arrow(file: Url) -> pa.ipc.RecordBatchFileReader:
+    return pa.ipc.open_file(pa.PythonFile(open_object(file), mode="r"))
+
+
+@_twice
+def put_buffer(file: Url, content: pa.Buffer) -> None:
+    """Put what was written in memory into an object, in several parts at once where it is large."""
+    with _asked(file) as (store, key):
+        obstore.put(store, key, memoryview(content).cast("B"))
+
+
+def arrow_system(file: Url) -> pa.fs.FileSystem:
+    """The file system of Arrow's that an object is in."""
+    return pa.fs.PyFileSystem(_Files(file.scheme))
+
+
+def arrow_name(file: Url) -> str:
+    """An object's name there."""
+    return f"{file.bucket}/{file.key}"
+
+
+class _Files(pa.fs.FileSystemHandler):  # type: ignore[misc]
+    """Objects as a file system of Arrow's: to read rows from, and to write new files to."""
+
+    def __init__(self, scheme: str) -> None:
+        self._scheme = scheme
+
+    def _url(self, path: str) -> Url:
+        return Url(f"{self._scheme}:/{path}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Files) and other._scheme == self._scheme
+
+    def __hash__(self) -> int:
+        return hash(self._scheme)
+
+    def get_type_name(self) -> str:
+        return f"latecomer-{self._scheme}"
+
+    def normalize_path(self, path: str) -> str:
+        return path.rstrip("/")
+
+    def get_file_info(self, paths: Sequence[str]) -> list[pa.fs.FileInfo]:
+        return [self._info(path) for path in paths]
+
+    def _info(self, path: str) -> pa.fs.FileInfo:
+        try:
+            return pa.fs.FileInfo(path, pa.fs.FileType.File, size=size(self._url(path)))
+        except FileNotFoundError:
+            kind = pa.fs.FileType.Directory if is_folder(self._url(path)) else pa.fs.FileType.NotFound
+            return pa.fs.FileInfo(path, kind)
+
+    def get_file_info_selector(self, selector: pa.fs.FileSelector) -> list[pa.fs.FileInfo]:
+        return [
+            pa.fs.FileInfo(f"{selector.base_dir}/{name}", pa.fs.FileType.File, size=said["size"])
+            for name, said in below(self._url(selector.base_dir))
+        ]
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        return self.open_input_file(path)
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        return pa.PythonFile(open_object(self._url(path)), mode="r")
+
+    def open_output_stream(self, path: str, metadata: Mapping[str, str]) -> pa.NativeFile:
+        return pa.PythonFile(_NewObject(self._url(path)), mode="w")
+
+    def _not_offered(self, *_: object) -> Any:
+        raise NotImplementedError
+
+    create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _not_offered
+    delete_file = move = copy_file = open_append_stream = _not_offered

@@ -1,0 +1,119 @@
+"""How late events come: histogram, curve and elbow, where the settings stand, and what is advised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from latecomer.after.advise.advising import NothingToMeasure
+from latecomer.after.advise.asking import Asked, advice_on
+from latecomer.after.advise.plots import curves, histogram
+from latecomer.after.advise.report import Advice, Distribution, OutputReport
+from latecomer.after.advise.rows import setting_row
+from latecomer.config.models import Pipeline
+from latecomer.config.zoned import written
+from latecomer.model.durations import format_duration, shown_duration
+from latecomer.model.lateness.advice import Advised, percentile
+from latecomer.store.store import Store
+from latecomer.text.values import in_percent
+
+MANY = 1_000_000
+"""Of more events than these a sample is taken: a page does not wait for minutes."""
+
+
+def lateness(pipeline: Pipeline, store: Store) -> dict[str, Any]:
+    """What `latecomer advise` measures, drawn."""
+    events = sum(file.rows for file in store.events.files())
+    sample = MANY / events if events > MANY else None
+    try:
+        found = advice_on(pipeline, Asked(sample=sample), {})
+    except NothingToMeasure:
+        return {"events": 0}
+    delay = next((each for each in found.advised if each.field == "watermark.delay"), None)
+    return {
+        "events": found.events,
+        "of_events": found.of_events,
+        "sampling_error": found.sampling_error,
+        "since": written(found.since),
+        "until": written(found.until),
+        "advised": [_advised(each) for each in found.advised],
+        "cautions": list(found.cautions),
+        "delays": [
+            _delay("How old events are when they come", "Arrival less event time.", found.age, None),
+            _delay(
+                "How far they come behind the newest of their partition",
+                "This alone sets the delay.",
+                found.behind,
+                delay,
+            ),
+        ],
+        "outputs": [_output(each, found) for each in found.outputs],
+        "notes": list(found.notes),
+    }
+
+
+def _advised(each: Advised) -> dict[str, Any]:
+    return {
+        "field": each.field,
+        "advised": each.written,
+        "now": None if each.current is None else format_duration(each.current),
+        "changes": each.changes,
+        "reason": each.reason,
+    }
+
+
+def _delay(title: str, below: str, found: Distribution, delay: Advised | None) -> dict[str, Any]:
+    marks: list[tuple[str, int, str]] = []
+    if delay is not None and delay.current is not None:
+        marks.append((f"now {format_duration(delay.current)}", delay.current, "now"))
+    if delay is not None and delay.value is not None and delay.changes:
+        marks.append((f"advised {format_duration(delay.value)}", delay.value, "mark"))
+    if found.elbow is not None:
+        marks.append((f"elbow {shown_duration(found.elbow.delay)}", found.elbow.delay, "bend"))
+    percentiles = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
+    elbow = "No elbow: waiting longer pays evenly, or there is too little to tell."
+    if found.elbow is not None:
+        enough = f"enough for {in_percent(found.elbow.completeness, 2)} of the events"
+        elbow = f"Elbow at {shown_duration(found.elbow.delay)}, {enough}."
+    return {
+        "title": title,
+        "below": below,
+        "svg": histogram(title, found.bars, marks, "delay, on a scale of logarithms"),
+        "percentiles": {**percentiles, "most": shown_duration(found.most)},
+        "elbow": elbow,
+        "ahead": found.negative,
+    }
+
+
+def _output(output: OutputReport, found: Advice) -> dict[str, Any]:
+    rows = [setting_row(each, output, found.sample is not None) for each in output.settings]
+    points: dict[int, float] = {int(str(row["delay"])): float(str(row["on_time_share"])) for row in rows}
+    marks: list[tuple[str, int, str]] = []
+    now, advised = output.current, output.advised
+    if now is not None:
+        marks.append((f"now {format_duration(now.delay)}", now.delay, "now"))
+    if now is None or now.delay != advised.delay:
+        marks.append((f"advised {format_duration(advised.delay)}", advised.delay, "mark"))
+    settings = [
+        {
+            "delay": format_duration(each.setting.delay),
+            "lateness": format_duration(each.setting.lateness) if output.accepts else None,
+            "which": " and ".join(
+                name for name, setting in (("now", now), ("advised", advised)) if each.setting == setting
+            ),
+            "on_time": row["on_time_share"],
+            "complete": row["completeness"],
+        }
+        for each, row in zip(output.settings, rows, strict=True)
+        if each.setting in (now, advised)
+    ]
+    return {
+        "name": output.name,
+        "window": output.window,
+        "svg": curves(
+            f"On time by delay: {output.name}",
+            [("on time", sorted(points.items()))],
+            marks,
+            "delay, on a scale of logarithms",
+        ),
+        "settings": settings,
+    }

@@ -1,0 +1,229 @@
+"""The ledger: whether it balances, day by day and batch by batch, down to the events of a fate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.after.explain.derived import DerivedValues
+from latecomer.after.explain.evidence import Evidence
+from latecomer.after.explain.fates import Event, judged_for
+from latecomer.after.explain.filters import Filters
+from latecomer.after.reading.reader import Reader
+from latecomer.config.checks import PRIVATE
+from latecomer.config.models import Output
+from latecomer.config.zoned import current_zone, written
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import EVENTS
+from latecomer.model.verdicts import Fate
+from latecomer.model.windows import Session
+from latecomer.observe.dashboard.asking import FURTHEST, MOST_ROWS, Query
+from latecomer.observe.dashboard.now import in_order
+from latecomer.observe.history import DAY
+from latecomer.observe.recorded import differences
+from latecomer.store.coverage import removal_totals
+from latecomer.store.failed import letters_of
+from latecomer.store.layout import FATE_COLUMNS, PaneLayout
+from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER
+from latecomer.store.sql import moment_literal, text_literal
+from latecomer.store.store import Store
+from latecomer.store.table import Table
+from latecomer.text.values import json_rows, short_text
+
+MOST_DAYS = 60
+MOST_BATCHES = 100
+MOST_EVENTS = 100
+"""So many events of a fate are listed."""
+MOST_JUDGED = 20_000
+"""So many events of the log are looked at to find them."""
+AMOUNTS = ("received", *FATE_COLUMNS)
+
+
+def ledger(reader: Reader, query: Query) -> dict[str, Any]:
+    """Totals, days and batches of an output, and what does not balance."""
+    store, output = reader._store(), query.output(reader.pipeline.outputs)
+    skip = query.number("skip", 0, FURTHEST)
+    return {
+        "output": output,
+        "totals": in_order(json_rows(reader.ledger_totals(), current_zone()), list(reader.pipeline.outputs)),
+        "differences": [
+            {"output": name, "unit": unit, "difference": short_text(amount)}
+            for (name, unit), amount in differences(store).items()
+        ],
+        "days": _days(store, output),
+        "batches": _batches(store, output, skip),
+        "skip": skip,
+        "removals": list(json_rows(removal_totals(store), current_zone())),
+    }
+
+
+def _days(store: Store, output: str) -> list[dict[str, Any]]:
+    """What each day of publication (UTC) brought, newest first."""
+    if not store.ledger.exists or not store.publications.exists:
+        return []
+    sums = ", ".join(f"sum(t.{name}) as {name}" for name in AMOUNTS)
+    rows = store.ledger.query(
+        f"select date_bin(interval '1 day', p.published_at) as day, count(*) as batches, {sums} "
+        f"from t join p on t.batch = p.batch where p.output is null and {_of(output)} group by 1 order by 1 desc "
+        f"limit {MOST_DAYS}",
+        p=store.publications,
+    )
+    return [
+        {
+            "day": (written(to_micros(row["day"]), "UTC") or "")[:10],
+            **_amounts(row),
+            "batches": row["batches"],
+        }
+        for row in rows.to_pylist()
+    ]
+
+
+def _batches(store: Store, output: str, skip: int) -> list[dict[str, Any]]:
+    if not store.ledger.exists:
+        return []
+    rows = store.ledger.query(
+        f"select batch, {', '.join(AMOUNTS)} from t where {_of(output)} order by batch desc "
+        f"limit {MOST_BATCHES} offset {skip}"
+    ).to_pylist()
+    times = _times(store, [row["batch"] for row in rows])
+    return [
+        {"batch": row["batch"], "published_at": written(times.get(row["batch"])), **_amounts(row)}
+        for row in rows
+    ]
+
+
+def _of(output: str) -> str:
+    return f"t.output = {text_literal(output)} and t.unit = {text_literal(EVENTS)}"
+
+
+def _amounts(row: Mapping[str, Any]) -> dict[str, int]:
+    return {name: int(row[name]) for name in AMOUNTS}
+
+
+def _times(store: Store, batches: Sequence[int]) -> dict[int, int]:
+    if not batches or not store.publications.exists:
+        return {}
+    rows = store.publications.query(
+        f"select batch, published_at from t where output is null and batch between {min(batches)} and {max(batches)}"
+    )
+    return {row["batch"]: to_micros(row["published_at"]) for row in rows.to_pylist()}
+
+
+# The events of a fate
+
+
+def of_fate(reader: Reader, query: Query) -> dict[str, Any]:
+    """Some events that had a fate: of a batch, of a day, or the newest."""
+    store, output = reader._store(), query.output(reader.pipeline.outputs)
+    fate, most = query.fate(), query.number("most", MOST_EVENTS, MOST_ROWS)
+    chosen, batches = _chosen(store, query.batch(), query.day())
+    notes: list[str] = []
+    if batches is not None and not batches:
+        rows: list[dict[str, Any]] = []
+    elif fate is Fate.SIDE_OUTPUT:
+        layout = PaneLayout(reader.pipeline.outputs[output], store.layout)
+        rows = _rows(store.output_tables(output, layout.published).late, chosen, LATE_ORDER, most)
+    elif fate is Fate.DUPLICATE:
+        rows = _rows(store.duplicates, chosen, DEAD_LETTER_ORDER, most)
+    elif fate is Fate.FAILED:
+        rows = _rows(letters_of(store, output), chosen, DEAD_LETTER_ORDER, most)
+    elif fate is Fate.DEAD_LETTER:
+        rows = _rows(store.dead_letters, chosen, DEAD_LETTER_ORDER, most)
+    else:
+        rows = _judged(store, output, fate, chosen, most, notes)
+    return {
+        "output": output,
+        "fate": fate.value,
+        "events": rows[:most],
+        "more": len(rows) > most,
+        "notes": notes,
+    }
+
+
+def _chosen(store: Store, batch: int | None, day: date | None) -> tuple[str, list[int] | None]:
+    """A condition on `batch`, and the batches where a day was asked for."""
+    if batch is not None:
+        return f"batch = {batch}", None
+    if day is None:
+        return "true", None
+    if not store.publications.exists:
+        return "false", []
+    start = (day.toordinal() - date(1970, 1, 1).toordinal()) * DAY
+    found = store.publications.query(
+        f"select min(batch) as first, max(batch) as last from t where output is null and published_at >= "
+        f"{moment_literal(start)} and published_at < {moment_literal(start + DAY)}"
+    ).to_pylist()[0]
+    if found["first"] is None:
+        return "false", []
+    first, last = int(found["first"]), int(found["last"])
+    return f"batch between {first} and {last}", [first, last]
+
+
+def _rows(table: Table, chosen: str, order: str, most: int) -> list[dict[str, Any]]:
+    if not table.exists:
+        return []
+    newest = order.replace("batch", "batch desc", 1)
+    rows = table.query(f"select * from t where {chosen} order by {newest} limit {most + 1}")
+    public = [name for name in rows.schema.names if not name.startswith(PRIVATE) and name != "raw_bytes"]
+    return list(json_rows(rows.select(public), current_zone()))
+
+
+def _judged(
+    store: Store, output: str, fate: Fate, chosen: str, most: int, notes: list[str]
+) -> list[dict[str, Any]]:
+    """Events of the log, each judged again by the watermark that it met: the tables keep no list of these fates."""
+    rules = store.pipeline.outputs[output]
+    if rules.window.merges:
+        notes.append("events of sessions are judged one session at a time: open a window to see its events")
+        return []
+    if not store.events.exists or not store.watermarks.exists:
+        return []
+    rows = store.events.query(
+        f"select * from t where {chosen} order by batch desc, origin, position limit {MOST_JUDGED}"
+    ).to_pylist()
+    if len(rows) == MOST_JUDGED:
+        notes.append(f"the newest {MOST_JUDGED:,} events were looked at")
+    view = store.layout.view
+    columns = [column for column in store.columns if column in view]
+    evidence = Evidence(store, {}, columns, DerivedValues(store, rules, None))
+    failed = _rows(letters_of(store, output), chosen, DEAD_LETTER_ORDER, MOST_JUDGED)
+    aside = {(row["batch"], row["origin"], row["position"]) for row in failed}
+    events = [event for event in evidence._judgeable(rows) if event.place not in aside]
+    found = list(_with_fate(store, output, rules, events, fate, notes))
+    return [_event(each, columns) for each in found[: most + 1]]
+
+
+def _with_fate(
+    store: Store, output: str, rules: Output, events: Sequence[Event], fate: Fate, notes: list[str]
+) -> Iterator[Event]:
+    periods, windows = store.policies(output) or [(0, rules)], rules.window
+    assert not isinstance(windows, Session)  # noqa: S101
+    filters = Filters(periods, PaneLayout(rules, store.layout).types)
+    for event in events:
+        fates = [
+            judged.fate
+            for window in windows.assign_all(event.event_time)
+            for judged in judged_for(window, [event], periods, filters.leaves_out)
+        ]
+        if fate in fates:
+            yield event
+    if filters.unknown:
+        notes.append("`where` needs Spark here: events that it leaves out are listed as if it kept them")
+
+
+def _event(event: Event, columns: Sequence[str]) -> dict[str, Any]:
+    values = pa.table({name: pa.array([event.payload.get(name)]) for name in columns})
+    return {
+        "batch": event.batch,
+        "event_time": written(event.event_time),
+        "arrival_time": written(event.arrival_time),
+        "partition": event.partition,
+        "behind": None if event.behind is None else event.behind / 1_000_000,
+        "event_id": event.event_id,
+        "origin": event.file,
+        "position": event.position,
+        **next(iter(json_rows(values, current_zone())), {}),
+    }

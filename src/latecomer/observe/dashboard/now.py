@@ -1,0 +1,200 @@
+"""What a pipeline does now, and its three signals with their days: lag, side output, corrections."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from latecomer.after.reading.reader import Reader
+from latecomer.config.zoned import current_zone, written
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import EVENTS
+from latecomer.model.timeline import Timeline
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.observe.alerts import Recorded, Verdict, judge
+from latecomer.observe.check import recorded_by
+from latecomer.observe.dashboard import by_arrival
+from latecomer.observe.history import DAY, MINUTE
+from latecomer.observe.recorded import daily_lag
+from latecomer.sink.keeper import sink_status
+from latecomer.store.lock import is_leased, lease_of, running_on
+from latecomer.store.sql import moment_literal, text_literal
+from latecomer.store.store import Store
+from latecomer.text.values import json_rows, short_text
+
+DAYS = 30
+SLOWEST = 20
+"""So many partitions are listed."""
+SECOND = 1_000_000
+
+
+def now(reader: Reader, clock: int) -> dict[str, Any]:
+    """The state of a pipeline at a moment of the wall clock."""
+    store = reader._store()
+    timeline, recorded = reader.timeline(), recorded_by(store, clock, (DAYS + 1) * DAY)
+    verdicts = judge(recorded, clock)
+    running = running_on(store.root)
+    last, history = _last_publication(store), by_arrival.history_until(store)
+    order = list(reader.pipeline.outputs)
+    return {
+        "history": None if history is None else history // 1000,
+        "running": running is not None,
+        "since": None if running is None else written(round(running[1] * SECOND)),
+        "lease": _lease(store),
+        "batches": store.ledger.last_batch() + 1,
+        "published_at": None if last is None else last // 1000,
+        "watermark": _watermark(timeline),
+        "partitions": _partitions(timeline),
+        "throughput": _throughput(store, last),
+        "received": _received(store, last) if history is None else by_arrival.received(store),
+        "fates": in_order(json_rows(reader.ledger_totals(), current_zone()), order),
+        "differences": [
+            {"output": output, "unit": unit, "difference": short_text(amount)}
+            for (output, unit), amount in recorded.differences.items()
+        ],
+        "signals": [_signal(each) for each in verdicts],
+        "days": _days(store, recorded, clock) if history is None else _arrival_days(store, order, history),
+    }
+
+
+def in_order(rows: Iterable[dict[str, Any]], outputs: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows in the order in which the pipeline file has their outputs; those that it no longer has come last."""
+    place = {name: nth for nth, name in enumerate(outputs)}
+    return sorted(rows, key=lambda row: place.get(row["output"], len(place)))
+
+
+def sinks(store: Store) -> list[dict[str, Any]]:
+    """How far each sink is. Each is asked, which takes a while where one is down."""
+    return list(json_rows(sink_status(store), current_zone()))
+
+
+def _lease(store: Store) -> dict[str, Any] | None:
+    """Who has the lease of a store that has one."""
+    record = lease_of(store.root) if is_leased(store.root) else None
+    if record is None:
+        return None
+    return {
+        "holder": None if record.stopped else record.in_words,
+        "token": record.token,
+        "renewed": written(round(record.renewed_seconds * SECOND)),
+        "gives_signs": record.gives_signs(time.time()),
+        "takeover": record.takes_over_after,
+    }
+
+
+def _last_publication(store: Store) -> int | None:
+    if not store.publications.exists:
+        return None
+    found = store.publications.query("select max(published_at) as at from t where output is null")
+    at = found["at"][0].as_py()
+    return None if at is None else to_micros(at)
+
+
+def _watermark(timeline: Timeline | None) -> dict[str, Any]:
+    """Milliseconds, as a browser's clock has them: the page holds them against its own."""
+    if timeline is None or timeline.watermark == BEGIN_OF_TIME:
+        return {"state": "none", "at": None, "newest_arrival": None}
+    ended = timeline.watermark == END_OF_TIME
+    return {
+        "state": "ended" if ended else "moving",
+        "at": None if ended else timeline.watermark // 1000,
+        "newest_arrival": _millis(timeline.newest_arrival),
+    }
+
+
+def _partitions(timeline: Timeline | None) -> dict[str, Any]:
+    marks = {} if timeline is None else timeline.marks()
+    waiting = {} if timeline is None else {each.partition: each for each in timeline.holding()}
+    slowest = sorted(marks.items(), key=lambda each: (each[1], each[0]))
+    return {
+        "count": len(marks),
+        "slowest": [
+            {
+                "name": name,
+                "at": _millis(mark),
+                "silent_since": _millis(waiting[name].since) if name in waiting else None,
+            }
+            for name, mark in slowest[:SLOWEST]
+        ],
+    }
+
+
+def _millis(micros: int) -> int | None:
+    return None if micros in (BEGIN_OF_TIME, END_OF_TIME) else micros // 1000
+
+
+def _throughput(store: Store, last: int | None) -> float | None:
+    """Rows received each second, in the minutes up to the last batch."""
+    if last is None or not store.ledger.exists:
+        return None
+    counted = _by_minute(store, last - 5 * MINUTE)
+    seconds = max((last - min(counted, default=last)) / SECOND, 60.0)
+    return sum(counted.values()) / seconds
+
+
+def _received(store: Store, last: int | None) -> dict[str, Any] | None:
+    """Rows received in each minute of the last hour in which something was published."""
+    if last is None or not store.ledger.exists:
+        return None
+    end = last // MINUTE
+    counted = _by_minute(store, (end - 59) * MINUTE - 1)
+    return {
+        "bars": [counted.get(minute * MINUTE, 0) for minute in range(end - 59, end + 1)],
+        "since": (end - 59) * MINUTE // 1000,
+        "until": (end + 1) * MINUTE // 1000,
+        "width": MINUTE // 1000,
+    }
+
+
+def _by_minute(store: Store, since: int) -> dict[int, int]:
+    rows = store.ledger.query(
+        "select date_bin(interval '1 minute', published_at) as at, sum(received) as received from "
+        "(select t.batch, p.published_at, max(t.received) as received from t join p on t.batch = p.batch "
+        f"where t.unit = {text_literal(EVENTS)} and p.output is null "
+        f"and p.published_at > {moment_literal(since)} group by 1, 2) group by 1",
+        p=store.publications,
+    ).to_pylist()
+    return {to_micros(row["at"]): int(row["received"]) for row in rows}
+
+
+def _signal(each: Verdict) -> dict[str, Any]:
+    return {
+        "alert": each.alert.name,
+        "output": each.output,
+        "state": each.state.value,
+        "severity": each.alert.severity.value,
+        "shown": None if each.value is None else each.alert.in_words(each.value),
+        "limit": None if each.limit is None else each.alert.in_words(each.limit),
+        "reason": each.reason,
+    }
+
+
+def _days(store: Store, recorded: Recorded, clock: int) -> dict[str, Any]:
+    """The three signals day by day (UTC), the last day being today."""
+    today = clock // DAY
+    days = range(today - DAYS + 1, today + 1)
+    lags = daily_lag(store, days[0] * DAY)
+    of_outputs = {}
+    for output in recorded.outputs:
+        sums = [recorded.history.total(output, day * DAY - 1, (day + 1) * DAY - 1) for day in days]
+        of_outputs[output] = {
+            "side_output": [each.side_share for each in sums],
+            "corrections": [each.correction_share for each in sums],
+        }
+    return _thirty(days, [lags.get(day) for day in days], of_outputs)
+
+
+def _arrival_days(store: Store, outputs: Sequence[str], history: int) -> dict[str, Any]:
+    """The same by the arrival clock, the last day being that of the newest arrival."""
+    today = history // DAY
+    days = range(today - DAYS + 1, today + 1)
+    lags = by_arrival.lags(store, days)
+    return _thirty(days, lags, {output: by_arrival.shares(store, output, days) for output in outputs})
+
+
+def _thirty(
+    days: range, lags: Sequence[float | None], outputs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    first, last = ((written(day * DAY, "UTC") or "")[:10] for day in (days[0], days[-1]))
+    return {"first": first, "last": last, "lag": list(lags), "outputs": dict(outputs)}

@@ -1,0 +1,50 @@
+"""What open and recently closed windows will probably be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from latecomer.after.nowcast.nowcasting import nowcast
+from latecomer.after.nowcast.report import Nowcast
+from latecomer.after.reading.lives import key_texts
+from latecomer.after.reading.reader import Reader
+from latecomer.config.zoned import written
+from latecomer.model.durations import to_micros
+from latecomer.observe.dashboard.asking import MOST_ROWS, Query
+from latecomer.text.values import csv_text, json_value
+
+
+def estimates(reader: Reader, query: Query) -> dict[str, Any]:
+    """How complete the newest numbers are, what they will probably be, and how far that can be trusted."""
+    output = query.output(reader.pipeline.outputs)
+    found = nowcast(reader, output, query.window(), query.key(), MOST_ROWS)
+    keys = list(reader.pipeline.outputs[output].by)
+    rows = [] if found.refused is not None else found.rows.to_pylist()
+    return {
+        "output": output,
+        "refused": found.refused,
+        "level": found.level,
+        "warnings": found.warnings,
+        "notes": [note for note in found.notes if note not in found.warnings],
+        "rows": [
+            _row(found, row, key_texts(found.rows.schema, {key: row[key] for key in keys})) for row in rows
+        ],
+    }
+
+
+def _row(found: Nowcast, row: dict[str, Any], key: dict[str, str | None]) -> dict[str, Any]:
+    names = found.names
+    return {
+        "start": written(to_micros(row["window_start"])),
+        "end": written(to_micros(row["window_end"])),
+        "key": key,
+        "complete": row[names.complete],
+        "estimates": {
+            name: [csv_text(json_value(row[column])) for column in columns]
+            for name, columns in names.estimates.items()
+            if row[columns[0]] is not None
+        },
+        "past": row[names.past],
+        "of": row[names.of],
+        "reason": row[names.reason],
+    }

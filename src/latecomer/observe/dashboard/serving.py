@@ -1,0 +1,167 @@
+"""The server of the page: to this machine, or with a token. Nobody can change anything through it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import Self
+
+from latecomer.config.models import Pipeline
+from latecomer.errors import LatecomerError, PipelineError
+from latecomer.errors.redacting import without_secrets
+from latecomer.observe.dashboard.answers import ROUTES, Answer, Answers
+from latecomer.observe.dashboard.asking import LONGEST, WrongRequest
+from latecomer.observe.dashboard.page import PAGE, POLICY
+from latecomer.observe.serving import (
+    PATIENCE_SECONDS,
+    Offer,
+    bound,
+    is_own_name,
+    lets_in,
+    token_for,
+    url_of,
+)
+
+LOG = logging.getLogger(__name__)
+TOKEN = "LATECOMER_DASHBOARD_TOKEN"  # noqa: S105
+OFFER = Offer("the dashboard is", TOKEN, "--listen")
+AT_ONCE = 16
+"""So many requests are answered at once; others are asked to come again."""
+_PATH = re.compile(r"/api/(0|[1-9][0-9]{0,3})/([a-z]+)")
+
+
+class Dashboard:
+    """Serves the page and its answers from threads of its own. The port is taken at once."""
+
+    def __init__(self, pipelines: Sequence[Pipeline], host: str, port: int, zone: str | None = None) -> None:
+        self.answers = Answers(pipelines, zone=zone)
+        self._heard = self.answers.progress.heard()
+        token = token_for(host, OFFER)
+        self._http = bound(host, port, _handler(self.answers, token), OFFER)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(0.1,), name="latecomer-dashboard", daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        return f"{url_of(self._http)}/"
+
+    def __enter__(self) -> Self:
+        self._heard.__enter__()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._heard.__exit__(None, None, None)
+
+    def wait(self) -> None:
+        """Until somebody stops it."""
+        while self._thread.is_alive():
+            self._thread.join(1.0)
+
+
+def _handler(answers: Answers, token: str | None) -> type[BaseHTTPRequestHandler]:
+    places = threading.BoundedSemaphore(AT_ONCE)
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = PATIENCE_SECONDS
+        server_version, sys_version = "latecomer", ""
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            path, _, query = self.path.partition("?")
+            # Whatever a request sends after its head is not read: the connection ends with it.
+            self.close_connection |= "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
+            if len(self.path) > LONGEST:
+                self._refuse(HTTPStatus.REQUEST_URI_TOO_LONG, f"ask for less than {LONGEST} characters")
+            elif token is None and not is_own_name(self.headers.get("Host", "")):
+                self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this host is not served")
+            elif path == "/":
+                self._send(HTTPStatus.OK, PAGE, "text/html; charset=utf-8")
+            elif path == "/healthz":
+                self._send(HTTPStatus.OK, b'{"status": "ok"}\n', "application/json")
+            elif not path.startswith("/api/"):
+                self._refuse(HTTPStatus.NOT_FOUND, "there is no such page; open /")
+            elif self.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+                self._refuse(HTTPStatus.FORBIDDEN, "other web pages may not read this one")
+            elif not lets_in(self.headers.get("Authorization", ""), token):
+                self._refuse(
+                    HTTPStatus.UNAUTHORIZED, f"send the token of {TOKEN}: Authorization: Bearer TOKEN"
+                )
+            elif not places.acquire(blocking=False):
+                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once; ask again")
+            else:
+                try:
+                    self._reply(path, query)
+                finally:
+                    places.release()
+
+        do_HEAD = do_GET  # noqa: N815
+
+        def _reply(self, path: str, query: str) -> None:
+            try:
+                found = self._found(path, query)
+            except (WrongRequest, PipelineError) as error:
+                self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+            except LatecomerError as error:
+                self._refuse(HTTPStatus.CONFLICT, str(error))
+            except Exception as error:
+                LOG.warning(
+                    "%s cannot be answered: %s", path, without_secrets(f"{type(error).__name__}: {error}")
+                )
+                self._refuse(
+                    HTTPStatus.INTERNAL_SERVER_ERROR, f"this is a fault of latecomer: {type(error).__name__}"
+                )
+            else:
+                if found is None:
+                    self._refuse(HTTPStatus.NOT_FOUND, "there is no such answer")
+                elif found.tag in self.headers.get("If-None-Match", ""):
+                    self._send(HTTPStatus.NOT_MODIFIED, b"", None, found.tag)
+                else:
+                    self._send(HTTPStatus.OK, found.body, "application/json", found.tag)
+
+        def _found(self, path: str, query: str) -> Answer | None:
+            if path == "/api/pipelines":
+                return answers.listing()
+            asked = _PATH.fullmatch(path)
+            if asked is None or int(asked[1]) >= len(answers.pipelines):
+                return None
+            if asked[2] == "progress":
+                return answers.under_way(int(asked[1]))
+            if asked[2] not in ROUTES:
+                return None
+            return answers.answer(int(asked[1]), asked[2], query)
+
+        def _refuse(self, status: HTTPStatus, reason: str) -> None:
+            body = json.dumps({"error": without_secrets(reason)}).encode() + b"\n"
+            self._send(status, body, "application/json")
+
+        def _send(self, status: HTTPStatus, body: bytes, kind: str | None, tag: str | None = None) -> None:
+            self.send_response(status)
+            if kind is not None:
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+            if tag is not None:
+                self.send_header("ETag", tag)
+            if status is HTTPStatus.UNAUTHORIZED:
+                self.send_header("WWW-Authenticate", 'Bearer realm="dashboard"')
+            self.send_header("Cache-Control", "no-cache" if tag else "no-store")
+            self.send_header("Content-Security-Policy", POLICY)
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Referrer-Policy", "no-referrer")
+            self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+            self.end_headers()
+            if self.command != "HEAD" and body:
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Who reads the page is not logged."""
+
+    return Handler

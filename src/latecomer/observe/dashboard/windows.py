@@ -1,0 +1,108 @@
+"""The life of each window, and of one number: what it was, when, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from latecomer.after.explain.arrived import arrived, stretch
+from latecomer.after.explain.diagram import drawn
+from latecomer.after.explain.document import document
+from latecomer.after.explain.explain import explain
+from latecomer.after.explain.picture import picture
+from latecomer.after.reading.lives import Life, PublishedPane, lives
+from latecomer.after.reading.reader import Reader
+from latecomer.config.zoned import current_zone, written
+from latecomer.model.durations import to_micros
+from latecomer.observe.dashboard.asking import FURTHEST, MOST_ROWS, Query, WrongRequest
+from latecomer.text.values import csv_text, json_value
+
+EVENTS_EACH = 25
+"""So many events of each pane are listed."""
+
+
+def windows(reader: Reader, query: Query) -> dict[str, Any]:
+    """The newest windows of an output, with every number they have had."""
+    output = query.output(reader.pipeline.outputs)
+    most, skip = query.number("most", 50, MOST_ROWS), query.number("skip", 0, FURTHEST)
+    found = lives(reader, output, query.window(), query.key(), most, skip)
+    return {
+        "output": output,
+        "keys": list(reader.pipeline.outputs[output].by),
+        "aggregates": {name: str(each) for name, each in reader.pipeline.outputs[output].aggregates.items()},
+        "windows": [_window(each) for each in found.windows],
+        "skip": skip,
+        "more": found.more,
+        "notes": list(found.notes),
+    }
+
+
+def _window(life: Life) -> dict[str, Any]:
+    return {
+        "start": written(life.start),
+        "end": written(life.end),
+        "key": life.key,
+        "stage": life.stage.value,
+        "final": life.final,
+        "values": None if life.values is None else _shown(life.values),
+        "panes": [_pane(each) for each in life.panes],
+    }
+
+
+def _pane(pane: PublishedPane) -> dict[str, Any]:
+    return {
+        "values": _shown(pane.values),
+        "numbers": {name: _number(value) for name, value in pane.values.items()},
+        "sequence": pane.sequence,
+        "timing": pane.timing.value,
+        "op": pane.op.value,
+        "batch": pane.batch,
+        "published_at": written(pane.published_at),
+        "at": pane.published_at // 1000 if pane.published_at is not None else None,
+        "fired_at": written(pane.fired_at),
+    }
+
+
+def _shown(values: Mapping[str, Any]) -> dict[str, str | None]:
+    """Exact, as text, with all digits of their type: a browser has no room for every whole number."""
+    return {name: csv_text(json_value(value, zone=current_zone())) for name, value in values.items()}
+
+
+def _number(value: Any) -> float | None:
+    """A value as it is drawn; None for what is no number."""
+    if value is None or isinstance(value, bool | str | bytes):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if abs(number) < float("inf") else None
+
+
+def arrivals(reader: Reader, query: Query) -> dict[str, Any]:
+    """Event time against arrival time, drawn; and where one may look before and after that."""
+    output, until = query.output(reader.pipeline.outputs), query.moment("until")
+    found = arrived(reader, output, None if until is None else to_micros(until))
+    since, end = found.diagram.since, found.diagram.until
+    length = stretch(reader._store(), reader.pipeline.outputs[output])
+    newest = found.last if found.last is not None else end
+    return {
+        "output": output,
+        "since": written(since),
+        "until": written(end),
+        "svg": drawn(found.diagram),
+        "older": written(since) if found.first is not None and found.first < since else None,
+        "newer": written(min(end + length, newest)) if end < newest else None,
+        "late": len(found.diagram.late),
+        "notes": list(found.notes),
+        "empty": "nothing has arrived yet" if found.last is None else None,
+    }
+
+
+def explained(reader: Reader, query: Query) -> dict[str, Any]:
+    """The life of one number, its events, and a picture of it."""
+    output, window = query.output(reader.pipeline.outputs), query.window()
+    if window is None:
+        raise WrongRequest("window", "", "is needed", "write the moment at which the window starts")
+    found = explain(reader, output, window, query.key())
+    return {**document(found, EVENTS_EACH), "picture": picture(found)}

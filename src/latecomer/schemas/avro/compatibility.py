@@ -1,0 +1,263 @@
+"""Whether data written with one schema can be read with another, by Avro's rules of schema resolution.
+
+Every pair of types that reading may meet is looked at once. A pair is refuted if it has a problem of its own, or if
+one that it needs is refuted; a reader's union is refuted if all of its branches are. So recursive schemas need no
+guess: what is never refuted can be read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from latecomer.schemas.avro import sentences
+from latecomer.schemas.avro.naming import simple_name
+from latecomer.schemas.avro.types import (
+    Array,
+    Defined,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Named,
+    Record,
+    Schema,
+    Type,
+    Union,
+)
+from latecomer.schemas.levels import Breach, Level, breaches_by
+from latecomer.schemas.mistakes import Path, Work, written_path
+
+
+class Rule(StrEnum):
+    """The rules that a pair of schemas may break, by the names that Avro's Java library gives them."""
+
+    NAME_MISMATCH = "NAME_MISMATCH"
+    FIXED_SIZE_MISMATCH = "FIXED_SIZE_MISMATCH"
+    MISSING_ENUM_SYMBOLS = "MISSING_ENUM_SYMBOLS"
+    READER_FIELD_MISSING_DEFAULT_VALUE = "READER_FIELD_MISSING_DEFAULT_VALUE"
+    TYPE_MISMATCH = "TYPE_MISMATCH"
+    MISSING_UNION_BRANCH = "MISSING_UNION_BRANCH"
+
+
+@dataclass(frozen=True)
+class Incompatibility:
+    """Why data cannot be read.
+
+    `path` leads through the reader's schema, and into a branch of the writer's union where it has one.
+    """
+
+    path: Path
+    rule: Rule
+    message: str
+    fix: str
+
+    @property
+    def location(self) -> str:
+        """The path as Avro's Java library writes it: /fields/2/type."""
+        return "/" + "/".join(map(str, self.path))
+
+    def __str__(self) -> str:
+        return f"{written_path(self.path)}: {self.message} ({self.rule}); {self.fix}"
+
+
+def incompatibilities(reader: Schema, writer: Schema) -> list[Incompatibility]:
+    """Why data written with `writer` cannot be read with `reader`; none if all of it can.
+
+    >>> from latecomer.schemas.avro.parsing import parse_schema
+    >>> for problem in incompatibilities(parse_schema('"int"'), parse_schema('"long"')):
+    ...     print(problem)
+    the schema: long is written, and int is read (TYPE_MISMATCH); read long, float or double
+    """
+    return _Comparison(reader, writer).problems()
+
+
+def breaches(new: Schema, versions: Mapping[int, Schema], level: Level) -> list[Breach[Incompatibility]]:
+    """Why a schema may not follow the versions of a subject under a level, the latest version first."""
+    return breaches_by(incompatibilities, new, versions, level)
+
+
+_Key = tuple[int, int]
+
+
+@dataclass
+class _Needed:
+    """A pair that another needs, and the way to it."""
+
+    path: Path
+    pair: _Key
+
+
+@dataclass
+class _Pair:
+    reader: Defined
+    writer: Defined
+    parts: list[Incompatibility | _Needed] = field(default_factory=list)
+    """In the order of the schema. The path of each begins here."""
+    one_is_enough: bool = False
+    """Whether one of the needed pairs is enough: those of the branches of a reader's union."""
+    open_branches: int = 0
+    """Of those, how many are not refuted."""
+
+
+class _Comparison:
+    def __init__(self, reader: Schema, writer: Schema) -> None:
+        self.reader, self.writer = reader, writer
+        self.work = Work("compare with another schema")
+        self.pairs: dict[_Key, _Pair] = {}
+        self.new: list[_Pair] = []
+        self.root = self._need(reader.root, writer.root)
+        while self.new:
+            self._look_at(self.new.pop())
+        self.refuted = self._refuted()
+
+    def problems(self) -> list[Incompatibility]:
+        return self._found(self.root, (), first=False)
+
+    # Pairs
+
+    def _need(self, reader: Type, writer: Type) -> _Key:
+        """A pair of types by their identity: the same type at two places of a schema is two types."""
+        self.work.spend()
+        pair = _Pair(self.reader.resolve(reader), self.writer.resolve(writer))
+        key = (id(pair.reader), id(pair.writer))
+        if key not in self.pairs:
+            self.pairs[key] = pair
+            self.new.append(pair)
+        return key
+
+    def _look_at(self, pair: _Pair) -> None:
+        match pair.reader, pair.writer:
+            case _, Union(branches=branches):
+                for index, branch in enumerate(branches):
+                    pair.parts.append(_Needed((index,), self._need(pair.reader, branch)))
+            case Union() as union, writer:
+                self._branches(pair, union, writer)
+            case (Array(items=one), Array(items=other)):
+                pair.parts.append(_Needed(("items",), self._need(one, other)))
+            case (Map(values=one), Map(values=other)):
+                pair.parts.append(_Needed(("values",), self._need(one, other)))
+            case (Record() as one, Record() as other):
+                self._names(pair, one, other)
+                self._fields(pair, one, other)
+            case (Enum() as one, Enum() as other):
+                self._names(pair, one, other)
+                self._symbols(pair, one, other)
+            case (Fixed() as one, Fixed() as other):
+                self._names(pair, one, other)
+                if one.size != other.size:
+                    _refuse(pair, ("size",), Rule.FIXED_SIZE_MISMATCH, sentences.fixed_size(one, other))
+            case one, other:
+                if other.kind not in sentences.READ_BY[one.kind]:
+                    _refuse(pair, (), Rule.TYPE_MISMATCH, sentences.type_mismatch(one, other))
+
+    def _branches(self, pair: _Pair, union: Union, writer: Defined) -> None:
+        pair.one_is_enough = True
+        self.work.spend(len(union.branches))
+        for index, branch in enumerate(union.branches):
+            if could_read(self.reader.resolve(branch), writer):
+                pair.parts.append(_Needed((index,), self._need(branch, writer)))
+        pair.open_branches = len(pair.parts)
+
+    def _names(self, pair: _Pair, reader: Named, writer: Named) -> None:
+        if not same_name(reader, writer):
+            _refuse(pair, ("name",), Rule.NAME_MISMATCH, sentences.name_mismatch(reader, writer))
+
+    def _symbols(self, pair: _Pair, reader: Enum, writer: Enum) -> None:
+        if reader.default is None and (missing := set(writer.symbols) - set(reader.symbols)):
+            words = sentences.missing_symbols(reader, sorted(missing))
+            _refuse(pair, ("symbols",), Rule.MISSING_ENUM_SYMBOLS, words)
+
+    def _fields(self, pair: _Pair, reader: Record, writer: Record) -> None:
+        self.work.spend(len(reader.fields) + len(writer.fields))
+        written = {each.name: each for each in writer.fields}
+        for index, each in enumerate(reader.fields):
+            path: Path = ("fields", index)
+            found = written_fields(each, written)
+            if len(found) > 1:
+                words = sentences.several_fields(each, found)
+                _refuse(pair, (*path, "aliases"), Rule.NAME_MISMATCH, words)
+            elif found:
+                pair.parts.append(_Needed((*path, "type"), self._need(each.type, found[0].type)))
+            elif each.default is None:
+                words = sentences.missing_default(each, reader, writer)
+                _refuse(pair, path, Rule.READER_FIELD_MISSING_DEFAULT_VALUE, words)
+
+    # What follows from them
+
+    def _refuted(self) -> set[_Key]:
+        needing: dict[_Key, list[_Key]] = {}
+        found = set[_Key]()
+        for key, pair in self.pairs.items():
+            for part in pair.parts:
+                if isinstance(part, _Needed):
+                    needing.setdefault(part.pair, []).append(key)
+                else:
+                    found.add(key)
+            if pair.one_is_enough and not pair.open_branches:
+                found.add(key)
+        left = deque(found)
+        while left:
+            for key in needing.get(left.popleft(), ()):
+                pair = self.pairs[key]
+                pair.open_branches -= 1
+                if key not in found and not (pair.one_is_enough and pair.open_branches > 0):
+                    found.add(key)
+                    left.append(key)
+        return found
+
+    def _found(self, start: _Key, path: Path, *, first: bool) -> list[Incompatibility]:
+        """The problems of a refuted pair and all it needs, or the first of them, each where it is first met."""
+        problems: list[Incompatibility] = []
+        left: list[Incompatibility | _Needed] = [_Needed(path, start)]
+        seen = set[_Key]()
+        while left and not (first and problems):
+            part = left.pop()
+            if isinstance(part, Incompatibility):
+                problems.append(part)
+            elif part.pair in self.refuted and part.pair not in seen:
+                seen.add(part.pair)
+                self.work.spend()
+                pair = self.pairs[part.pair]
+                parts = [self._missing_branch(pair, first)] if pair.one_is_enough else pair.parts
+                if first:  # what is wrong here says more than what follows from it
+                    parts = sorted(parts, key=lambda each: isinstance(each, _Needed))
+                left.extend(_below(part.path, each) for each in reversed(parts))
+        return problems
+
+    def _missing_branch(self, pair: _Pair, first: bool) -> Incompatibility:
+        """The problem of a reader's union, with the reason why the branch that comes nearest cannot be used."""
+        nearest = next((part for part in pair.parts if isinstance(part, _Needed)), None)
+        reasons = [] if nearest is None or first else self._found(nearest.pair, nearest.path, first=True)
+        message, fix = sentences.missing_branch(pair.reader, pair.writer, *map(str, reasons))
+        return Incompatibility((), Rule.MISSING_UNION_BRANCH, message, fix)
+
+
+def _refuse(pair: _Pair, path: Path, rule: Rule, words: tuple[str, str]) -> None:
+    pair.parts.append(Incompatibility(path, rule, *words))
+
+
+def _below(path: Path, part: Incompatibility | _Needed) -> Incompatibility | _Needed:
+    if isinstance(part, _Needed):
+        return _Needed((*path, *part.path), part.pair)
+    return Incompatibility((*path, *part.path), part.rule, part.message, part.fix)
+
+
+def same_name(reader: Named, writer: Named) -> bool:
+    """Whether two named types are the same to Avro: without their namespaces, or by an alias of the reader's."""
+    return simple_name(reader.name) == simple_name(writer.name) or writer.name in reader.aliases
+
+
+def could_read(branch: Defined, writer: Defined) -> bool:
+    """Whether a branch of a reader's union comes into question, by kind and name."""
+    if isinstance(branch, Named) and isinstance(writer, Named):
+        return branch.kind == writer.kind and same_name(branch, writer)
+    return writer.kind in sentences.READ_BY[branch.kind]
+
+
+def written_fields(field: Field, written: dict[str, Field]) -> list[Field]:
+    """The writer's fields that a reader's field stands for, by its name and its aliases: one, if all is well."""
+    names = dict.fromkeys((field.name, *field.aliases))
+    return [written[name] for name in names if name in written]

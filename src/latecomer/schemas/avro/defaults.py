@@ -1,0 +1,179 @@
+"""Default values, held against the types of their fields.
+
+The default of a union may fit any of its branches, as Java 1.12 has it, and not only the first, as in older versions.
+But Java's reader chooses the branch by kind alone: it makes 1 of 1.5 for `["long", "double"]`, and an empty map of null
+for a union that begins with a map. So a default must fit the first branch that Java would choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from latecomer.schemas.avro.types import (
+    Array,
+    Enum,
+    Fixed,
+    Map,
+    Named,
+    Primitive,
+    Record,
+    Reference,
+    Type,
+    Union,
+)
+from latecomer.schemas.mistakes import Path, SchemaError, Step, Work
+
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
+
+class Wrong(NamedTuple):
+    """Where a value does not fit, from itself on, and what would."""
+
+    path: Path
+    fitting: str
+
+    def below(self, step: Step) -> Wrong:
+        return self._replace(path=(step, *self.path))
+
+
+def _whole(bits: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and -(2**bits) <= value < 2**bits
+
+
+def _number(value: Any) -> bool:
+    try:
+        return type(value) in (int, float) and float(value) is not None
+    except OverflowError:
+        return False
+
+
+def _bytes(value: Any) -> bool:
+    return isinstance(value, str) and all(ord(letter) < 256 for letter in value)
+
+
+_FITTING: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "null": (lambda value: value is None, "null"),
+    "boolean": (lambda value: isinstance(value, bool), "true or false"),
+    "int": (_whole(31), "a whole number of 32 bits"),
+    "long": (_whole(63), "a whole number of 64 bits"),
+    "float": (_number, "a number"),
+    "double": (_number, "a number"),
+    "string": (lambda value: isinstance(value, str), "text"),
+    "bytes": (_bytes, "text in which each letter stands for a byte, up to ÿ"),
+}
+
+
+class _Open(Exception):
+    """A record within its own definition. Java cannot check an object against it, and fails when it looks for the
+    branch of another default behind it."""
+
+
+class Defaults:
+    """Checks defaults. `names` has the types that are defined so far; none where a definition has only begun."""
+
+    def __init__(self, names: Mapping[str, Named | None]) -> None:
+        self.names = names
+        self.work = Work("check its defaults")
+        self.checked: dict[tuple[int, int], Wrong | None] = {}
+
+    def problem(self, value: Any, wanted: Type, path: Path) -> SchemaError | None:
+        """Why a default does not fit the type of its field; none if it does."""
+        if isinstance(wanted, Primitive) and wanted.kind in ("float", "double") and value in _NOT_FINITE:
+            return None
+        self.checked = {}
+        try:
+            wrong = self._wrong(value, wanted)
+        except _Open as error:
+            fix = f"leave it out, or put the branch that it fits before {error} in the union"
+            return SchemaError(path, f"would be held against {error}, whose definition has not ended", fix)
+        if wrong is None:
+            return None
+        found = value
+        for step in wrong.path:
+            found = found[step]
+        return SchemaError((*path, *wrong.path), "does not fit its type", f"write {wrong.fitting}", found)
+
+    def _wrong(self, value: Any, wanted: Type) -> Wrong | None:
+        """Kept for each value and type: in unions of records the same question comes again and again."""
+        key = (id(value), id(wanted))
+        if key not in self.checked:
+            self.work.spend()
+            self.checked[key] = self._compared(value, wanted)
+        return self.checked[key]
+
+    def _compared(self, value: Any, wanted: Type) -> Wrong | None:
+        match wanted:
+            case Primitive():
+                fits, words = _FITTING[wanted.kind]
+                return None if fits(value) else Wrong((), words)
+            case Array():
+                if not isinstance(value, list):
+                    return Wrong((), "a list")
+                return self._first_wrong(enumerate(value), wanted.items)
+            case Map():
+                if not isinstance(value, dict):
+                    return Wrong((), "an object")
+                return self._first_wrong(value.items(), wanted.values)
+            case Union():
+                return self._union(value, wanted)
+            case Reference():
+                found = self.names[wanted.name]
+                if found is None:
+                    raise _Open(wanted.name)
+                return self._wrong(value, found)
+            case Record():
+                return self._record(value, wanted)
+            case Enum():
+                fits_enum = isinstance(value, str) and value in wanted.symbols
+                words = f"one of its symbols: {', '.join(wanted.symbols[:20])}"
+                return None if fits_enum else Wrong((), words)
+            case Fixed():
+                fits_fixed = _bytes(value) and len(value) == wanted.size
+                words = f"text of {wanted.size} letters up to ÿ, each for a byte"
+                return None if fits_fixed else Wrong((), words)
+
+    def _first_wrong(self, values: Iterable[tuple[Step, Any]], wanted: Type) -> Wrong | None:
+        for step, each in values:
+            wrong = self._wrong(each, wanted)
+            if wrong is not None:
+                return wrong.below(step)
+        return None
+
+    def _union(self, value: Any, wanted: Union) -> Wrong | None:
+        reasons: list[Wrong] = []
+        for branch in wanted.branches:
+            wrong = self._wrong(value, branch)
+            if wrong is None:
+                return None
+            found = self.names[branch.name] if isinstance(branch, Reference) else branch
+            if found is not None and _is_chosen_by_java(value, found.kind):
+                fix = f"{wrong.fitting}, or put the branch that it fits before {found.kind}"
+                return Wrong(wrong.path, fix)
+            reasons.append(wrong)
+        words = " or ".join(dict.fromkeys(wrong.fitting for wrong in reasons[:5]))
+        return Wrong((), words or "no default: the union is empty")
+
+    def _record(self, value: Any, wanted: Record) -> Wrong | None:
+        if not isinstance(value, dict):
+            return Wrong((), f"an object with the fields of {wanted.name}")
+        for each in wanted.fields:
+            if each.name in value:
+                wrong = self._wrong(value[each.name], each.type)
+                if wrong is not None:
+                    return wrong.below(each.name)
+            elif each.default is None:
+                return Wrong((), f"{each.name}, too: a field of {wanted.name} without a default")
+        return None
+
+
+def _is_chosen_by_java(value: Any, kind: str) -> bool:
+    """Whether Java's reader takes a branch of that kind for a default, whether it fits or not."""
+    match kind:
+        case "record" | "array" | "map":
+            return True
+        case "int" | "long" | "float" | "double":
+            return type(value) in (int, float)
+        case "string" | "bytes" | "enum" | "fixed":
+            return isinstance(value, str)
+    return False

@@ -1,0 +1,180 @@
+"""A schema as text: the Parsing Canonical Form and its fingerprints, and the normalized form.
+
+The *canonical form* is what the specification calls the Parsing Canonical Form: all that decides how data is read
+and written, and nothing else. Types of other schemas are written out where they are first used.
+
+The *normalized form* is one text for schemas that differ in layout alone: white space, the order of keys, names
+written in full or by their namespace, `{"type": "int"}` for `"int"`, `"order": "ascending"` for none. It keeps all
+else: docs, aliases, defaults, order, logical types, properties, and whether a record is an error. Names of other
+schemas stay names. What a registry looks a schema up by, under `normalize`, is this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from latecomer.schemas.avro.types import (
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Named,
+    Primitive,
+    Properties,
+    Record,
+    Reference,
+    Schema,
+    Type,
+    Union,
+)
+
+_EMPTY = 0xC15D213AA4D7A795
+
+
+def canonical_form(schema: Schema) -> str:
+    """The Parsing Canonical Form.
+
+    >>> from latecomer.schemas.avro.parsing import parse_schema
+    >>> canonical_form(parse_schema('{"type": "fixed", "name": "Id", "namespace": "a", "size": 16, "doc": "…"}'))
+    '{"name":"a.Id","type":"fixed","size":16}'
+    """
+    return _written(_canonical(schema.root, schema, set()))
+
+
+def fingerprint(schema: Schema) -> int:
+    """CRC-64-AVRO of the canonical form, as an unsigned number.
+
+    >>> from latecomer.schemas.avro.parsing import parse_schema
+    >>> hex(fingerprint(parse_schema('"int"')))
+    '0x7275d51a3f395c8f'
+    """
+    found = _EMPTY
+    for byte in canonical_form(schema).encode():
+        found = (found >> 8) ^ _TABLE[(found ^ byte) & 0xFF]
+    return found
+
+
+def sha256(schema: Schema) -> str:
+    """SHA-256 of the canonical form, in hexadecimal digits."""
+    return hashlib.sha256(canonical_form(schema).encode()).hexdigest()
+
+
+def normalized(schema: Schema) -> str:
+    """The normalized form: the same for all that mean the same, with nothing lost.
+
+    >>> from latecomer.schemas.avro.parsing import parse_schema
+    >>> normalized(parse_schema('{"doc": "ours", "size": 4, "namespace": "a", "name": "Id", "type": "fixed"}'))
+    '{"type":"fixed","name":"a.Id","doc":"ours","size":4}'
+    """
+    return _written(_normal(schema.root, "", {}))
+
+
+def self_contained(schema: Schema) -> str:
+    """The normalized form with the types of other schemas written out where they are first used: it refers to nothing.
+
+    >>> from latecomer.schemas.avro.parsing import parse_schema
+    >>> paise = parse_schema('{"type": "fixed", "name": "Paise", "size": 8}')
+    >>> self_contained(parse_schema('{"type": "array", "items": "Paise"}', {"Paise": paise}))
+    '{"type":"array","items":{"type":"fixed","name":"Paise","size":8}}'
+    """
+    return _written(_normal(schema.root, "", {each.name: each for each in schema.external}))
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _canonical(found: Type, schema: Schema, written: set[str]) -> Any:
+    if isinstance(found, Reference | Named):
+        if found.name in written:
+            return found.name
+        written.add(found.name)
+    match schema.resolve(found):
+        case Primitive(kind=kind):
+            return kind
+        case Array(items=items):
+            return {"type": "array", "items": _canonical(items, schema, written)}
+        case Map(values=values):
+            return {"type": "map", "values": _canonical(values, schema, written)}
+        case Union(branches=branches):
+            return [_canonical(branch, schema, written) for branch in branches]
+        case Fixed(name=name, size=size):
+            return {"name": name, "type": "fixed", "size": size}
+        case Enum(name=name, symbols=symbols):
+            return {"name": name, "type": "enum", "symbols": symbols}
+        case Record(name=name, fields=fields):
+            inner = [{"name": each.name, "type": _canonical(each.type, schema, written)} for each in fields]
+            return {"name": name, "type": "record", "fields": inner}
+
+
+def _normal(found: Type, space: str, others: dict[str, Named]) -> Any:
+    """A type within a namespace; the `others` are written out in the place of their names, once each."""
+    match found:
+        case Reference(name=name) if name in others:
+            return _normal(others.pop(name), space, others)
+        case Primitive(kind=kind, properties=properties):
+            return {"type": kind, **_plain(properties)} if properties else kind
+        case Reference(name=name, properties=properties):
+            return {"type": name, **_plain(properties)} if properties else name
+        case Array():
+            return {"type": "array", "items": _normal(found.items, space, others), **_plain(found.properties)}
+        case Map():
+            return {"type": "map", "values": _normal(found.values, space, others), **_plain(found.properties)}
+        case Union():
+            return [_normal(branch, space, others) for branch in found.branches]
+        case Fixed():
+            return {**_head(found, "fixed", space), "size": found.size, **_plain(found.properties)}
+        case Enum():
+            default = {} if found.default is None else {"default": found.default}
+            symbols = {"symbols": found.symbols}
+            return {**_head(found, "enum", space), **symbols, **default, **_plain(found.properties)}
+        case Record():
+            inner = found.name.rpartition(".")[0]
+            fields = [_normal_field(each, inner, others) for each in found.fields]
+            head = _head(found, "error" if found.is_error else "record", space)
+            return {**head, "fields": fields, **_plain(found.properties)}
+
+
+def _head(found: Named, kind: str, space: str) -> dict[str, Any]:
+    """What named types begin with. One without a namespace says so where there is one around it."""
+    head: dict[str, Any] = {"type": kind, "name": found.name}
+    if space and "." not in found.name:
+        head["namespace"] = ""
+    return head | _about(found.aliases, found.doc)
+
+
+def _normal_field(field: Field, space: str, others: dict[str, Named]) -> dict[str, Any]:
+    found = {"name": field.name, "type": _normal(field.type, space, others)}
+    if field.default is not None:
+        found["default"] = json.loads(field.default.text)
+    if field.order != "ascending":
+        found["order"] = field.order
+    return found | _about(field.aliases, field.doc) | _plain(field.properties)
+
+
+def _about(aliases: tuple[str, ...], doc: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if doc is not None:
+        found["doc"] = doc
+    if aliases:
+        found["aliases"] = aliases
+    return found
+
+
+def _plain(properties: Properties) -> dict[str, Any]:
+    return {name: json.loads(each.text) for name, each in properties}
+
+
+def _table() -> list[int]:
+    found = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = (byte >> 1) ^ (_EMPTY & -(byte & 1))
+        found.append(byte)
+    return found
+
+
+_TABLE = _table()

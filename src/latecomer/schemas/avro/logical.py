@@ -1,0 +1,78 @@
+"""Logical types: what a value means beyond its type. One that is unknown or misplaced counts as not written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from latecomer.schemas.avro.types import Fixed, Properties, Reference, Type, Union
+
+_UNDERLYING = {
+    "big-decimal": ("bytes",),
+    "date": ("int",),
+    "decimal": ("bytes", "fixed"),
+    "duration": ("fixed",),
+    "local-timestamp-micros": ("long",),
+    "local-timestamp-millis": ("long",),
+    "local-timestamp-nanos": ("long",),
+    "time-micros": ("long",),
+    "time-millis": ("int",),
+    "timestamp-micros": ("long",),
+    "timestamp-millis": ("long",),
+    "timestamp-nanos": ("long",),
+    "uuid": ("string", "fixed"),
+}
+"""Logical type → types that may carry it."""
+_SIZES = {"duration": 12, "uuid": 16}
+"""Logical type → the size of a fixed that carries it."""
+
+
+@dataclass(frozen=True)
+class Logical:
+    """A logical type; a decimal has digits in all (`precision`) and after the point (`scale`)."""
+
+    name: str
+    precision: int | None = None
+    scale: int | None = None
+
+
+def logical_type(found: Type) -> Logical | None:
+    """The logical type in effect.
+
+    >>> from latecomer.schemas.avro.types import Json, Primitive
+    >>> logical_type(Primitive("int", (("logicalType", Json.of("date")),)))
+    Logical(name='date', precision=None, scale=None)
+    >>> logical_type(Primitive("string", (("logicalType", Json.of("date")),)))
+    """
+    if isinstance(found, Union | Reference):
+        return None
+    name = _property(found.properties, "logicalType")
+    if not isinstance(name, str) or found.kind not in _UNDERLYING.get(name, ()):
+        return None
+    size = found.size if isinstance(found, Fixed) else None
+    if name == "decimal":
+        return _decimal(found.properties, size)
+    return None if size is not None and size != _SIZES[name] else Logical(name)
+
+
+def _decimal(properties: Properties, size: int | None) -> Logical | None:
+    precision, scale = _property(properties, "precision"), _property(properties, "scale", 0)
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
+        return None
+    if size is not None and precision > _digits(size):
+        return None
+    return Logical("decimal", precision, scale)
+
+
+def _digits(size: int) -> int:
+    """The most decimal digits that so many bytes hold, whatever they are.
+
+    >>> _digits(1), _digits(4), _digits(8), _digits(16)
+    (2, 9, 18, 38)
+    """
+    return math.floor(math.log10(2) * (8 * size - 1))
+
+
+def _property(properties: Properties, name: str, otherwise: Any = None) -> Any:
+    return next((each.value for key, each in properties if key == name), otherwise)

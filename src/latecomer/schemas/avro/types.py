@@ -1,0 +1,172 @@
+"""Avro schemas as values: frozen, comparable, without cycles.
+
+A named type stands once in full, where it is defined; everywhere else stands a `Reference` with its full name. So a
+recursive schema is a finite tree. `Schema` is the whole: the tree, and the types that it takes from other schemas.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Self
+
+from latecomer.schemas.mistakes import Step
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+
+
+SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+"""Of primitives whose values all have so many bytes."""
+
+
+@dataclass(frozen=True)
+class Json:
+    """A JSON value. Two are equal if they are written alike: 1, 1.0 and true differ, the order of keys does not."""
+
+    text: str
+    value: Any = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """
+        >>> Json.of({"b": 1.0, "a": None}).text
+        '{"a":null,"b":1.0}'
+        """
+        text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return cls(text, value)
+
+
+Properties = tuple[tuple[str, Json], ...]
+"""Attributes that the specification gives no meaning at that place, by name."""
+
+
+@dataclass(frozen=True)
+class Primitive:
+    kind: str
+    properties: Properties = ()
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A named type that is defined elsewhere."""
+
+    name: str
+    properties: Properties = ()
+
+
+@dataclass(frozen=True)
+class Array:
+    items: Type
+    properties: Properties = ()
+    kind: Literal["array"] = "array"
+
+
+@dataclass(frozen=True)
+class Map:
+    values: Type
+    properties: Properties = ()
+    kind: Literal["map"] = "map"
+
+
+@dataclass(frozen=True)
+class Union:
+    branches: tuple[Type, ...]
+    kind: Literal["union"] = "union"
+
+
+@dataclass(frozen=True)
+class Enum:
+    name: str
+    symbols: tuple[str, ...]
+    default: str | None = None
+    aliases: tuple[str, ...] = ()
+    doc: str | None = None
+    properties: Properties = ()
+    kind: Literal["enum"] = "enum"
+
+
+@dataclass(frozen=True)
+class Fixed:
+    name: str
+    size: int
+    aliases: tuple[str, ...] = ()
+    doc: str | None = None
+    properties: Properties = ()
+    kind: Literal["fixed"] = "fixed"
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    type: Type
+    default: Json | None = None
+    order: str = "ascending"
+    aliases: tuple[str, ...] = ()
+    doc: str | None = None
+    properties: Properties = ()
+
+
+@dataclass(frozen=True)
+class Record:
+    """`is_error` is of no importance to data: an error is a record that a protocol throws."""
+
+    name: str
+    fields: tuple[Field, ...]
+    is_error: bool = False
+    aliases: tuple[str, ...] = ()
+    doc: str | None = None
+    properties: Properties = ()
+    kind: Literal["record"] = "record"
+
+
+Named = Record | Enum | Fixed
+Defined = Primitive | Array | Map | Union | Record | Enum | Fixed
+Type = Defined | Reference
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A whole schema. Names in it and in `external` are full names.
+
+    `external` has the types of other schemas that this one refers to, and those they refer to, by name.
+    """
+
+    root: Type
+    external: tuple[Named, ...] = ()
+
+    @cached_property
+    def names(self) -> dict[str, Named]:
+        """Every named type that is within reach."""
+        found: dict[str, Named] = {}
+        for tree in (self.root, *self.external):
+            found |= {each.name: each for each in parts(tree) if isinstance(each, Named)}
+        return found
+
+    def resolve(self, found: Type) -> Defined:
+        """The type itself, where a name stands for it."""
+        return self.names[found.name] if isinstance(found, Reference) else found
+
+
+def children(parent: Type) -> list[tuple[tuple[Step, ...], Type]]:
+    """The types directly within one, each with the way to it."""
+    match parent:
+        case Array():
+            return [(("items",), parent.items)]
+        case Map():
+            return [(("values",), parent.values)]
+        case Union():
+            return [((index,), branch) for index, branch in enumerate(parent.branches)]
+        case Record():
+            return [(("fields", index, "type"), each.type) for index, each in enumerate(parent.fields)]
+    return []
+
+
+def parts(tree: Type) -> Iterator[Type]:
+    """Every type written in a tree, itself included, from the first to the last."""
+    left = [tree]
+    while left:
+        each = left.pop()
+        yield each
+        left.extend(child for _, child in reversed(children(each)))

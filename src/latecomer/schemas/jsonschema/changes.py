@@ -1,0 +1,494 @@
+"""What Confluent's registry says of a change to a JSON Schema.
+
+It compares two schemas part by part, names each difference, and has a list of names that are compatible. So it refuses
+changes that break nobody, and takes some that do. Here are the differences that its policy STRICT refuses, by their
+names there. LENIENT takes some of them.
+
+A pair of schemas is looked at as if every pair that it leads to were compatible. Where one turns out not to be, those
+that lead to it are looked at again. So recursion needs neither a guess nor a stack.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from latecomer.schemas.jsonschema.change_words import problem
+from latecomer.schemas.jsonschema.forms import normal_text
+from latecomer.schemas.jsonschema.kinds import COMBINED, Shape, Shapes
+from latecomer.schemas.jsonschema.nodes import Node
+from latecomer.schemas.jsonschema.parsing import Schema
+from latecomer.schemas.jsonschema.patterns import matches
+from latecomer.schemas.jsonschema.rules import Incompatibility, Rule
+from latecomer.schemas.jsonschema.values import key_of, number_of
+from latecomer.schemas.mistakes import Path, Work, listed, shown_value
+
+LENIENT = frozenset(
+    (
+        Rule.ADDITIONAL_PROPERTIES_NARROWED,
+        Rule.ADDITIONAL_PROPERTIES_REMOVED,
+        Rule.UNEVALUATED_PROPERTIES_NARROWED,
+        Rule.UNEVALUATED_PROPERTIES_REMOVED,
+        Rule.REQUIRED_PROPERTY_WITH_DEFAULT_ADDED_TO_OPEN_CONTENT_MODEL,
+        Rule.OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL,
+        Rule.PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL,
+        Rule.PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL,
+        Rule.PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL,
+    )
+)
+"""What the policy LENIENT takes besides: it supposes that a reader passes over what it does not know."""
+_LIMITS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "string": (("maxLength", "MAX_LENGTH"), ("minLength", "MIN_LENGTH")),
+    "number": (
+        ("maximum", "MAXIMUM"),
+        ("minimum", "MINIMUM"),
+        ("exclusiveMaximum", "EXCLUSIVE_MAXIMUM"),
+        ("exclusiveMinimum", "EXCLUSIVE_MINIMUM"),
+    ),
+    "array": (
+        ("maxItems", "MAX_ITEMS"),
+        ("minItems", "MIN_ITEMS"),
+        ("maxContains", "MAX_CONTAINS"),
+        ("minContains", "MIN_CONTAINS"),
+    ),
+    "object": (("maxProperties", "MAX_PROPERTIES"), ("minProperties", "MIN_PROPERTIES")),
+}
+_Pair = tuple[Shape, Shape]
+"""The writer's part and the reader's."""
+
+
+def changes(reader: Schema, writer: Schema, *, lenient: bool = False) -> list[Incompatibility]:
+    """Why Confluent's registry would not have the one schema read what the other wrote; none if it would.
+
+    >>> from latecomer.schemas.jsonschema.parsing import parse_schema
+    >>> for each in changes(parse_schema('{"type": "integer"}'), parse_schema('{"type": "number"}')):
+    ...     print(each)
+    the schema: number is written, and integer is read (TYPE_NARROWED); read number
+    """
+    return _Changes(LENIENT if lenient else frozenset()).between(reader.root, writer.root)
+
+
+@dataclass(frozen=True)
+class _Needed:
+    """A pair that another needs, and the way to it."""
+
+    path: Path
+    pair: _Pair
+
+
+_Parts = Iterator[Incompatibility | _Needed]
+
+
+@dataclass
+class _Look:
+    """What was found out about a pair."""
+
+    parts: list[Incompatibility | _Needed] = field(default_factory=list)
+    is_refuted: bool = False
+    needed_by: dict[_Pair, None] = field(default_factory=dict)
+
+
+class _Content:
+    """Whether properties, or items, that a schema does not describe may be anything, have a schema, or may not be."""
+
+    def __init__(self, additional: Node | None, unevaluated: Node | None) -> None:
+        self.is_closed = _is_false(additional)
+        self.schema = None if additional is None or isinstance(additional.source, bool) else additional
+        self.unevaluated = unevaluated
+
+    @property
+    def other(self) -> Node | None:
+        """The schema of those that are not described, if they have one."""
+        if self.schema is None and self.unevaluated is not None:
+            return None if isinstance(self.unevaluated.source, bool) else self.unevaluated
+        return self.schema
+
+    @property
+    def is_open(self) -> bool:
+        return not self.is_closed and self.other is None and not _is_false(self.unevaluated)
+
+
+class _Changes:
+    def __init__(self, taken: frozenset[Rule]) -> None:
+        self.taken = taken
+        self.work = Work("compare with another schema")
+        self.shapes = Shapes()
+        self.looks: dict[_Pair, _Look] = {}
+        self.left: deque[_Pair] = deque()
+        self.waiting: set[_Pair] = set()
+        self.current: _Pair | None = None
+        self.unlike: dict[Shape, list[Node | Shape]] = {}
+
+    def between(self, reader: Node, writer: Node) -> list[Incompatibility]:
+        root = self._pair(writer, reader)
+        self._need(root)
+        while self.left:
+            pair = self.left.popleft()
+            self.waiting.remove(pair)
+            self._look_at(pair)
+        return list(dict.fromkeys(self._reported(root)))
+
+    # Pairs
+
+    def _pair(self, writer: Node | Shape, reader: Node | Shape) -> _Pair:
+        return self.shapes.of(writer), self.shapes.of(reader)
+
+    def _need(self, pair: _Pair) -> _Look:
+        self.work.spend()
+        if pair not in self.looks:
+            self.work.spend(5)
+            self.looks[pair] = _Look()
+            self._queue(pair)
+        if self.current is not None:
+            self.looks[pair].needed_by[self.current] = None
+        return self.looks[pair]
+
+    def _queue(self, pair: _Pair) -> None:
+        """Those that a pair leads to come before it comes again, so that it does so once for all of them."""
+        if pair not in self.waiting:
+            self.waiting.add(pair)
+            self.left.append(pair)
+
+    def _fits(self, writer: Node | Shape, reader: Node | Shape) -> bool:
+        return not self._need(self._pair(writer, reader)).is_refuted
+
+    def _look_at(self, pair: _Pair) -> None:
+        look = self.looks[pair]
+        if look.is_refuted:
+            return
+        self.current = pair
+        look.parts = [each for each in self._compared(*pair) if self._counts(each)]
+        if any(isinstance(each, Incompatibility) or self.looks[each.pair].is_refuted for each in look.parts):
+            look.is_refuted = True
+            for each in look.needed_by:
+                self._queue(each)
+
+    def _counts(self, part: Incompatibility | _Needed) -> bool:
+        if isinstance(part, Incompatibility):
+            return part.rule not in self.taken
+        self._need(part.pair)
+        return True
+
+    def _reported(self, root: _Pair) -> Iterator[Incompatibility]:
+        """The problems of a pair and of all that it needs, each where it is first met."""
+        left, seen = [_Needed((), root)], {root}
+        while left:
+            here = left.pop()
+            look, inner = self.looks[here.pair], []
+            for part in look.parts if look.is_refuted else ():
+                path = (*here.path, *part.path)
+                if isinstance(part, Incompatibility):
+                    yield replace(part, path=path)
+                elif part.pair not in seen:
+                    seen.add(part.pair)
+                    inner.append(_Needed(path, part.pair))
+            left.extend(reversed(inner))
+
+    def _needed(self, path: Path, writer: Node, reader: Node) -> _Needed:
+        return _Needed(path, self._pair(writer, reader))
+
+    # What is compared
+
+    def _compared(self, writer: Shape, reader: Shape) -> _Parts:
+        if self._is_covered(writer, reader):
+            return
+        if writer.kind != reader.kind and not {writer.kind, reader.kind} <= set(COMBINED):
+            connect = writer.words.get("connect.type"), reader.words.get("connect.type")
+            if writer.kind != "nothing" and reader.kind != "anything" and connect != ("bytes", "bytes"):
+                yield _typed("TYPE_CHANGED", writer, reader)
+            return
+        for keyword, stem in _LIMITS.get(writer.kind, ()):
+            yield from _limit(keyword, stem, writer.words.get(keyword), reader.words.get(keyword))
+        match writer.kind:
+            case "string":
+                yield from _pattern(writer.words.get("pattern"), reader.words.get("pattern"))
+            case "number":
+                yield from _numbers(writer, reader)
+            case "enum" | "const":
+                yield from _values(writer.kind, writer.words, reader.words)
+            case "not":
+                yield from self._negated(writer.node, reader.node)
+            case "array":
+                yield from self._arrays(writer.node, reader.node)
+            case "object":
+                yield from self._objects(writer.node, reader.node)
+            case kind if kind in COMBINED:
+                yield from self._combined(writer, reader)
+
+    def _is_covered(self, writer: Shape, reader: Shape) -> bool:
+        """Whether one is a combination, the other is not, and a part of the combination is enough."""
+        if (writer.kind in COMBINED) == (reader.kind in COMBINED):
+            return False
+        fitting: list[bool] = []
+        if reader.kind in COMBINED:
+            if len(reader.parts) == 1 or reader.kind != "allOf":
+                fitting = [self._fits(writer, each) for each in reader.parts]
+        elif len(writer.parts) == 1 or writer.kind == "allOf":
+            fitting = [self._fits(each, reader) for each in writer.parts]
+        return any(fitting)
+
+    def _negated(self, writer: Node, reader: Node) -> _Parts:
+        if writer.negated and reader.negated and not self._fits(reader.negated, writer.negated):
+            yield problem(("not",), "NOT_TYPE_EXTENDED")
+
+    # Objects
+
+    def _objects(self, writer: Node, reader: Node) -> _Parts:
+        for name, read in reader.properties.items():
+            newly = name in writer.properties and name in reader.required - writer.required
+            if newly and not _has_default(read):
+                yield problem(("required", name), "REQUIRED_ATTRIBUTE_ADDED", what=name)
+        for name in dict.fromkeys((*writer.properties, *reader.properties)):
+            yield from self._property(name, writer, reader)
+        yield from self._dependencies(writer, reader)
+        old, new = _properties(writer), _properties(reader)
+        yield from self._additional("additionalProperties", "ADDITIONAL_PROPERTIES", old, new)
+        yield from self._unevaluated("unevaluatedProperties", "UNEVALUATED_PROPERTIES", old, new)
+
+    def _property(self, name: str, writer: Node, reader: Node) -> _Parts:
+        path = ("properties", name)
+        written, read = writer.properties.get(name), reader.properties.get(name)
+        if written is not None and read is not None:
+            yield self._needed(path, written, read)
+        elif written is not None:
+            if reader.pattern_properties or not _properties(reader).is_open:
+                yield from self._removed("PROPERTY", path, written, self._other_property(name, reader))
+        elif read is not None:
+            lacks_default = name in reader.required and not _has_default(read)
+            if writer.pattern_properties or not _properties(writer).is_open:
+                yield from self._covered("PROPERTY", path, self._other_property(name, writer), read)
+                if lacks_default:
+                    yield problem(path, "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", what=name)
+            elif not self._is_anything(read):
+                stem = "REQUIRED_PROPERTY" if name in reader.required else "OPTIONAL_PROPERTY"
+                with_default = "_WITH_DEFAULT" if name in reader.required and not lacks_default else ""
+                yield problem(path, f"{stem}{with_default}_ADDED_TO_OPEN_CONTENT_MODEL", what=name)
+
+    def _other_property(self, name: str, node: Node) -> Node | None:
+        """What holds of a property that a schema does not name."""
+        for pattern, inner in node.pattern_properties.items():
+            if matches(pattern, name):
+                return inner
+        return _properties(node).other
+
+    def _dependencies(self, writer: Node, reader: Node) -> _Parts:
+        for name, needed in reader.dependent_required.items():
+            before = writer.dependent_required.get(name) or frozenset()
+            if more := sorted(needed - before):
+                change = "ADDED" if not before else "EXTENDED" if before <= needed else "CHANGED"
+                path = ("dependencies", name)
+                yield problem(path, f"DEPENDENCY_ARRAY_{change}", more=listed(more), what=name)
+        for name, read in reader.dependent.items():
+            written = writer.dependent.get(name)
+            if written is None:
+                yield problem(("dependencies", name), "DEPENDENCY_SCHEMA_ADDED", what=name)
+            else:
+                yield self._needed(("dependencies", name), written, read)
+
+    # Arrays
+
+    def _arrays(self, writer: Node, reader: Node) -> _Parts:
+        every, every_read = _every_item(writer), _every_item(reader)
+        if every is not None and every_read is not None:
+            yield self._needed(("items",), every, every_read)
+        elif every_read is not None:
+            yield problem(("items",), "SCHEMA_ADDED", word="items")
+        old, new = _items(writer), _items(reader)
+        for index in range(max(len(writer.prefix), len(reader.prefix))):
+            path: Path = ("items", index)
+            if index >= len(reader.prefix):
+                if not new.is_open:
+                    yield from self._removed("ITEM", path, writer.prefix[index], new.other)
+            elif index < len(writer.prefix):
+                yield self._needed(path, writer.prefix[index], reader.prefix[index])
+            elif not old.is_open:
+                yield from self._covered("ITEM", path, old.other, reader.prefix[index])
+            elif not self._is_anything(reader.prefix[index]):
+                yield problem(path, "ITEM_ADDED_TO_OPEN_CONTENT_MODEL", what=f"item {index}")
+        yield from self._additional("additionalItems", "ADDITIONAL_ITEMS", old, new)
+        yield from self._unevaluated("unevaluatedItems", "UNEVALUATED_ITEMS", old, new)
+        if reader.unique and not writer.unique:
+            yield problem(("uniqueItems",), "UNIQUE_ITEMS_ADDED", word="uniqueItems")
+
+    # Properties and items that only one of the two describes
+
+    def _removed(self, stem: str, path: Path, written: Node, other: Node | None) -> _Parts:
+        what = path[-1]
+        if other is not None:
+            yield self._needed(path, written, other)
+            if not self._fits(written, other):
+                yield problem(path, f"{stem}_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", what=what)
+        elif not _is_false(written):
+            yield problem(path, f"{stem}_REMOVED_FROM_CLOSED_CONTENT_MODEL", what=what)
+
+    def _covered(self, stem: str, path: Path, other: Node | None, read: Node) -> _Parts:
+        if other is not None:
+            yield self._needed(path, other, read)
+            if not self._fits(other, read):
+                rule = f"{stem}_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
+                yield problem(path, rule, what=path[-1])
+
+    def _additional(self, keyword: str, stem: str, writer: _Content, reader: _Content) -> _Parts:
+        if writer.is_closed:
+            return
+        if reader.is_closed:
+            yield problem((keyword,), f"{stem}_REMOVED", word=keyword)
+        elif writer.schema is not None and reader.schema is not None:
+            yield self._needed((keyword,), writer.schema, reader.schema)
+        elif reader.schema is not None:
+            yield problem((keyword,), f"{stem}_NARROWED", word=keyword)
+
+    def _unevaluated(self, keyword: str, stem: str, writer: _Content, reader: _Content) -> _Parts:
+        written, read = writer.unevaluated, reader.unevaluated
+        if read is None or _is_false(written):
+            return
+        if _is_false(read):
+            yield problem((keyword,), f"{stem}_REMOVED", word=keyword)
+        elif written is None or (self._is_anything(written) and not self._is_anything(read)):
+            yield problem((keyword,), f"{stem}_NARROWED", word=keyword)
+        elif not self._is_anything(read):
+            yield self._needed((keyword,), written, read)
+
+    def _is_anything(self, node: Node) -> bool:
+        return self.shapes.of(node).kind == "anything"
+
+    # Combinations
+
+    def _combined(self, writer: Shape, reader: Shape) -> _Parts:
+        alone, alone_read = len(writer.parts) == 1, len(reader.parts) == 1
+        allowed = (
+            writer.kind == reader.kind
+            or reader.kind == "anyOf"
+            or (alone and (alone_read or reader.kind == "oneOf"))
+            or (alone_read and writer.kind == "allOf")
+        )
+        if not allowed:
+            yield problem((), "COMBINED_TYPE_CHANGED", written=writer.kind, read=reader.kind)
+            return
+        written, read = self._unlike(writer), self._unlike(reader)
+        counts = {"written": len(written), "read": len(read)}
+        if len(written) < len(read) and reader.kind == "allOf":
+            yield problem((), "PRODUCT_TYPE_EXTENDED", **counts)
+        if len(written) > len(read) and writer.kind != "allOf":
+            yield problem((), "SUM_TYPE_NARROWED", **counts)
+        if self._matched(written, read) < min(counts.values()):
+            yield problem((), "COMBINED_TYPE_SUBSCHEMAS_CHANGED")
+
+    def _unlike(self, shape: Shape) -> list[Node | Shape]:
+        """The parts of a combination that are not written alike."""
+        if shape not in self.unlike:
+            parts = shape.parts
+            texts = [normal_text(each.source) if isinstance(each, Node) else each.name for each in parts]
+            self.unlike[shape] = list(dict(zip(texts, parts, strict=True)).values())
+        return self.unlike[shape]
+
+    def _matched(self, written: Sequence[Node | Shape], read: Sequence[Node | Shape]) -> int:
+        """How many can be put in pairs at most, each with one that reads it."""
+        fits = [[index for index, other in enumerate(read) if self._fits(each, other)] for each in written]
+        writer_of: dict[int, int] = {}
+        for start in range(len(written)):
+            came_from, left = dict[int, int](), [start]
+            while left:
+                self.work.spend()
+                here = left.pop(0)
+                new = [index for index in fits[here] if index not in came_from]
+                came_from |= dict.fromkeys(new, here)
+                free = next((index for index in new if index not in writer_of), None)
+                if free is not None:
+                    _move_up(writer_of, came_from, free)
+                    break
+                left += [writer_of[index] for index in new]
+        return len(writer_of)
+
+
+def _move_up(writer_of: dict[int, int], came_from: Mapping[int, int], free: int) -> None:
+    """Give a free reader to the writer that found it, the one that this writer had to the one before, and so on."""
+    reader_of = {writer: reader for reader, writer in writer_of.items()}
+    taken: int | None = free
+    while taken is not None:
+        writer = writer_of[taken] = came_from[taken]
+        taken = reader_of.get(writer)
+
+
+# Keywords
+
+
+def _limit(keyword: str, stem: str, written: Any, read: Any) -> Iterator[Incompatibility]:
+    """A limit that is there only when it is written, whatever it says. Draft-04 has exclusive limits that are flags."""
+    if not _is_number(read):
+        return
+    values = {"written": shown_value(written), "read": shown_value(read), "word": keyword}
+    is_least = "min" in keyword.lower()
+    if not _is_number(written):
+        yield problem((keyword,), f"{stem}_ADDED", **values)
+    elif number_of(read) > number_of(written) if is_least else number_of(read) < number_of(written):
+        yield problem((keyword,), f"{stem}_{'INCREASED' if is_least else 'DECREASED'}", **values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _pattern(written: Any, read: Any) -> Iterator[Incompatibility]:
+    if read is not None and read != written:
+        values = {"written": shown_value(written), "read": shown_value(read), "word": "pattern"}
+        yield problem(("pattern",), "PATTERN_ADDED" if written is None else "PATTERN_CHANGED", **values)
+
+
+def _numbers(writer: Shape, reader: Shape) -> Iterator[Incompatibility]:
+    written, read = writer.words.get("multipleOf"), reader.words.get("multipleOf")
+    if read is not None and (written is None or number_of(written) % number_of(read)):
+        grown = written is not None and not number_of(read) % number_of(written)
+        change = "ADDED" if written is None else "EXPANDED" if grown else "CHANGED"
+        values = {"written": shown_value(written), "read": shown_value(read), "word": "multipleOf"}
+        yield problem(("multipleOf",), f"MULTIPLE_OF_{change}", **values)
+    if reader.is_whole and not writer.is_whole:
+        yield _typed("TYPE_NARROWED", writer, reader)
+
+
+def _values(kind: str, writer: Mapping[str, Any], reader: Mapping[str, Any]) -> Iterator[Incompatibility]:
+    old, new = (
+        {key_of(each): each for each in (words[kind] if kind == "enum" else [words[kind]])}
+        for words in (writer, reader)
+    )
+    lost = [shown_value(value) for key, value in old.items() if key not in new]
+    if lost:
+        narrowed = kind == "enum" and new.keys() <= old.keys()
+        yield problem((kind,), f"ENUM_ARRAY_{'NARROWED' if narrowed else 'CHANGED'}", lost=listed(lost))
+
+
+# Schemas
+
+
+def _typed(rule: str, writer: Shape, reader: Shape) -> Incompatibility:
+    return problem((), rule, written=writer.name, read=reader.name)
+
+
+def _is_false(node: Node | None) -> bool:
+    return node is not None and node.source is False
+
+
+def _has_default(node: Node) -> bool:
+    return isinstance(node.source, dict) and node.source.get("default") is not None
+
+
+def _properties(node: Node) -> _Content:
+    found = {
+        each.step[0]: each for each in (node.additional, node.unevaluated_properties) if each is not None
+    }
+    return _Content(found.get("additionalProperties"), found.get("unevaluatedProperties"))
+
+
+def _items(node: Node) -> _Content:
+    found = {each.step[0]: each for each in (node.rest, node.unevaluated_items) if each is not None}
+    items = None if _every_item(node) is not None else found.get("items")
+    return _Content(node.additional_items or items, found.get("unevaluatedItems"))
+
+
+def _every_item(node: Node) -> Node | None:
+    """The schema of all items. In later drafts `items: false` closes a list instead."""
+    if node.rest is None or node.prefix or node.rest.step != ("items",):
+        return None
+    return None if node.is_recent and isinstance(node.rest.source, bool) else node.rest

@@ -1,0 +1,177 @@
+"""The columns of records that fit a JSON Schema: the fields of its objects, and their types.
+
+    columns_of(schema)      column → type
+
+A schema that leaves a value open, or that lets it be of several types, makes it text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from latecomer.model.paths import DEEPEST
+from latecomer.model.types import DEEPEST_NESTED, field_name, normal_type
+from latecomer.schemas import SchemaError
+from latecomer.schemas.jsonschema.nodes import Node
+from latecomer.schemas.jsonschema.parsing import Schema
+from latecomer.schemas.jsonschema.values import NUMBERS, type_of
+
+MOST_FIELDS = 5_000
+_PLAIN = {"string": "string", "boolean": "boolean", "integer": "bigint"}
+_TEXT = "string"
+_DIGITS, _MOST_SCALE = 18, 9
+"""Digits of a decimal column, and how many of them may be behind the point."""
+_NULL = frozenset(("null",))
+
+
+def columns_of(schema: Schema) -> dict[str, str]:
+    """The columns of a schema. A number that is a multiple of 0.01 is a decimal with two digits behind the point; any
+    other is a double.
+
+    >>> from latecomer.schemas.jsonschema.parsing import schema_of
+    >>> price = {"type": "object", "properties": {"net": {"type": "number", "multipleOf": 0.01}}}
+    >>> tags = {"type": "array", "items": {"type": "string"}}
+    >>> columns_of(schema_of({"properties": {"id": {"type": "integer"}, "price": price, "tags": tags}}))
+    {'id': 'bigint', 'price.net': 'decimal(18,2)', 'tags': 'array<string>'}
+    """
+    found = dict(_Maker().columns(schema.root, "", frozenset()))
+    if not found:
+        fix = "name the schema of an object with properties, or declare source.schema"
+        raise SchemaError((), "has no property that could be a column", fix)
+    return found
+
+
+def _digits_behind(number: Fraction) -> int:
+    """How many digits a number has behind the point.
+
+    >>> _digits_behind(Fraction(1, 40)), _digits_behind(Fraction(-300))
+    (3, 0)
+    """
+    digits = 0
+    while (number * 10**digits).denominator != 1:
+        digits += 1
+    return digits
+
+
+class _Several(Exception):
+    """Values of several types are no list or map, and no column but text."""
+
+
+@dataclass
+class _Seen:
+    """What a schema says of a value, with all that it refers to."""
+
+    types: frozenset[str]
+    properties: dict[str, Node] = field(default_factory=dict)
+    items: list[Node] = field(default_factory=list)
+    values: list[Node] = field(default_factory=list)
+    """The schemas of properties that are not named."""
+    scales: list[int] = field(default_factory=list)
+    is_one_of_several: bool = False
+    """Whether it may be of several kinds, of which only the types are known."""
+    is_a_row: bool = False
+    """Whether items have schemas one by one."""
+
+
+def _seen(root: Node) -> _Seen:
+    found, left, met = _Seen(root.types), [root], set[int]()
+    while left:
+        node = left.pop()
+        if id(node) in met:
+            continue
+        met.add(id(node))
+        found.types &= _types(node)
+        for name, each in node.properties.items():
+            found.properties.setdefault(name, each)
+        found.items += [node.rest] if node.rest is not None else []
+        found.values += [node.additional] if node.additional is not None else []
+        found.scales += [_digits_behind(each) for each in node.multiples]
+        found.is_a_row |= bool(node.prefix)
+        left += [*([node.ref] if node.ref is not None else []), *node.all_of]
+        for options in (node.any_of, node.one_of):
+            others = [each for each in options if not _types(each) <= _NULL]
+            if len(others) == 1:
+                left += others
+            elif others:
+                found.is_one_of_several = True
+                found.types &= frozenset().union(*(_seen_types(each) for each in others))
+    found.types -= _NULL
+    return found
+
+
+def _types(node: Node) -> frozenset[str]:
+    """The types that a node itself allows."""
+    if node.values is None:
+        return node.types
+    return node.types & {type_of(each.value) for each in node.values}
+
+
+def _seen_types(node: Node, depth: int = 0) -> frozenset[str]:
+    """The types that an option allows, through references."""
+    inner = node.ref
+    return _types(node) if inner is None or depth > DEEPEST else _types(node) & _seen_types(inner, depth + 1)
+
+
+def _is_object(seen: _Seen) -> bool:
+    return seen.types == {"object"} and bool(seen.properties) and not seen.is_one_of_several
+
+
+class _Maker:
+    """Goes through the objects of a schema. What is referred to twice is there twice."""
+
+    def __init__(self) -> None:
+        self.left = MOST_FIELDS
+
+    def _looked_at(self, node: Node) -> _Seen:
+        self.left -= 1
+        if self.left < 0:
+            fix = "name a schema with fewer fields, or declare source.schema"
+            raise SchemaError((), f"has more than {MOST_FIELDS} fields, those of objects within counted", fix)
+        return _seen(node)
+
+    def columns(self, node: Node, around: str, above: frozenset[int]) -> Iterator[tuple[str, str]]:
+        """The columns of an object; one that leads back to itself is text."""
+        inside = above | {id(node.behind_refs())}
+        for name, each in self._looked_at(node).properties.items():
+            seen = self._looked_at(each)
+            if not name or not seen.types:  # it cannot be named, or is always null
+                continue
+            leads_back = id(each.behind_refs()) in inside
+            if _is_object(seen) and not leads_back and "." not in name and len(inside) < DEEPEST:
+                yield from self.columns(each, f"{around}{name}.", inside)
+            else:
+                yield f"{around}{name}", self._kind(seen)
+
+    def _kind(self, seen: _Seen) -> str:
+        """The type of a column; text, where none holds every value."""
+        try:
+            return normal_type(self._type(seen, 1))
+        except (_Several, ValueError):  # names may differ only in case
+            return _TEXT
+
+    def _type(self, seen: _Seen, depth: int) -> str:
+        if seen.types <= NUMBERS and "fraction" in seen.types:
+            scale = min(filter(None, seen.scales), default=0)
+            return f"decimal({_DIGITS},{scale})" if 0 < scale <= _MOST_SCALE else "double"
+        if len(seen.types) == 1 and depth <= DEEPEST_NESTED:
+            (only,) = seen.types
+            if only in _PLAIN:
+                return _PLAIN[only]
+            if not seen.is_one_of_several:
+                return self._nested(seen, only, depth)
+        raise _Several
+
+    def _nested(self, seen: _Seen, only: str, depth: int) -> str:
+        if only == "array" and len(seen.items) == 1 and not seen.is_a_row:
+            return f"array<{self._type(self._looked_at(seen.items[0]), depth + 1)}>"
+        if only == "object" and seen.properties and depth > 1:
+            fields = (
+                f"{field_name(name)}:{self._type(self._looked_at(each), depth + 1)}"
+                for name, each in seen.properties.items()
+            )
+            return f"struct<{','.join(fields)}>"
+        if only == "object" and not seen.properties and len(seen.values) == 1:
+            return f"map<string,{self._type(self._looked_at(seen.values[0]), depth + 1)}>"
+        raise _Several

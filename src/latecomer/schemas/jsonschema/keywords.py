@@ -1,0 +1,160 @@
+"""The values of single keywords, each checked for its form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from latecomer.errors import did_you_mean
+from latecomer.schemas.jsonschema import patterns
+from latecomer.schemas.jsonschema.drafts import Draft
+from latecomer.schemas.jsonschema.nodes import Bound, Value
+from latecomer.schemas.jsonschema.values import ALL_TYPES, DEEPEST_VALUE, TYPES, TooDeep, key_of, number_of
+from latecomer.schemas.mistakes import Path, SchemaError
+
+Keywords = Mapping[str, Any]
+_NOT_OF_PYTHON = re.compile(r"\\[pPu]\{[^}]*\}|\\c[A-Za-z]|\\k<[^>]*>|(?<=\()\?<[A-Za-z_$]\w*>", re.ASCII)
+"""What only JavaScript's patterns have."""
+
+
+def types_of(value: Keywords, path: Path) -> frozenset[str]:
+    if "type" not in value:
+        return ALL_TYPES
+    found, place = value["type"], (*path, "type")
+    names = found if isinstance(found, list) else [found]
+    if not names:
+        raise SchemaError(place, "is an empty list", "name a type, or leave it out", found)
+    for name in names:
+        if not isinstance(name, str) or name not in TYPES:
+            fix = did_you_mean(str(name)[:100], TYPES)
+            raise SchemaError(place, "is no type", fix, found)
+    if len(set(names)) < len(names):
+        raise SchemaError(place, "names a type twice", "name it once", found)
+    return frozenset[str]().union(*(TYPES[name] for name in names))
+
+
+def values_of(value: Keywords, path: Path, draft: Draft) -> tuple[Value, ...] | None:
+    """The values of enum and const: those that both allow."""
+    found = None
+    if "enum" in value:
+        listed = value["enum"]
+        if not isinstance(listed, list):
+            raise SchemaError((*path, "enum"), "is no list", "write a list of values", listed)
+        found = tuple(dict.fromkeys(_value(each, (*path, "enum")) for each in listed))
+    if draft >= Draft.DRAFT_06 and "const" in value:
+        constant = _value(value["const"], (*path, "const"))
+        found = (constant,) if found is None or constant in found else ()
+    return found
+
+
+def _value(value: Any, path: Path) -> Value:
+    try:
+        return Value(key_of(value), value)
+    except TooDeep:
+        fix = f"nest at most {DEEPEST_VALUE} lists and objects in a value"
+        raise SchemaError(path, "is nested too deeply", fix) from None
+
+
+def bounds_of(value: Keywords, path: Path, draft: Draft) -> tuple[Bound | None, Bound | None]:
+    """The lower and the upper bound of numbers."""
+    lower = _bound(value, "minimum", "exclusiveMinimum", path, draft)
+    upper = _bound(value, "maximum", "exclusiveMaximum", path, draft)
+    return (
+        max(lower, key=lambda each: (each.number, each.exclusive), default=None),
+        min(upper, key=lambda each: (each.number, not each.exclusive), default=None),
+    )
+
+
+def _bound(value: Keywords, key: str, exclusive: str, path: Path, draft: Draft) -> list[Bound]:
+    found = [Bound(number(value, key, path))] if key in value else []
+    if exclusive not in value:
+        return found
+    if draft >= Draft.DRAFT_06:
+        return [*found, Bound(number(value, exclusive, path), True)]
+    if not isinstance(value[exclusive], bool):
+        fix = f"write true or false beside {key}: so it is in draft-04"
+        raise SchemaError((*path, exclusive), "is neither true nor false", fix, value[exclusive])
+    if not found:
+        raise SchemaError(path, f"has {exclusive} and no {key}", f"write {key}", dict(value))
+    return [Bound(found[0].number, value[exclusive])]
+
+
+def number(value: Keywords, key: str, path: Path) -> Fraction:
+    found = value[key]
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise SchemaError((*path, key), "is no number", "write a number", found)
+    return number_of(found)
+
+
+def multiples_of(value: Keywords, path: Path) -> tuple[Fraction, ...]:
+    if "multipleOf" not in value:
+        return ()
+    found = number(value, "multipleOf", path)
+    if found <= 0:
+        fix = "write a number above 0"
+        raise SchemaError((*path, "multipleOf"), "is not above 0", fix, value["multipleOf"])
+    return (found,)
+
+
+def count(value: Keywords, key: str, path: Path) -> int | None:
+    """A length or a number of things."""
+    found = value.get(key)
+    if key not in value:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float) or found < 0 or found != int(found):
+        raise SchemaError((*path, key), "is no count", "write a whole number from 0", found)
+    return int(found)
+
+
+def flag(value: Keywords, key: str, path: Path) -> bool:
+    found = value.get(key, False)
+    if not isinstance(found, bool):
+        raise SchemaError((*path, key), "is neither true nor false", "write true or false", found)
+    return found
+
+
+def text(value: Keywords, key: str, path: Path) -> str | None:
+    found = value.get(key)
+    if key in value and not isinstance(found, str):
+        raise SchemaError((*path, key), "is no text", "write text in quotes, or leave it out", found)
+    return found
+
+
+def names(found: Any, path: Path) -> frozenset[str]:
+    if not isinstance(found, list):
+        raise SchemaError(path, "is no list", "write a list of names of properties", found)
+    for index, each in enumerate(found):
+        if not isinstance(each, str):
+            raise SchemaError((*path, index), "is no text", "write the name of a property", each)
+    return frozenset(found)
+
+
+def require_pattern(pattern: str, path: Path) -> None:
+    """Refuse what is no regular expression at all. One that is not run here is allowed: it is compared as text."""
+    if patterns.matches(pattern, "") is not None or len(pattern) > patterns.LONGEST_PATTERN:
+        return
+    try:
+        re.compile(_NOT_OF_PYTHON.sub("x", pattern))
+    except re.error as error:
+        fix = "write a regular expression as JavaScript has them"
+        raise SchemaError(path, f"is no regular expression: {error}", fix, pattern) from None
+    except (RecursionError, OverflowError):
+        return
+
+
+def mapping(value: Keywords, key: str, path: Path) -> Mapping[str, Any]:
+    found = value.get(key, {})
+    if not isinstance(found, dict):
+        raise SchemaError((*path, key), "is no object", "write an object: a name and a schema each", found)
+    return found
+
+
+def sequence(value: Keywords, key: str, path: Path) -> list[Any]:
+    found = value[key]
+    if not isinstance(found, list):
+        raise SchemaError((*path, key), "is no list", "write a list of schemas", found)
+    if not found:
+        raise SchemaError((*path, key), "is an empty list", "write a schema in it, or leave it out", found)
+    return found

@@ -1,0 +1,166 @@
+"""A JSON Schema as a graph of nodes, whatever draft it was written in.
+
+A `Node` is one schema: what all its keywords say together, and the nodes within it. A reference leads to the node
+itself, so a recursive schema is a graph with cycles. A node is never changed once its schema is parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from latecomer.schemas.jsonschema.values import ALL_TYPES
+from latecomer.schemas.mistakes import Path
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The least or largest number, or the one that all others must be beyond."""
+
+    number: Fraction
+    exclusive: bool = False
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of an enum or const. Two are equal if JSON Schema says so."""
+
+    key: Hashable
+    value: Any = field(compare=False)
+
+
+@dataclass(eq=False)
+class Contains:
+    node: Node
+    least: int = 1
+    most: int | None = None
+
+
+@dataclass(eq=False, repr=False)
+class Node:
+    """One schema. Its defaults are those of {}, which everything fits."""
+
+    step: Path = ()
+    """The way to it from the schema around it."""
+    types: frozenset[str] = ALL_TYPES
+    values: tuple[Value, ...] | None = None
+    # numbers
+    lower: Bound | None = None
+    upper: Bound | None = None
+    multiples: tuple[Fraction, ...] = ()
+    # texts
+    min_length: int = 0
+    max_length: int | None = None
+    pattern: str | None = None
+    format: str | None = None
+    # arrays
+    min_items: int = 0
+    max_items: int | None = None
+    unique: bool = False
+    prefix: tuple[Node, ...] = ()
+    rest: Node | None = None
+    additional_items: Node | None = None
+    """`additionalItems` as it is written; it says nothing where `items` is no list."""
+    contains: Contains | None = None
+    # objects
+    min_properties: int = 0
+    max_properties: int | None = None
+    required: frozenset[str] = frozenset()
+    properties: dict[str, Node] = field(default_factory=dict)
+    pattern_properties: dict[str, Node] = field(default_factory=dict)
+    additional: Node | None = None
+    names: Node | None = None
+    dependent_required: dict[str, frozenset[str]] = field(default_factory=dict)
+    dependent: dict[str, Node] = field(default_factory=dict)
+    dependencies: str = "dependentRequired"
+    """How the draft calls `dependent_required`."""
+    # the same value
+    ref: Node | None = None
+    all_of: tuple[Node, ...] = ()
+    any_of: tuple[Node, ...] = ()
+    one_of: tuple[Node, ...] = ()
+    negated: Node | None = None
+    condition: Node | None = None
+    then: Node | None = None
+    otherwise: Node | None = None
+    # what no other keyword looked at
+    unevaluated_items: Node | None = None
+    unevaluated_properties: Node | None = None
+    contains_evaluates: bool = False
+    source: Any = field(default_factory=dict)
+    """The JSON that it was read from."""
+
+    def parts(self) -> Iterator[tuple[Hashable, Node]]:
+        """Every node directly within this one, or that it refers to, each with a label of its own."""
+        yield from self.in_place()
+        for index, each in enumerate(self.prefix):
+            yield ("prefix", index), each
+        for label in ("properties", "pattern_properties"):
+            for name, each in getattr(self, label).items():
+                yield (label, name), each
+        for label in ("rest", "additional", "names", "unevaluated_items", "unevaluated_properties"):
+            if (found := getattr(self, label)) is not None:
+                yield label, found
+        if self.contains is not None:
+            yield "contains", self.contains.node
+
+    def in_place(self) -> Iterator[tuple[Hashable, Node]]:
+        """The nodes that look at the same value as this one."""
+        for label in ("ref", "negated", "condition", "then", "otherwise"):
+            if (found := getattr(self, label)) is not None:
+                yield label, found
+        for label in ("all_of", "any_of", "one_of"):
+            for index, each in enumerate(getattr(self, label)):
+                yield (label, index), each
+        for name, each in self.dependent.items():
+            yield ("dependent", name), each
+
+    @cached_property
+    def own(self) -> tuple[Hashable, ...]:
+        """What this node says without the nodes within it."""
+        contains = self.contains and (self.contains.least, self.contains.most)
+        return (
+            (self.types, self.values and frozenset(self.values), self.values is None),
+            (self.lower, self.upper, frozenset(self.multiples)),
+            (self.min_length, self.max_length, self.pattern, self.format),
+            (self.min_items, self.max_items, self.unique, contains, self.contains_evaluates),
+            (self.min_properties, self.max_properties, self.required),
+            frozenset(self.dependent_required.items()),
+        )
+
+    @property
+    def is_false(self) -> bool:
+        return not self.types
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether it is written in 2019-09 or later."""
+        return self.dependencies == "dependentRequired"
+
+    @cached_property
+    def takes_everything(self) -> bool:
+        return self.own == _EVERYTHING and next(self.parts(), None) is None
+
+    def behind_refs(self) -> Node:
+        """The node itself, where this one is nothing but a reference."""
+        node = self
+        while node.ref is not None and node.own == _EVERYTHING and len(list(node.parts())) == 1:
+            node = node.ref
+        return node
+
+
+_EVERYTHING = Node().own
+
+
+def reachable(root: Node) -> list[Node]:
+    """A node and every other that it leads to."""
+    found, left = {id(root): root}, [root]
+    while left:
+        for _, each in left.pop().parts():
+            if id(each) not in found:
+                found[id(each)] = each
+                left.append(each)
+    return list(found.values())

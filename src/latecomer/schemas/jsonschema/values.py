@@ -1,0 +1,69 @@
+"""JSON values as JSON Schema sees them: 1 and 1.0 are one number, true is none."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+ALL_TYPES = frozenset(("null", "boolean", "integer", "fraction", "string", "array", "object"))
+"""Every value is of one of these. An integer is a number without fractional part, 1.0 included."""
+NUMBERS = frozenset(("integer", "fraction"))
+TYPES = {each: frozenset((each,)) for each in sorted(ALL_TYPES - {"fraction"})} | {"number": NUMBERS}
+"""Types as schemas name them."""
+DEEPEST_VALUE = 100
+
+
+class TooDeep(ValueError):
+    """A value is nested more deeply than it can be compared."""
+
+
+def type_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "integer" if value.is_integer() else "fraction"
+        case Decimal():
+            return "integer" if Fraction(value).denominator == 1 else "fraction"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+    raise TypeError(f"{type(value).__name__} is no type of JSON")
+
+
+def number_of(value: int | float | Decimal) -> Fraction:
+    """A number as it is written: 0.1 is a tenth.
+
+    >>> number_of(0.1), number_of(3)
+    (Fraction(1, 10), Fraction(3, 1))
+    """
+    if isinstance(value, int | Decimal):
+        return Fraction(value)
+    return Fraction(Decimal(float.__repr__(value)))
+
+
+def key_of(value: Any, depth: int = 0) -> Hashable:
+    """The same for equal values, and for no others.
+
+    >>> key_of([1, {"a": None}]) == key_of([1.0, {"a": None}]), key_of(1) == key_of(True)
+    (True, False)
+    """
+    if depth > DEEPEST_VALUE:
+        raise TooDeep
+    match value:
+        case None | bool() | str():
+            return type(value).__name__, value
+        case int() | float() | Decimal():
+            return "number", number_of(value)
+        case list():
+            return "list", tuple([key_of(each, depth + 1) for each in value])
+    return "object", frozenset([(name, key_of(each, depth + 1)) for name, each in value.items()])

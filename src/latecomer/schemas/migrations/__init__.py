@@ -1,0 +1,51 @@
+"""A breaking change of a schema in four phases: expand, dual_write, migrate, contract. Pure: the clock is passed in.
+
+Migration         the file: old fields, new fields, SQL each way, consumers, soak times, the limit for drift
+Phase, State      where a migration stands, as a registry keeps it
+Rules             what a registry holds it to by itself
+expanded_text, contracted_text   the schema with both shapes, and with the new one alone
+obstacles         why it cannot advance yet
+calendar          when each phase can begin at the earliest
+"""
+
+from latecomer.schemas.migrations.deciding import (
+    Begun,
+    Obstacle,
+    Situation,
+    Standing,
+    calendar,
+    consumer_standings,
+    due_since,
+    obstacles,
+)
+from latecomer.schemas.migrations.definition import Consumer, Migration, NewField, Soak
+from latecomer.schemas.migrations.drift import Checks, checks_of
+from latecomer.schemas.migrations.phases import Measured, Phase, Read, Seen, State
+from latecomer.schemas.migrations.rules import Rules
+from latecomer.schemas.migrations.shapes import contracted_text, expanded_text, reader_problems
+
+__all__ = [
+    "Begun",
+    "Checks",
+    "Consumer",
+    "Measured",
+    "Migration",
+    "NewField",
+    "Obstacle",
+    "Phase",
+    "Read",
+    "Rules",
+    "Seen",
+    "Situation",
+    "Soak",
+    "Standing",
+    "State",
+    "calendar",
+    "checks_of",
+    "consumer_standings",
+    "contracted_text",
+    "due_since",
+    "expanded_text",
+    "obstacles",
+    "reader_problems",
+]

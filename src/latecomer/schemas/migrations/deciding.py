@@ -1,0 +1,161 @@
+"""What a migration may do next, why not yet, and when at the earliest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from latecomer.schemas.avro import Schema
+from latecomer.schemas.migrations.definition import ADDITIVE, Migration
+from latecomer.schemas.migrations.phases import Phase, Read, State
+from latecomer.schemas.migrations.rules import Rules, waiting
+from latecomer.schemas.migrations.shapes import reader_problems
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Why a migration cannot advance, and who is to be asked."""
+
+    reason: str
+    ask: str
+
+    def __str__(self) -> str:
+        return f"{self.reason} (ask {self.ask})"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known of a consumer."""
+
+    name: str
+    owner: str
+    declared: Sequence[str]
+    """Why the reader schema of the file needs the old shape; empty where it does not."""
+    running: Sequence[str]
+    """The same of the schema that it was last seen with."""
+    seen_at: int | None
+    read: Read | None = None
+    """What it last read from the registry."""
+
+    @property
+    def migrated(self) -> bool:
+        return not self.declared and not self.running
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the decision rests on."""
+
+    migration: Migration
+    state: State
+    now: int
+    contracted: Schema | None = None
+    """The schema that the last phase would register; None where there is none."""
+    refusals: Sequence[str] = ()
+    """Why the schema of the next phase cannot be made, or would not be taken by the registry."""
+
+
+def consumer_standings(situation: Situation) -> list[Standing]:
+    """What each consumer still needs of the old shape."""
+    found, migration = [], situation.migration
+    if situation.contracted is None:
+        return []
+    for name, each in migration.consumers.items():
+        seen = situation.state.seen.get(name)
+        declared = reader_problems(each.reader, situation.contracted, migration.old)
+        running = [] if seen is None else reader_problems(seen.reader, situation.contracted, migration.old)
+        at = None if seen is None else seen.at
+        read = situation.state.reads.get(name)
+        found.append(Standing(name, each.owner or migration.owner, declared, running, at, read))
+    return found
+
+
+def obstacles(situation: Situation) -> list[Obstacle]:
+    """Why the migration cannot advance now; none if it can."""
+    migration, state = situation.migration, situation.state
+    if state.phase is None:
+        reasons = situation.refusals if migration.from_ else [ADDITIVE]
+        return [Obstacle(reason, migration.owner) for reason in reasons]
+    if state.phase is Phase.CONTRACT:
+        return [Obstacle("it is in its last phase, and nothing follows", migration.owner)]
+    found = [
+        *changed_definition(situation),
+        *(Obstacle(reason, migration.owner) for reason in waiting(state, Rules.of(migration), situation.now)),
+    ]
+    if state.phase is Phase.MIGRATE:
+        found += _needing(situation)
+        found += [
+            Obstacle(f"the registry would refuse the contracted schema: {reason}", migration.owner)
+            for reason in situation.refusals
+        ]
+    return found
+
+
+def changed_definition(situation: Situation) -> list[Obstacle]:
+    """That the file says something else now than when the migration began."""
+    migration, state = situation.migration, situation.state
+    if state.phase is None or state.identity == migration.identity:
+        return []
+    return [
+        Obstacle(
+            "the file has another subject, other fields or other expressions than when the migration began; "
+            "bring them back, or roll the migration back to its beginning and begin again",
+            state.owner or migration.owner,
+        )
+    ]
+
+
+def due_since(migration: Migration, state: State, now: int) -> int | None:
+    """From when on events are held to both shapes: since dual_write began, but no longer ago than the phase is to last.
+
+    So what has drifted is forgiven once the producers have been right for that long. None for all events: before
+    dual_write none is due, and who asks then wants to see.
+    """
+    begun = state.entered.get(Phase.DUAL_WRITE)
+    if begun is None or state.phase is None:
+        return None
+    soak = migration.soak.of(state.phase)
+    return max(begun, now - soak) if soak else begun
+
+
+def _needing(situation: Situation) -> list[Obstacle]:
+    found = []
+    for each in consumer_standings(situation):
+        if each.declared:
+            found.append(
+                Obstacle(f"the consumer {each.name} needs the old shape: {each.declared[0]}", each.owner)
+            )
+        elif each.running:
+            found.append(
+                Obstacle(
+                    f"the consumer {each.name} was last seen with a schema that needs the old shape: "
+                    f"{each.running[0]}; deploy the one of the file, and run latecomer migrate seen",
+                    each.owner,
+                )
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class Begun:
+    """When a phase began, or can begin at the earliest."""
+
+    phase: Phase
+    at: int
+    entered: bool
+    soak: int
+
+
+def calendar(migration: Migration, state: State, now: int) -> list[Begun]:
+    """The phases in order. One that is to come begins when the one before it has lasted as long as it must."""
+    found: list[Begun] = []
+    reached = state.phase is not None
+    earliest = now
+    for phase in Phase:
+        soak = migration.soak.of(phase)
+        entered = state.entered.get(phase) if reached else None
+        begins = earliest if entered is None else entered
+        found.append(Begun(phase, begins, entered is not None, soak))
+        earliest = max(now, begins + soak)
+        reached = reached and phase is not state.phase
+    return found

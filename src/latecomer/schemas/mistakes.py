@@ -1,0 +1,90 @@
+"""What is wrong with a schema, and where."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+
+from latecomer.errors import LatecomerError
+
+Step = str | int
+Path = tuple[Step, ...]
+MOST_WORK = 300_000
+"""Steps that one question about schemas may take: seconds. A schema that people wrote needs some thousands."""
+DEEPEST_TYPE = 100
+Words = tuple[str, str]
+"""What is wrong, and what would pass."""
+_SHOWN = 80
+_MOST_LISTED = 10
+_NOTHING = object()
+
+
+class SchemaError(LatecomerError, ValueError):
+    """A schema cannot be used as it is: where the mistake is, what stands there, how to put it right."""
+
+    def __init__(self, path: Path, message: str, fix: str, value: object = _NOTHING) -> None:
+        self.path, self.message, self.fix = path, message, fix
+        self.value = None if value is _NOTHING else value
+        shown = "" if value is _NOTHING else f" (value: {shown_value(value)})"
+        super().__init__(f"{written_path(path)}: {message}{shown}; {fix}")
+
+
+class Work:
+    """The steps taken so far; too many are an error, so that no schema keeps a server busy."""
+
+    def __init__(self, question: str, most: int = MOST_WORK) -> None:
+        self.question, self.left = question, most
+
+    def spend(self, steps: int = 1) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise SchemaError((), f"takes too many steps to {self.question}", "make the schema smaller")
+
+
+def too_deep(path: Path) -> SchemaError:
+    return SchemaError(
+        path[:9], "is nested too deeply", f"nest at most {DEEPEST_TYPE} types, or refer to them by name"
+    )
+
+
+def written_path(path: Sequence[Step]) -> str:
+    """A place in a schema, for people.
+
+    >>> written_path(("fields", 2, "type")), written_path(()), written_path((1, "items"))
+    ('fields[2].type', 'the schema', '[1].items')
+    """
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{cut(step)}" for step in path)
+    return text.removeprefix(".") or "the schema"
+
+
+def cut(text: str) -> str:
+    """A text that is not too long to be shown."""
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
+def listed(names: Sequence[str], last: str = ", ") -> str:
+    """
+    >>> listed(["a", "b", "c"], " or "), listed([])
+    ('a, b or c', 'nothing')
+    """
+    if len(names) > _MOST_LISTED:
+        return f"{', '.join(names[:_MOST_LISTED])} and {len(names) - _MOST_LISTED} more"
+    return last.join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or "nothing"
+
+
+def _as_written(value: object) -> float:
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError
+
+
+def shown_value(value: object) -> str:
+    """A value as JSON, cut short."""
+    if isinstance(value, dict | list | tuple) and len(value) > _SHOWN:
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=_as_written)
+    except (TypeError, ValueError, RecursionError):
+        text = type(value).__name__
+    return cut(text)

@@ -1,0 +1,14 @@
+"""Protobuf schemas: parsing, their text, how they become columns, and whether one reads what another wrote.
+
+parse_schema       text, or a compiled description → Schema, or a SchemaError with place and fix
+reading            the columns of a message
+changes, breaches  why one schema may not read what another wrote, by Confluent's rules
+
+All of it needs the package `protobuf`, which is an extra; import it where it is needed.
+"""
+
+from latecomer.schemas.protobuf.changes import Change, Rule, breaches, changes
+from latecomer.schemas.protobuf.reading import Reading, reading
+from latecomer.schemas.protobuf.schema import Schema, parse_schema
+
+__all__ = ["Change", "Reading", "Rule", "Schema", "breaches", "changes", "parse_schema", "reading"]

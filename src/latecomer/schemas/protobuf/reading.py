@@ -1,0 +1,223 @@
+"""Which columns the fields of a message are.
+
+    reading(schema, name)      the message that is read, and where each of its columns lies
+
+Fields of messages are columns, `pricing.base`. What is repeated is a list, and a map is a map. A field is known by its
+number: a writer may have another name for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor as Field
+
+from latecomer.errors import did_you_mean
+from latecomer.model.paths import DEEPEST
+from latecomer.model.types import DEEPEST_NESTED, field_name, normal_type
+from latecomer.schemas import SchemaError
+from latecomer.schemas.protobuf.schema import Schema, schema_file
+
+MOST_COLUMNS = 2_000
+_MOST_STEPS = 20_000
+TEXT = "string"
+PLAIN = {
+    Field.TYPE_INT32: "int",
+    Field.TYPE_SINT32: "int",
+    Field.TYPE_SFIXED32: "int",
+    Field.TYPE_UINT32: "bigint",
+    Field.TYPE_FIXED32: "bigint",
+    Field.TYPE_INT64: "bigint",
+    Field.TYPE_SINT64: "bigint",
+    Field.TYPE_SFIXED64: "bigint",
+    Field.TYPE_UINT64: "decimal(20,0)",
+    Field.TYPE_FIXED64: "decimal(20,0)",
+    Field.TYPE_FLOAT: "float",
+    Field.TYPE_DOUBLE: "double",
+    Field.TYPE_BOOL: "boolean",
+    Field.TYPE_STRING: TEXT,
+    Field.TYPE_BYTES: "binary",
+    Field.TYPE_ENUM: TEXT,
+}
+_PROTOBUF = "google.protobuf."
+TIMESTAMP, DURATION = f"{_PROTOBUF}Timestamp", f"{_PROTOBUF}Duration"
+WRAPPERS = frozenset(
+    f"{_PROTOBUF}{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+AS_JSON = frozenset(f"{_PROTOBUF}{name}" for name in ("Struct", "Value", "ListValue"))
+SECONDS = "decimal(21,9)"
+"""A duration: its seconds, of which Protobuf allows twelve digits, and nanoseconds."""
+
+
+class _NoType(Exception):
+    """No type of a column holds the values of a field; its text as JSON does."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its type, and the numbers of the fields that lead there."""
+
+    kind: str
+    way: tuple[int, ...]
+    as_json: bool = False
+    """Whether it is the text of what no column holds."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The message that records are read as."""
+
+    schema: Schema
+    message: str
+    """Its name, without the package."""
+    values: Mapping[str, Column]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return {name: each.kind for name, each in self.values.items()}
+
+
+def reading(schema: Schema, name: str | None = None) -> Reading:
+    """The columns of a message: of the one that is named, or else of the first.
+
+    >>> from latecomer.schemas.protobuf.schema import parse_schema
+    >>> text = 'syntax = "proto3"; message Ride { int64 id = 1; repeated string tags = 2; Fare fare = 3; } '
+    >>> reading(parse_schema(text + "message Fare { uint64 paise = 1; }")).columns
+    {'id': 'bigint', 'tags': 'array<string>', 'fare.paise': 'decimal(20,0)'}
+    """
+    message = message_of(schema, name)
+    values = dict(islice(columns_of(message), MOST_COLUMNS + 1))
+    if not values:
+        raise SchemaError(
+            (message.name,), "has no field that could be a column", "name a message with fields"
+        )
+    if len(values) > MOST_COLUMNS:
+        fix = "name a message with fewer fields"
+        raise SchemaError((message.name,), f"has more than {MOST_COLUMNS} fields, those within counted", fix)
+    return Reading(schema, local_name(message), values)
+
+
+def message_of(schema: Schema, name: str | None) -> Any:
+    """A message of a file by its name, with or without the package; else the first."""
+    file = schema_file(schema)
+    there = {local_name(each): each for each in _messages(file.message_types_by_name.values())}
+    if not there:
+        raise SchemaError((), "defines no message", "name the schema of a message")
+    if name is None:
+        return next(iter(there.values()))
+    prefix = f"{file.package}." if file.package else ""
+    found = there.get(name) or there.get(name.removeprefix(prefix))
+    if found is None:
+        raise SchemaError((), f"defines no message {name}", did_you_mean(name, list(there)[:50]))
+    return found
+
+
+def _messages(found: Sequence[Any]) -> Iterator[Any]:
+    for each in found:
+        if not each.GetOptions().map_entry:
+            yield each
+            yield from _messages(each.nested_types)
+
+
+def message_at(schema: Schema, places: Sequence[int]) -> Any | None:
+    """The message at some places: of the file, then of the message there, and so on; None where there is none."""
+    found: Any = None
+    beside = list(schema_file(schema).message_types_by_name.values())
+    for place in places:
+        if not 0 <= place < len(beside):
+            return None
+        found = beside[place]
+        beside = list(found.nested_types)
+    return found
+
+
+def local_name(message: Any) -> str:
+    """The name of a message in its package.
+
+    >>> from latecomer.schemas.protobuf.schema import parse_schema
+    >>> local_name(message_of(parse_schema('syntax = "proto3"; package a.b; message M { int32 i = 1; }'), None))
+    'M'
+    """
+    package = message.file.package
+    return str(message.full_name).removeprefix(f"{package}.") if package else str(message.full_name)
+
+
+def columns_of(message: Any) -> Iterator[tuple[str, Column]]:
+    """The columns of a message by their names."""
+    yield from _Maker().columns(message, (), (), frozenset())
+
+
+def is_map(field: Any) -> bool:
+    inner = field.message_type
+    return inner is not None and field.is_repeated and bool(inner.GetOptions().map_entry)
+
+
+class _Maker:
+    """Goes through a message and those in it. What is in two places is there twice."""
+
+    def __init__(self) -> None:
+        self.left = _MOST_STEPS
+
+    def columns(
+        self, message: Any, names: tuple[str, ...], way: tuple[int, ...], above: frozenset[str]
+    ) -> Iterator[tuple[str, Column]]:
+        inside = above | {message.full_name}
+        for field in message.fields:
+            self._count()
+            name, there = (*names, field.name), (*way, field.number)
+            inner = field.message_type
+            is_object = inner is not None and not field.is_repeated and plain_kind(field) is None
+            if is_object and inner.fields and inner.full_name not in inside and len(name) < DEEPEST:
+                yield from self.columns(inner, name, there, inside)
+                continue
+            try:
+                column = Column(normal_type(self._type(field, inside)), there)
+            except SchemaError:
+                raise
+            except (_NoType, ValueError):  # it leads back to itself, is nested too deeply, or names are alike
+                column = Column(TEXT, there, as_json=True)
+            yield ".".join(name), column
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            fix = "name a message with fewer fields"
+            raise SchemaError((), f"has more than {_MOST_STEPS} fields, those within counted", fix)
+
+    def _type(self, field: Any, above: frozenset[str]) -> str:
+        self._count()
+        if is_map(field):
+            return f"map<string,{self._one(field.message_type.fields_by_number[2], above)}>"
+        one = self._one(field, above)
+        return f"array<{one}>" if field.is_repeated else one
+
+    def _one(self, field: Any, above: frozenset[str]) -> str:
+        found = plain_kind(field)
+        if found is not None:
+            return found
+        inner = field.message_type
+        if inner.full_name in above or len(above) > DEEPEST + DEEPEST_NESTED:
+            raise _NoType
+        if not inner.fields:
+            return "boolean"
+        inside = above | {inner.full_name}
+        fields = [f"{field_name(each.name)}:{self._type(each, inside)}" for each in inner.fields]
+        return f"struct<{','.join(fields)}>"
+
+
+def plain_kind(field: Any) -> str | None:
+    """The type of one value of a field; None where that is a message with fields of its own."""
+    inner = field.message_type
+    if inner is None:
+        return PLAIN[field.type]
+    name = inner.full_name
+    if name in WRAPPERS:
+        return PLAIN[inner.fields_by_number[1].type]
+    if name in AS_JSON:
+        return TEXT
+    return {TIMESTAMP: "timestamp", DURATION: SECONDS}.get(name)

@@ -1,0 +1,156 @@
+"""A Protobuf schema: a file, with those that it imports.
+
+    parse_schema(text, references)      text → Schema, or a SchemaError with place and fix
+
+A client may send a file as its compiled description in base64, as Confluent's clients for Python do. Here it becomes
+text.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from google.protobuf import descriptor_pb2 as described
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+from latecomer.schemas import SchemaError
+from latecomer.schemas.protobuf.known import KNOWN, known_file
+from latecomer.schemas.protobuf.options import name_options
+from latecomer.schemas.protobuf.parsing import parse_file
+from latecomer.schemas.protobuf.tokens import LONGEST_TEXT
+from latecomer.schemas.protobuf.writing import file_text
+
+ROOT = "latecomer-root.proto"
+"""What the file of a schema is called, which nobody imports."""
+MOST_FILES = 500
+_DIGITS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A file and what it imports. It can be pickled: the descriptions are bytes."""
+
+    text: str
+    file: bytes
+    """Its description, by the name `ROOT`."""
+    references: tuple[tuple[str, Schema], ...] = ()
+    """The files that it imports, by the names it has for them."""
+
+    @property
+    def described(self) -> Any:
+        return described.FileDescriptorProto.FromString(self.file)
+
+    @property
+    def normalized(self) -> str:
+        """One text for schemas that differ in layout alone, or in how they name a type."""
+        resolved = described.FileDescriptorProto()
+        schema_file(self).CopyToProto(resolved)
+        return file_text(resolved)
+
+    @property
+    def serialized(self) -> str:
+        """The description in base64, as clients ask for it."""
+        return b64encode(self.file).decode()
+
+
+def parse_schema(text: str, references: Mapping[str, Schema] | None = None) -> Schema:
+    """
+    >>> parse_schema('syntax = "proto3"; message Ride { int64 id = 1; }').normalized
+    'syntax = "proto3";\\n\\nmessage Ride {\\n  int64 id = 1;\\n}\\n'
+    """
+    given = _compiled(text)
+    if given is None:
+        return _schema(parse_file(text), text, references or {})
+    name_options(given, schema_file(_schema(given, "", references or {})).pool)
+    before = _schema(given, "", references or {})
+    try:
+        text = file_text(given)
+        made = _schema(parse_file(text), text, references or {})
+        is_same = made.normalized == before.normalized
+    except (TypeError, UnicodeError, SchemaError):  # what is not UTF-8 comes as bytes
+        is_same = False
+    if not is_same:
+        raise SchemaError((), "is a description that no .proto text has", "compile it with protoc")
+    return made
+
+
+def _schema(made: Any, text: str, references: Mapping[str, Schema]) -> Schema:
+    made.name = ROOT
+    made.ClearField("source_code_info")
+    for name in made.dependency:
+        if name not in references and name not in KNOWN:
+            raise SchemaError(
+                ("import", name), "is in no reference", f"add the reference {name} to its subject and version"
+            )
+    used = tuple((name, references[name]) for name in sorted(set(made.dependency)) if name in references)
+    if not (
+        made.message_type or made.enum_type or made.extension or made.service or made.HasField("options")
+    ):
+        raise SchemaError((), "defines nothing", "define a message")
+    schema = Schema(text, made.SerializeToString(deterministic=True), used)
+    schema_file(schema)
+    return schema
+
+
+def _compiled(text: str) -> Any | None:
+    """The description that a text is in base64, if it is one."""
+    if len(text) > LONGEST_TEXT or not text.strip() or not _DIGITS.issuperset(text):
+        return None
+    try:
+        found = described.FileDescriptorProto.FromString(b64decode(text))
+    except (NotBase64, ValueError, DecodeError):
+        return None
+    if found.syntax == "editions":
+        raise SchemaError((), "is of an edition, and editions are not supported", "use proto2 or proto3")
+    return found
+
+
+@lru_cache(maxsize=256)
+def schema_file(schema: Schema) -> Any:
+    """The descriptor of a schema's file; `SchemaError` where what it says does not hold together."""
+    pool, added = DescriptorPool(), dict[str, bytes]()
+    _add(pool, ROOT, schema, added)
+    return pool.FindFileByName(ROOT)
+
+
+def _add(pool: Any, name: str, schema: Schema, added: dict[str, bytes]) -> None:
+    made = schema.described
+    made.name = name
+    beside = dict(schema.references)
+    for each in made.dependency:
+        if each in beside and added.get(each, beside[each].file) != beside[each].file:
+            fix = "refer to one version of it everywhere"
+            raise SchemaError(("import", each), "is another file here than in another import", fix)
+        if each in added:
+            continue
+        if len(added) >= MOST_FILES:
+            raise SchemaError(("import", each), f"more than {MOST_FILES} files are imported", "import fewer")
+        if each in beside:
+            added[each] = beside[each].file
+            _add(pool, each, beside[each], added)
+        else:
+            added[each] = known_file(each)
+            _add_known(pool, each, added)
+    _build(pool, made.SerializeToString())
+
+
+def _add_known(pool: Any, name: str, added: dict[str, bytes]) -> None:
+    for each in described.FileDescriptorProto.FromString(known_file(name)).dependency:
+        if each not in added:
+            added[each] = known_file(each)
+            _add_known(pool, each, added)
+    pool.AddSerializedFile(known_file(name))
+
+
+def _build(pool: Any, file: bytes) -> None:
+    try:
+        pool.AddSerializedFile(file)
+    except (TypeError, DecodeError, UnicodeDecodeError) as error:
+        why = str(error).removeprefix("Couldn't build proto file into descriptor pool: ")
+        raise SchemaError((), why.replace(ROOT, "it")[:300], "correct that") from None

@@ -1,0 +1,145 @@
+"""A request, read: who asks, what for, with which parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from latecomer.schemas.registry.bodies import Body
+from latecomer.schemas.registry.core import Registry
+from latecomer.schemas.registry.names import DEFAULT_CONTEXT, id_of, subject_of, version_of
+from latecomer.schemas.registry.records import Actor, Deleted
+from latecomer.schemas.registry.refusals import Refused, invalid_subject, unusable
+from latecomer.schemas.registry.tokens import Scope
+
+_FLAGS = {"true": True, "false": False}
+_NOTHING = ("", "false")
+_REFUSED = ("format", "referenceFormat", "deletedAsNegative")
+"""Parameters of Confluent's that ask for another answer than there is here."""
+REPEATED = ("key", "value")
+"""Parameters that may stand there several times."""
+MOST_PARAMETERS = 50
+ALL_CONTEXTS = ":*:"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a route is given."""
+
+    actor: Actor
+    scope: Scope
+    path: dict[str, str]
+    query: dict[str, str]
+    repeated: Mapping[str, list[str]] = field(default_factory=lambda: {each: [] for each in REPEATED})
+    body: Any = None
+
+    @property
+    def subject(self) -> str:
+        return subject_of(self.path["subject"])
+
+    @property
+    def version(self) -> int:
+        return version_of(self.path["version"])
+
+    @property
+    def id(self) -> int:
+        return id_of(self.path["id"])
+
+    @property
+    def prefix(self) -> str:
+        """Which subjects are meant. There is one context, so all contexts are that one."""
+        written = self.query.get("subjectPrefix", "").removeprefix(ALL_CONTEXTS).removeprefix(DEFAULT_CONTEXT)
+        if written.startswith(":."):
+            raise invalid_subject(
+                "subjectPrefix names a context; contexts are not supported, so leave it out"
+            )
+        return written
+
+    @property
+    def deleted(self) -> Deleted:
+        if self.flag("deletedOnly") or self.flag("deleted_only"):
+            return Deleted.ONLY
+        return Deleted.INCLUDED if self.flag("deleted") else Deleted.LEFT_OUT
+
+    @property
+    def format(self) -> str:
+        """Which text of a schema is meant; empty where it is the one that is kept."""
+        written = self.query.get("format", "")
+        return "" if written.lower() in _NOTHING else written
+
+    def flag(self, name: str) -> bool:
+        written = self.query.get(name, "").lower()
+        if written and written not in _FLAGS:
+            raise unusable(f"{name}={written[:40]!r} is neither true nor false")
+        return _FLAGS.get(written, False)
+
+    def number(self, name: str, default: int) -> int:
+        written = self.query.get(name, "")
+        if not written:
+            return default
+        digits = written.removeprefix("-")
+        if not (digits.isascii() and digits.isdecimal()) or len(digits) > 10:
+            raise unusable(f"{name}={written[:40]!r} is no whole number")
+        return int(written)
+
+    def page(self, found: Sequence[T]) -> list[T]:
+        """The part of a list that was asked for: from `offset` on, at most `limit`; all where that is 0 or negative."""
+        offset, limit = self.number("offset", 0), self.number("limit", -1)
+        if offset < 0:
+            raise unusable(f"offset={offset} is negative; write 0 or more")
+        return list(found[offset : offset + limit] if limit > 0 else found[offset:])
+
+    def require(self, scope: Scope, what: str) -> None:
+        if self.scope < scope:
+            raise Refused(
+                403,
+                403,
+                f"To {what} takes the scope {scope.word}, and the token {self.actor.name} has {self.scope.word}.",
+            )
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path, what it takes, and what answers it."""
+
+    method: str
+    path: str
+    scope: Scope
+    answer: Callable[[Registry, Asked], Any]
+    what: str
+    """What it does: to …"""
+    parameters: tuple[str, ...] = ()
+    body: type[Body] | None = None
+    as_it_is: bool = field(default=False)
+    """Whether the answer is a text, and not a value to be written as JSON."""
+
+
+def read_query(raw: bytes, known: Sequence[str]) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Parameters by name, and those that may be repeated. What is not known is ignored: clients send a parameter of one
+    path with others, too."""
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
+        )
+    except ValueError:
+        raise Refused(
+            400,
+            400,
+            f"The parameters after ? are not UTF-8 as percent-encoded, or more than {MOST_PARAMETERS}.",
+        ) from None
+    found: dict[str, str] = {}
+    repeated: dict[str, list[str]] = {each: [] for each in REPEATED}
+    for name, value in pairs:
+        if name in _REFUSED and name not in known and value.lower() not in _NOTHING:
+            raise unusable(f"the parameter {name!r} is not supported by this registry; leave it out")
+        if name in REPEATED:
+            repeated[name].append(value)
+            continue
+        if name in found:
+            raise unusable(f"the parameter {name[:60]!r} stands there twice; write it once")
+        if name in known:
+            found[name] = value
+    return found, repeated

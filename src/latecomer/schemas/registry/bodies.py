@@ -1,0 +1,338 @@
+"""Bodies of requests: their size and kind, then JSON within limits, then their shape.
+
+A key that is not known is refused, unless what stands there is null, empty or false: that asks for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from latecomer.schemas.avro import SchemaError, written_path
+from latecomer.schemas.json_input import read_json
+from latecomer.schemas.migrations import Rules
+from latecomer.schemas.mistakes import shown_value
+from latecomer.schemas.registry.contracts import merged_metadata, merged_rules
+from latecomer.schemas.registry.migrating import MOST_CONSUMERS, Change, phase_of
+from latecomer.schemas.registry.names import LARGEST, LATEST, Naming, NamingRule, subject_of
+from latecomer.schemas.registry.policy import level_of, policy_of
+from latecomer.schemas.registry.records import Definition, Reference
+from latecomer.schemas.registry.refusals import (
+    Refused,
+    empty_schema,
+    invalid_level,
+    invalid_rules,
+    invalid_schema,
+    too_large,
+    unusable,
+)
+
+MEDIA = (
+    "application/vnd.schemaregistry.v1+json",
+    "application/vnd.schemaregistry+json",
+    "application/json",
+)
+"""Kinds of content, the usual one first."""
+LARGEST_BODY = 4 * 2**20
+_UTF8 = ("utf-8", "utf8")
+_NOTHING: tuple[Any, ...] = (None, False, "", [], {})
+
+Text = Annotated[str, Field(max_length=1000)]
+LongText = Annotated[str, Field(max_length=100_000)]
+Micros = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class Body(BaseModel):
+    """What a body may hold."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ReferenceBody(Body):
+    name: Annotated[str, Field(min_length=1, max_length=1000)]
+    subject: str
+    version: int = LATEST
+
+    def reference(self) -> Reference:
+        if self.version != LATEST and not 1 <= self.version <= LARGEST:
+            raise invalid_schema(
+                f"references.{self.name}: {self.version} is no version; write a number from 1 on, or -1 for the latest"
+            )
+        return Reference(self.name, subject_of(self.subject), self.version)
+
+
+class MetadataBody(Body):
+    """What owners say of a schema."""
+
+    tags: Annotated[dict[Text, list[Text]] | None, Field(max_length=1000)] = None
+    properties: Annotated[dict[Text, Text] | None, Field(max_length=1000)] = None
+    sensitive: Annotated[list[Text] | None, Field(max_length=1000)] = None
+
+    def value(self) -> dict[str, Any]:
+        return merged_metadata(self.model_dump(exclude_none=True)) or {}
+
+
+class ContractRuleBody(Body):
+    """A rule of a data contract, by Confluent's words."""
+
+    name: Text | None = None
+    doc: LongText | None = None
+    kind: Literal["TRANSFORM", "CONDITION"] | None = None
+    mode: Literal["UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"] | None = None
+    type: Text | None = None
+    tags: list[Text] | None = None
+    params: dict[Text, LongText] | None = None
+    expr: LongText | None = None
+    on_success: Annotated[Text | None, Field(alias="onSuccess")] = None
+    on_failure: Annotated[Text | None, Field(alias="onFailure")] = None
+    disabled: bool | None = None
+
+
+class RuleSetBody(Body):
+    """The rules of a data contract. They are kept, and not run."""
+
+    migration: Annotated[list[ContractRuleBody] | None, Field(alias="migrationRules", max_length=1000)] = None
+    domain: Annotated[list[ContractRuleBody] | None, Field(alias="domainRules", max_length=1000)] = None
+    encoding: Annotated[list[ContractRuleBody] | None, Field(alias="encodingRules", max_length=1000)] = None
+    enable_at: Annotated[
+        Literal["ALL", "CLIENT", "GATEWAY", "SERVER", "NONE"] | None, Field(alias="enableAt")
+    ] = None
+
+    def value(self) -> dict[str, Any]:
+        for rules in (self.migration, self.domain, self.encoding):
+            names = [each.name for each in rules or ()]
+            if None in names or "" in names:
+                raise invalid_rules("a rule has no name; give it one")
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise invalid_rules(f"two rules are called {twice[:60]!r}; give each a name of its own")
+        return merged_rules(self.model_dump(exclude_none=True, by_alias=True)) or {}
+
+
+class SchemaBody(Body):
+    """A schema, to be registered, looked up or tested."""
+
+    text: Annotated[str | None, Field(alias="schema")] = None
+    type: Annotated[str | None, Field(alias="schemaType")] = None
+    references: list[ReferenceBody] | None = None
+    metadata: MetadataBody | None = None
+    rules: Annotated[RuleSetBody | None, Field(alias="ruleSet")] = None
+    id: int | None = None
+    version: int | None = None
+
+    def definition(self) -> Definition:
+        if self.text is None or not self.text.strip():
+            raise empty_schema()
+        return self.new_definition()
+
+    def new_definition(self) -> Definition:
+        """The same, or with an empty text: that is to be the text of the latest version."""
+        references = tuple(each.reference() for each in self.references or ())
+        metadata = None if self.metadata is None else self.metadata.value()
+        rules = None if self.rules is None else self.rules.value()
+        return Definition(
+            self.text if self.text and self.text.strip() else "",
+            self.type or "AVRO",
+            references,
+            metadata,
+            rules,
+        )
+
+    @property
+    def asked_id(self) -> int | None:
+        return _number("id", self.id, nothing=(None, -1))
+
+    @property
+    def asked_version(self) -> int | None:
+        """A number, or LATEST: the latest version is meant if it is this schema, or else a new one."""
+        return LATEST if self.version == LATEST else _number("version", self.version, nothing=(None, 0))
+
+
+class ConfigBody(Body):
+    compatibility: str | None = None
+    level: Annotated[str | None, Field(alias="compatibilityLevel")] = None
+    policy: Annotated[str | None, Field(alias="compatibilityPolicy")] = None
+    group: Annotated[Text | None, Field(alias="compatibilityGroup")] = None
+    alias: str | None = None
+    default_metadata: Annotated[MetadataBody | None, Field(alias="defaultMetadata")] = None
+    override_metadata: Annotated[MetadataBody | None, Field(alias="overrideMetadata")] = None
+    default_rules: Annotated[RuleSetBody | None, Field(alias="defaultRuleSet")] = None
+    override_rules: Annotated[RuleSetBody | None, Field(alias="overrideRuleSet")] = None
+    normalize: bool | None = None
+    validates: Annotated[bool | None, Field(alias="validateNewSchemas")] = None
+
+    def change(self) -> dict[str, Any]:
+        levels = {level_of(each) for each in (self.compatibility, self.level) if each is not None}
+        if len(levels) > 1:
+            raise invalid_level("compatibility and compatibilityLevel say two things; write one of them")
+        change: dict[str, Any] = {"compatibility": str(levels.pop())} if levels else {}
+        flags = {"normalize": self.normalize, "validateNewSchemas": self.validates}
+        change |= {name: value for name, value in flags.items() if value is not None}
+        if self.policy is not None:
+            change["compatibilityPolicy"] = str(policy_of(self.policy))
+        return change | self._removable()
+
+    def _removable(self) -> dict[str, Any]:
+        """What goes away where it is null or empty; it is unchanged only where it is not there."""
+        found: dict[str, Any] = {
+            "compatibilityGroup": self.group or None,
+            "alias": subject_of(self.alias) if self.alias else None,
+        }
+        for name in ("default_metadata", "override_metadata", "default_rules", "override_rules"):
+            value = getattr(self, name)
+            found[str(type(self).model_fields[name].alias)] = None if value is None else value.value() or None
+        known = {field.alias or name: name for name, field in type(self).model_fields.items()}
+        return {key: value for key, value in found.items() if known[key] in self.model_fields_set}
+
+
+class ModeBody(Body):
+    mode: str
+
+
+class AboutBody(Body):
+    """Who is asked about a subject, and what else is to be known of it."""
+
+    owner: Annotated[str | None, Field(min_length=1, max_length=300)] = None
+    metadata: Annotated[dict[Text, Text], Field(max_length=100, default_factory=dict)]
+
+    def value(self) -> dict[str, Any]:
+        return {"owner": self.owner, "metadata": self.metadata}
+
+
+class RuleBody(Body):
+    subjects: Annotated[str, Field(min_length=1, max_length=500)]
+    owner: Annotated[str | None, Field(min_length=1, max_length=300)] = None
+
+
+class NamingBody(Body):
+    rules: Annotated[list[RuleBody], Field(max_length=1000)]
+    others: Literal["allow", "refuse"] = "allow"
+
+    def naming(self) -> Naming:
+        rules = tuple(NamingRule(each.subjects, each.owner) for each in self.rules)
+        return Naming(rules, self.others == "refuse")
+
+
+class MeasuredBody(Body):
+    """How many events of a log have been looked at, and how many of them drift."""
+
+    events: Annotated[int, Field(ge=0, le=2**63 - 1)]
+    drifted: Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+
+class SoakBody(Body):
+    """How long each phase lasts at least, in microseconds."""
+
+    expand: Micros
+    dual_write: Micros
+    migrate: Micros
+
+
+class RulesBody(Body):
+    soak: SoakBody
+    drift_limit: Annotated[float, Field(ge=0, lt=1)]
+    consumers: Annotated[list[Text], Field(max_length=MOST_CONSUMERS)]
+
+    def rules(self) -> Rules:
+        return Rules.read(self.model_dump())
+
+
+class MigrationBody(Body):
+    """What is to become of a migration: the revision that was seen, and the phase it is to be in."""
+
+    revision: Annotated[int, Field(ge=0, le=2**53)]
+    subject: str
+    owner: Annotated[str, Field(min_length=1, max_length=300)]
+    phase: str | None = None
+    identity: Annotated[str | None, Field(max_length=100)] = None
+    register_: Annotated[SchemaBody | None, Field(alias="register")] = None
+    measured: MeasuredBody | None = None
+    rules: RulesBody | None = None
+
+    def change(self) -> Change:
+        if self.measured is not None and self.measured.drifted > self.measured.events:
+            raise unusable("measured: more events drift than there are; see how they were counted")
+        return Change(
+            self.revision,
+            subject_of(self.subject),
+            self.owner,
+            phase_of(self.phase),
+            self.identity,
+            None if self.register_ is None else self.register_.definition(),
+            None if self.measured is None else (self.measured.events, self.measured.drifted),
+            None if self.rules is None else self.rules.rules(),
+        )
+
+
+class SeenBody(Body):
+    """A consumer, and the schema that it reads with, as text."""
+
+    consumer: Annotated[str, Field(min_length=1, max_length=300)]
+    reader: Annotated[str, Field(max_length=1_000_000)]
+
+
+def _number(name: str, value: int | None, nothing: tuple[int | None, ...]) -> int | None:
+    if value in nothing:
+        return None
+    if value is None or not 1 <= value <= LARGEST:
+        raise unusable(f"{name}: {value} is none; write a whole number from 1 to {LARGEST}, or leave it out")
+    return value
+
+
+# Reading
+
+B = TypeVar("B", bound=Body)
+
+
+def require_json(headers: Mapping[str, str]) -> None:
+    """Refuse a body that does not say that it is JSON. Web pages cannot send such a body to another's server."""
+    kind, _, settings = headers.get("content-type", "").lower().partition(";")
+    name, _, charset = settings.strip().partition("=")
+    if kind.strip() not in MEDIA:
+        raise Refused(415, 415, f"The content type is {kind[:60]!r}; send JSON, as {' or '.join(MEDIA)}.")
+    if name.strip() == "charset" and charset.strip().strip('"') not in _UTF8:
+        raise Refused(415, 415, f"The charset is {charset[:40]!r}; send UTF-8.")
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused(415, 415, "The body is compressed; send it as it is.")
+    if (length := headers.get("content-length", "")).isdecimal() and int(length[:20]) > LARGEST_BODY:
+        raise body_too_large()
+
+
+def body_too_large() -> Refused:
+    return too_large(f"The body is larger than {LARGEST_BODY} bytes; send a smaller one.")
+
+
+def read_body(raw: bytes, shape: type[B]) -> B:
+    """What a body holds, by its shape."""
+    try:
+        value = read_json(raw.decode(), LARGEST_BODY)
+    except UnicodeDecodeError as error:
+        raise Refused(400, 400, f"The body is not UTF-8, from byte {error.start} on.") from None
+    except SchemaError as error:
+        place = written_path(error.path) if error.path else "the body"
+        raise Refused(400, 400, f"{place}: {error.message}; {error.fix}") from None
+    if not isinstance(value, dict):
+        raise unusable("the body is no JSON object; write {…}")
+    known = [field.alias or name for name, field in shape.model_fields.items()]
+    for key in value:
+        if key not in known and value[key] not in _NOTHING:
+            raise unusable(
+                f"{key[:60]!r} is not supported by this registry; leave it out. Known are {', '.join(known)}."
+            )
+    try:
+        return shape.model_validate({key: value[key] for key in value if key in known})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        message = first["msg"]
+        raise unusable(
+            f"{written_path(first['loc'])}: {message[:1].lower()}{message[1:]}{_fix(first)}"
+        ) from None
+
+
+def _fix(problem: Mapping[str, Any]) -> str:
+    """What to write instead, where the message does not say it."""
+    if problem["loc"] == ("schema",) and isinstance(problem["input"], dict | list):
+        return '; a schema is sent as text, its quotes escaped: {"schema": "{\\"type\\": \\"string\\"}"}'
+    shown = shown_value(problem["input"])
+    return "" if problem["type"] == "missing" else f" (value: {shown})"

@@ -1,0 +1,195 @@
+"""Schemas held against a registry before anybody registers them; and its history against a stricter level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote
+
+from latecomer.errors import RegistryError
+from latecomer.schemas import Level, Policy
+from latecomer.schemas.registry import policy
+from latecomer.schemas.registry.client import Client
+from latecomer.schemas.registry.kinds import KINDS, Complaint, Parsed, complaints, parsed
+from latecomer.schemas.registry.names import Naming, subject_of
+from latecomer.schemas.registry.records import Definition, Deleted, Version
+
+LARGEST_FILE = 4 * 2**20
+
+
+class History(Protocol):
+    """A registry whose versions can be read: `Registry` and `Client` are."""
+
+    def subjects(self, prefix: str = "", deleted: Deleted = ...) -> list[str]: ...
+
+    def versions(self, subject: str, deleted: Deleted = ...) -> list[int]: ...
+
+    def version(self, subject: str, which: int = ..., deleted: Deleted = ...) -> Version: ...
+
+    def parsed(self, version: Version) -> Parsed: ...
+
+
+@dataclass(frozen=True)
+class WouldRefuse:
+    """A version that another level would have refused."""
+
+    subject: str
+    version: int
+    id: int
+    complaint: Complaint
+
+
+def dry_run(
+    registry: History, level: Level, prefix: str = "", policy: Policy = Policy.STRICT
+) -> Iterator[WouldRefuse]:
+    """What a level would have refused, version by version. Deleted ones count: data may have been written with them."""
+    for subject in registry.subjects(prefix, Deleted.INCLUDED):
+        earlier: dict[int, Parsed] = {}
+        for number in registry.versions(subject, Deleted.INCLUDED):
+            version = registry.version(subject, number, Deleted.INCLUDED)
+            schema = registry.parsed(version)
+            for each in complaints(schema, earlier, level, policy):
+                yield WouldRefuse(subject, number, version.id, each)
+            earlier[number] = schema
+
+
+# The schemas of a folder
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a file's schema could not be registered."""
+
+    file: Path
+    subject: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.subject}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What became of the files of a folder."""
+
+    problems: tuple[Problem, ...]
+    registered: int
+    new_versions: int
+    new_subjects: int
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    subject: str
+    definition: Definition
+
+
+def check_folder(folder: Path, client: Client) -> Checked:
+    """Whether the schemas of a folder could be registered now. Nothing is registered.
+
+    A file is named after its subject: orders-value.avsc. What a file refers to is found in the other files.
+    """
+    files, problems = _files(folder)
+    schemas = dict(_parsed_files(folder, files, problems))
+    naming = policy.naming_of(client.naming())
+    counts = {"registered": 0, "new version": 0, "new subject": 0}
+    for file in files:
+        if file.path in schemas:
+            found, texts = _held_against(file.subject, schemas[file.path], naming, client)
+            problems += [Problem(file.path, file.subject, text) for text in texts]
+            if not texts:
+                counts[found] += 1
+    return Checked(tuple(sorted(problems, key=str)), *counts.values())
+
+
+def _held_against(subject: str, schema: Parsed, naming: Naming, client: Client) -> tuple[str, list[str]]:
+    """What registering would do, and why it would be refused."""
+    numbers = client.versions(subject)
+    if not numbers:
+        problem = naming.problem(subject) if not client.versions(subject, Deleted.INCLUDED) else None
+        return "new subject", [] if problem is None else [str(problem)]
+    versions = {number: client.parsed(client.version(subject, number)) for number in numbers}
+    if any(
+        old.type == schema.type and schema.normalized in (old.normalized, old.written_out)
+        for old in versions.values()
+    ):
+        return "registered", []
+    found = complaints(schema, versions, *client.held_to(subject))
+    if not found:
+        return "new version", []
+    owner = (client.about(subject) or {}).get("owner")
+    whom = policy.asked(subject, owner) if owner else ""
+    return "new version", [f"{each.text}. {whom}".strip() for each in found]
+
+
+def _files(folder: Path) -> tuple[list[_File], list[Problem]]:
+    files: dict[str, _File] = {}
+    problems: list[Problem] = []
+    for path in sorted(folder.rglob("*")):
+        kind = next((name for name, kind in KINDS.items() if path.name.endswith(kind.suffix)), None)
+        if kind is None or not path.is_file():
+            continue
+        subject = unquote(path.name.removesuffix(KINDS[kind].suffix))
+        try:
+            file = _File(path, subject_of(subject), Definition(_text(path), kind))
+        except RegistryError as error:
+            problems.append(Problem(path, subject, str(error)))
+            continue
+        if subject in files:
+            problems.append(
+                Problem(path, subject, f"{files[subject].path} has the same subject; rename one of them")
+            )
+        else:
+            files[subject] = file
+    return list(files.values()), problems
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LARGEST_FILE + 1)
+        if len(raw) > LARGEST_FILE:
+            raise RegistryError(f"the file has more than {LARGEST_FILE} bytes")
+        return raw.decode("utf-8-sig")
+    except OSError as error:
+        raise RegistryError(f"the file cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise RegistryError(f"the file is not UTF-8, from byte {error.start} on") from None
+
+
+def _parsed_files(folder: Path, files: list[_File], problems: list[Problem]) -> Iterator[tuple[Path, Parsed]]:
+    """Files that stand alone first, then those that refer to them, and so on. A file of Protobuf is imported by its
+    place in the folder."""
+    known: dict[str, dict[str, Parsed]] = {name: {} for name in KINDS}
+    left, errors = list(files), {}
+    while left:
+        tried, left = left, []
+        for file in tried:
+            try:
+                schema = _parsed_file(file, known[file.definition.type])
+            except RegistryError as error:
+                errors[file.path] = str(error)
+                left.append(file)
+                continue
+            yield file.path, schema
+            imported = (file.path.relative_to(folder).as_posix(),) if schema.type == "PROTOBUF" else ()
+            for name in getattr(schema.schema, "names", imported):
+                known[file.definition.type].setdefault(name, schema)
+        if len(left) == len(tried):
+            break
+    problems += [Problem(file.path, file.subject, errors[file.path]) for file in left]
+
+
+def _parsed_file(file: _File, known: dict[str, Parsed]) -> Parsed:
+    try:
+        return parsed(file.definition, {}, strict=True)
+    except RegistryError as alone:
+        if not known:
+            raise
+        try:
+            return parsed(file.definition, known, strict=True)
+        except RegistryError:
+            raise alone from None

@@ -1,0 +1,668 @@
+"""The registry itself. Each operation is one transaction that reads, decides, writes and audits.
+
+Nothing that may change is kept in memory, so several processes may share a database. What is kept are parsed schemas:
+an id never means another one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from latecomer.errors import RegistryError
+from latecomer.model.durations import to_micros
+from latecomer.schemas import Level
+from latecomer.schemas.migrations import Read, State
+from latecomer.schemas.registry import contracts, migrating, policy, refusals, tables
+from latecomer.schemas.registry.databases import Database, Session
+from latecomer.schemas.registry.kinds import Complaint, Parsed, complaints
+from latecomer.schemas.registry.names import LARGEST, LATEST, Naming
+from latecomer.schemas.registry.recent import Recent
+from latecomer.schemas.registry.records import Actor, Definition, Deleted, Entry, Mode, Version
+from latecomer.schemas.registry.schemas import Found, Schemas, Sent, chosen
+from latecomer.schemas.registry.tables import EVERYWHERE, Place
+
+CONFIG, MODE, ABOUT, NAMING = "config", "mode", "about", "naming"
+_REMEMBERED = 500
+_READ = "read"
+_SELDOM = 60_000_000
+"""Microseconds within which a token that reads the same schema again is not news."""
+
+
+def _read_place(subject: str | None, token: str) -> str:
+    """Under which name it is kept what a token has read of a subject."""
+    return json.dumps([subject, token])
+
+
+def utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+class Registry:
+    """What can be asked of a registry, and done to it. What is refused is a `Refused`."""
+
+    def __init__(self, database: Database, clock: Callable[[], str] = utc_now) -> None:
+        self._database = database
+        self._clock = clock
+        self._schemas = Schemas()
+        self._noted: Recent[tuple[str, int], int] = Recent(_REMEMBERED)
+        """When each token was last noted as a reader of a schema, by its id."""
+
+    @property
+    def shown(self) -> str:
+        return self._database.shown
+
+    def close(self) -> None:
+        self._database.close()
+
+    # Reading
+
+    def check_health(self) -> None:
+        """Fail if the database cannot be read."""
+        with self._database.reading() as session:
+            session.rows("SELECT version FROM registry_format")
+
+    def subjects(self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT) -> list[str]:
+        """The names of subjects. One is deleted where all of its versions are."""
+        with self._database.reading() as session:
+            every = {place.subject for place in tables.places(session, Deleted.INCLUDED)}
+            live = {place.subject for place in tables.places(session, Deleted.LEFT_OUT)}
+        return sorted(s for s in every if s.startswith(prefix) and deleted.takes(s not in live))
+
+    def versions(self, subject: str, deleted: Deleted = Deleted.LEFT_OUT) -> list[int]:
+        """The numbers of a subject's versions."""
+        with self._database.reading() as session:
+            found = tables.places(session, Deleted.INCLUDED, subject)
+        chosen = [place.version for place in found if deleted.takes(place.deleted)]
+        if not chosen:
+            raise refusals.subject_not_found(subject)
+        return chosen
+
+    def version(self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
+        """One version of a subject."""
+        with self._database.reading() as session:
+            return tables.filled(session, chosen(session, subject, which, deleted))
+
+    def parsed(self, version: Version) -> Parsed:
+        """The schema of a version, with all that it refers to."""
+        with self._database.reading() as session:
+            return self._schemas.kept(session, version.id, {}).parsed
+
+    def all_versions(
+        self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT, latest_only: bool = False
+    ) -> list[Version]:
+        """Every version of every subject, by subject and number."""
+        with self._database.reading() as session:
+            found = [p for p in tables.places(session, deleted) if p.subject.startswith(prefix)]
+            if latest_only:
+                found = list({place.subject: place for place in found}.values())
+            return [tables.filled(session, place) for place in found]
+
+    def aliases(self) -> dict[str, list[str]]:
+        """The other names of subjects."""
+        with self._database.reading() as session:
+            found: dict[str, list[str]] = {}
+            for subject, setting in sorted(tables.settings(session, CONFIG).items()):
+                if setting.get(policy.ALIAS):
+                    found.setdefault(setting[policy.ALIAS], []).append(subject)
+            return found
+
+    def behind_alias(self, subject: str) -> str:
+        """The subject that a name means. An alias of an alias is not followed."""
+        with self._database.reading() as session:
+            setting = tables.setting(session, CONFIG, subject) or {}
+            return str(setting.get(policy.ALIAS) or subject)
+
+    def latest_with(self, subject: str, properties: Mapping[str, str], deleted: Deleted) -> Version:
+        """The latest version whose metadata has these properties."""
+        with self._database.reading() as session:
+            places = tables.places(session, deleted, subject)
+            if not places:
+                raise refusals.subject_not_found(subject)
+            for place in reversed(places):
+                found = tables.filled(session, place)
+                if contracts.has_properties(found.definition.metadata, properties):
+                    return found
+            raise refusals.schema_not_found()
+
+    def definition(self, number: int) -> Definition:
+        """The schema of an id; also where it was deleted, but not for good."""
+        with self._database.reading() as session:
+            found = tables.definition(session, number)
+        if found is None:
+            raise refusals.schema_not_found(number)
+        return found
+
+    def formatted(self, number: int, name: str) -> str:
+        """The schema of an id in another format."""
+        with self._database.reading() as session:
+            return self._schemas.kept(session, number, {}).parsed.formatted(name)
+
+    def guid(self, number: int) -> str:
+        """The GUID of the schema of an id, which is there."""
+        with self._database.reading() as session:
+            return tables.guid_of_id(session, number)
+
+    def ids_of_guid(self, guid: UUID) -> list[int]:
+        """The ids of the schema that has a GUID."""
+        with self._database.reading() as session:
+            found = tables.ids_of_guid(session, guid)
+        if not found:
+            raise refusals.schema_not_found(guid)
+        return found
+
+    def largest_id(self) -> int:
+        with self._database.reading() as session:
+            return tables.largest_id(session)
+
+    def places_of_id(self, number: int, deleted: Deleted = Deleted.LEFT_OUT) -> list[Place]:
+        """Which versions of which subjects have an id."""
+        with self._database.reading() as session:
+            if tables.definition(session, number) is None:
+                raise refusals.schema_not_found(number)
+            return tables.places_of_id(session, number, deleted)
+
+    def referring_ids(
+        self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT
+    ) -> list[int]:
+        """The ids of schemas that refer to a version."""
+        with self._database.reading() as session:
+            place = chosen(session, subject, which, Deleted.INCLUDED)
+            return tables.referring_ids(session, subject, place.version, deleted)
+
+    def look_up(self, subject: str, schema: Definition, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
+        """The version of a subject that is this schema. Layout makes no difference."""
+        with self._database.reading() as session:
+            found = tables.places(session, deleted, subject)
+            if not found:
+                raise refusals.subject_not_found(subject)
+            same = self._schemas.same(session, subject, self._schemas.sent(session, schema), found)
+            if not same:
+                raise refusals.schema_not_found()
+            return tables.filled(session, same[0])
+
+    def complaints(
+        self, subject: str, schema: Definition, which: int | None = None, *, normalize: bool = False
+    ) -> list[Complaint]:
+        """Why a schema could not be registered: against one version, or those that the level wants."""
+        with self._database.reading() as session:
+            new = self._schemas.sent(session, schema)
+            self._require_valid(session, subject, new, normalize)
+            places = tables.places(session, Deleted.LEFT_OUT, subject)
+            if which == LATEST:
+                places = places[-1:]  # none where it would be the first
+            elif which is not None:
+                places = [place for place in places if place.version == which]
+                if not places:
+                    raise refusals.version_not_found(which)
+            return self._complaints(session, subject, new, places)
+
+    # Registering
+
+    def register(
+        self,
+        actor: Actor,
+        subject: str,
+        schema: Definition,
+        *,
+        normalize: bool = False,
+        number: int | None = None,
+        version: int | None = None,
+    ) -> Version:
+        """The version of a subject that is this schema from now on. One that is there already is not made again.
+
+        A schema with an empty text is that of the latest version. `version` is the number that the new version is to
+        have: a write that compares first. LATEST means the latest version, if it is this schema.
+        """
+        with self._database.reading() as session:
+            found = self._registered(session, subject, schema, number, version)
+            if found is not None:
+                return found
+        with self._database.writing() as session:
+            found = self._registered(session, subject, schema, number, version)
+            if found is not None:  # another was quicker
+                return found
+            return self._register(session, actor, subject, schema, normalize, number, version)
+
+    def _registered(
+        self, session: Session, subject: str, schema: Definition, number: int | None, version: int | None
+    ) -> Version | None:
+        """The version of a subject that is this schema already, by the id and version that were asked for."""
+        settings = self._settings(session, CONFIG, subject)
+        imports = self._mode(session, subject) is Mode.IMPORT
+        adds = any(policy.in_force(each, *settings) for each in policy.LAYERS)
+        if not schema.text:
+            return None
+        sent = self._sent(session, subject, schema)
+        if adds and not imports:
+            return None
+        live = tables.places(session, Deleted.LEFT_OUT, subject)
+        for place in self._schemas.same(session, subject, sent, live[-1:] if version == LATEST else live):
+            asked = version in (None, LATEST) or (number is not None and version == place.version)
+            if asked and number in (None, place.id):
+                return tables.filled(session, place)
+        return None
+
+    def _register(
+        self,
+        session: Session,
+        actor: Actor,
+        subject: str,
+        schema: Definition,
+        normalize: bool,
+        number: int | None,
+        version: int | None,
+    ) -> Version:
+        mode = self._mode(session, subject)
+        policy.require_registrable(mode, subject, number)
+        every = tables.places(session, Deleted.INCLUDED, subject)
+        live = [place for place in every if not place.deleted]
+        if not every and (problem := self._naming(session).problem(subject)):
+            raise problem
+        following = every[-1].version + 1 if every else 1
+        if mode is not Mode.IMPORT:
+            schema = self._completed(session, subject, schema, live, following, version)
+        elif not schema.text:
+            raise refusals.empty_schema()
+        new = self._sent(session, subject, schema)
+        kept = new.definition
+        if mode is not Mode.IMPORT:  # what is imported stays as it is
+            if version is None and (same := self._schemas.same(session, subject, new, live)):
+                return tables.filled(session, same[0])
+            self._require_valid(session, subject, new, normalize)
+            self._require_compatible(session, subject, new, live)
+            if version not in (None, LATEST, following):
+                raise refusals.not_the_next_version(version or 0, following)
+            if self._normalizes(session, subject, normalize):
+                kept = replace(kept, text=new.parsed.normalized)
+        given = following if version is None or version == LATEST else version
+        if given > LARGEST:
+            raise refusals.not_permitted(
+                f"'{subject}' has a version {LARGEST}, the largest; there is no next one."
+            )
+        place = Place(subject, given, _id_for(session, new.identity, number), False, self._clock())
+        was = next((each for each in every if each.version == given), None)
+        if was is not None:
+            _make_room(session, was, place.id)
+        tables.keep_schema(session, place.id, new.identity, kept)
+        return self._added(session, actor, place, was, kept)
+
+    def _added(
+        self, session: Session, actor: Actor, place: Place, was: Place | None, kept: Definition
+    ) -> Version:
+        tables.add_version(session, place)
+        before = None if was is None else {"id": was.id, "deleted": was.deleted}
+        after = {"version": place.version, "id": place.id, "schemaType": kept.type}
+        self._audit(session, actor, "register", place.subject, place.version, before, after)
+        return tables.filled(session, place)
+
+    def _completed(
+        self,
+        session: Session,
+        subject: str,
+        schema: Definition,
+        live: Sequence[Place],
+        following: int,
+        version: int | None,
+    ) -> Definition:
+        """A schema with what it takes from the version before it, and from the settings."""
+        before = tables.definition(session, live[-1].id) if live else None
+        if not schema.text:
+            if before is None:
+                raise refusals.empty_schema()
+            schema = replace(schema, text=before.text, type=before.type, references=before.references)
+        settings = self._settings(session, CONFIG, subject)
+        first, last, first_rules, last_rules = (policy.in_force(each, *settings) for each in policy.LAYERS)
+        own, rules = schema.metadata, schema.rules
+        if before is not None:
+            own, rules = before.metadata if own is None else own, before.rules if rules is None else rules
+        metadata = contracts.merged_metadata(first, own, last)
+        if version is not None or contracts.property_of(metadata, contracts.VERSION) is not None:
+            metadata = contracts.with_version(metadata, following)
+        return replace(
+            schema, metadata=metadata, rules=contracts.merged_rules(first_rules, rules, last_rules)
+        )
+
+    def _sent(self, session: Session, subject: str, schema: Definition) -> Sent:
+        """A schema that is to be registered. What is imported may refer to versions that were deleted."""
+        imports = self._mode(session, subject) is Mode.IMPORT
+        return self._schemas.sent(session, schema, deleted=Deleted.INCLUDED if imports else Deleted.LEFT_OUT)
+
+    def _require_valid(self, session: Session, subject: str, new: Sent, normalize: bool) -> None:
+        """Refuse a schema that the specification forbids, where a subject is to have none."""
+        settings = self._settings(session, CONFIG, subject)
+        if self._normalizes(session, subject, normalize) or policy.in_force(policy.VALIDATE, *settings):
+            self._schemas.sent(session, new.definition, strict=True)
+
+    def _normalizes(self, session: Session, subject: str, asked: bool) -> bool:
+        settings = self._settings(session, CONFIG, subject)
+        return asked or bool(policy.in_force(policy.NORMALIZE, *settings))
+
+    def _require_compatible(self, session: Session, subject: str, new: Sent, live: Sequence[Place]) -> None:
+        found = self._complaints(session, subject, new, live)
+        if found:
+            level = policy.held_to(*self._settings(session, CONFIG, subject)).level
+            about = tables.setting(session, ABOUT, subject)
+            owner = policy.owner_of(about, self._naming(session), subject)
+            raise policy.refused_registration(subject, level, found, owner)
+
+    def _complaints(
+        self, session: Session, subject: str, new: Sent, places: Sequence[Place]
+    ) -> list[Complaint]:
+        held = policy.held_to(*self._settings(session, CONFIG, subject))
+        if held.level is Level.NONE:
+            return []
+        if held.group is not None:
+            wanted = contracts.property_of(new.definition.metadata, held.group)
+            places = [each for each in places if _property(session, each, held.group) == wanted]
+        looked_at = places if held.level.against_all else places[-1:]
+        found: Found = {}
+        olds = {place.version: self._schemas.kept(session, place.id, found).parsed for place in looked_at}
+        return complaints(new.parsed, olds, held.level, held.policy)
+
+    # Deleting
+
+    def delete_version(self, actor: Actor, subject: str, which: int, *, permanent: bool = False) -> int:
+        """Delete a version. Its id can still be looked up, unless it is deleted for good, which comes second."""
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, subject), subject)
+            among = Deleted.INCLUDED if permanent or which != LATEST else Deleted.LEFT_OUT
+            place = chosen(session, subject, which, among)
+            if permanent and not place.deleted:
+                raise refusals.version_not_deleted(subject, place.version)
+            if not permanent and place.deleted:
+                raise refusals.version_deleted(subject, place.version)
+            self._delete(session, actor, [place], permanent)
+            return place.version
+
+    def delete_subject(self, actor: Actor, subject: str, *, permanent: bool = False) -> list[int]:
+        """Delete all versions of a subject; for good, its level, mode and owner with them."""
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, subject), subject)
+            every = tables.places(session, Deleted.INCLUDED, subject)
+            live = [place for place in every if not place.deleted]
+            if not every:
+                raise refusals.subject_not_found(subject)
+            if permanent and live:
+                raise refusals.subject_not_deleted(subject)
+            if not permanent and not live:
+                raise refusals.subject_deleted(subject)
+            doomed = every if permanent else live
+            self._delete(session, actor, doomed, permanent)
+            return [place.version for place in doomed]
+
+    def _delete(self, session: Session, actor: Actor, places: Sequence[Place], permanent: bool) -> None:
+        # Who refers to it and was deleted can still be looked up by its id, and needs what it refers to.
+        whose = Deleted.INCLUDED if permanent else Deleted.LEFT_OUT
+        for place in places:
+            others = [
+                number
+                for number in tables.referring_ids(session, place.subject, place.version, whose)
+                if not set(tables.places_of_id(session, number, whose)) <= set(places)
+            ]
+            if others:
+                raise refusals.referenced(place.subject, place.version, others)
+        for place in places:
+            before = {"id": place.id, "deleted": place.deleted}
+            if permanent:
+                tables.remove_version(session, place.subject, place.version)
+                action, after = "delete permanently", None
+            else:
+                tables.mark_deleted(session, place.subject, place.version)
+                action, after = "delete", {"id": place.id, "deleted": True}
+            self._audit(session, actor, action, place.subject, place.version, before, after)
+        if not permanent:
+            return
+        tables.forget_unused(session, [place.id for place in places])
+        for subject in {place.subject for place in places}:
+            if not tables.places(session, Deleted.INCLUDED, subject):
+                for kind in (CONFIG, MODE, ABOUT):
+                    self._change(session, actor, kind, subject, None)
+
+    # Settings: levels, modes, owners, naming rules
+
+    def config(self, subject: str | None = None, in_force: bool = False) -> dict[str, Any]:
+        """The level of a subject or of the registry, and whether schemas are normalized."""
+        with self._database.reading() as session:
+            own, everywhere = self._settings(session, CONFIG, subject)
+            if subject is not None and own is None and not in_force:
+                raise refusals.no_level(subject)
+            found = {name: policy.in_force(name, own, everywhere) for name in policy.SETTINGS}
+            found = {policy.ALIAS: (own or {}).get(policy.ALIAS), **found}
+            level = policy.level_in_force(own, everywhere)
+            return {"compatibility": level} | {name: each for name, each in found.items() if each is not None}
+
+    def set_config(self, actor: Actor, subject: str | None, change: Mapping[str, Any]) -> None:
+        """Change what is given, remove what is given as none, and leave the rest as it is."""
+        if not change:
+            return
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, subject), subject)
+            before = tables.setting(session, CONFIG, subject or EVERYWHERE) or {}
+            after = {name: value for name, value in {**before, **change}.items() if value is not None}
+            self._change(session, actor, CONFIG, subject, after or None)
+
+    def unset_config(self, actor: Actor, subject: str | None) -> dict[str, Any]:
+        """Back to what holds everywhere, or to the default; what was in force before."""
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, subject), subject)
+            own, everywhere = self._settings(session, CONFIG, subject)
+            if subject is not None and own is None:
+                raise refusals.subject_not_found(subject)
+            before = {"compatibility": policy.level_in_force(own, everywhere)}
+            self._change(session, actor, CONFIG, subject, None)
+            return before
+
+    def mode(self, subject: str | None = None, in_force: bool = False) -> Mode:
+        """What may be changed in a subject or the registry."""
+        with self._database.reading() as session:
+            own, everywhere = self._settings(session, MODE, subject)
+            if subject is not None and own is None and not in_force:
+                raise refusals.no_mode(subject)
+            return policy.mode_in_force(own, everywhere)
+
+    def set_mode(self, actor: Actor, subject: str | None, mode: Mode, *, force: bool = False) -> None:
+        """Set what may be changed. Importing begins with nothing, unless it is forced."""
+        with self._database.writing() as session:
+            begins = mode is Mode.IMPORT and self._mode(session, subject) is not Mode.IMPORT
+            if begins and not force and tables.places(session, Deleted.LEFT_OUT, subject):
+                raise refusals.not_permitted(
+                    "Cannot import since found existing subjects. Delete them, or say force=true."
+                )
+            self._change(session, actor, MODE, subject, str(mode))
+
+    def unset_mode(self, actor: Actor, subject: str | None) -> Mode:
+        """Back to what holds everywhere, or to the default; the mode that was set before."""
+        with self._database.writing() as session:
+            own, everywhere = self._settings(session, MODE, subject)
+            if subject is not None and own is None:
+                raise refusals.subject_not_found(subject)
+            self._change(session, actor, MODE, subject, None)
+            return policy.mode_in_force(own, None if subject else everywhere)
+
+    def about(self, subject: str) -> dict[str, Any]:
+        """Who is asked about a subject, and what else is known of it."""
+        with self._database.reading() as session:
+            own = tables.setting(session, ABOUT, subject) or {}
+            naming = self._naming(session)
+        rule = naming.rule_for(subject)
+        return {
+            "subject": subject,
+            "owner": policy.owner_of(own, naming, subject),
+            "metadata": own.get("metadata", {}),
+            "namingRule": rule.subjects if rule else None,
+        }
+
+    def set_about(self, actor: Actor, subject: str, value: Mapping[str, Any] | None) -> None:
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, subject), subject)
+            self._change(session, actor, ABOUT, subject, None if value is None else dict(value))
+
+    def naming(self) -> Naming:
+        with self._database.reading() as session:
+            return self._naming(session)
+
+    def set_naming(self, actor: Actor, naming: Naming | None) -> None:
+        """Rules for the names of new subjects, and who owns which. Subjects that are there stay."""
+        with self._database.writing() as session:
+            policy.require_writable(self._mode(session, None), None)
+            self._change(session, actor, NAMING, None, naming.body() if naming else None)
+
+    # Migrations
+
+    def migration(self, name: str) -> State:
+        """Where a migration stands; one that nobody has begun has the revision 0."""
+        with self._database.reading() as session:
+            state = migrating.state_of(session, name)
+            found = {
+                consumer: tables.setting(session, _READ, _read_place(state.subject, consumer))
+                for consumer in migrating.consumers_of(state)
+            }
+            reads = {consumer: Read.of(read) for consumer, read in found.items() if read is not None}
+            return replace(state, reads=reads)
+
+    def note_read(self, actor: Actor, number: int) -> None:
+        """Keep that a token has read a schema, for migrations whose consumer has its name. It is no change, so it is in
+        no audit, and what is in its way holds nobody who reads."""
+        at = to_micros(datetime.fromisoformat(self._clock()))
+        before = self._noted.get((actor.name, number))
+        if before is not None and at - before < _SELDOM:
+            return
+        self._noted.put((actor.name, number), at)
+        with suppress(RegistryError), self._database.writing() as session:
+            for place in tables.places_of_id(session, number, Deleted.INCLUDED):
+                read = Read(at, number).body()
+                tables.put_setting(session, _READ, _read_place(place.subject, actor.name), read)
+
+    def change_migration(self, actor: Actor, name: str, change: migrating.Change) -> State:
+        """Advance a migration or roll it back, with the schema that this registers or deletes; or keep what was
+        measured."""
+        with self._database.writing() as session:
+            before = migrating.state_of(session, name)
+            migrating.require_possible(before, change)
+            at = self._clock()
+            latest = _latest_text(session, change.subject) if change.schema is not None else None
+            migrating.require_due(before, change, at, latest)
+            policy.require_writable(self._mode(session, change.subject), change.subject)
+            version = None
+            if change.schema is not None:
+                version = self._register_again(session, actor, change.subject, change.schema)
+            self._withdraw(session, actor, change.subject, migrating.withdrawn_version(before, change))
+            after = migrating.keep(session, migrating.changed(before, change, version, at))
+            if after.phase != before.phase:
+                words = f"migrate {migrating.shown(before.phase)} to {migrating.shown(after.phase)}"
+                accounts = migrating.account(before), migrating.account(after)
+                self._audit(session, actor, words, change.subject, version, *accounts)
+            elif after.rules != before.rules:
+                accounts = migrating.account(before), migrating.account(after)
+                self._audit(session, actor, "migrate with other rules", change.subject, None, *accounts)
+            return after
+
+    def consumer_seen(self, actor: Actor, name: str, consumer: str, reader: str) -> State:
+        """Keep that a consumer runs, and the schema that it reads with. Another schema than before is in the audit."""
+        with self._database.writing() as session:
+            before = migrating.state_of(session, name)
+            if before.phase is None:
+                raise refusals.no_migration(name)
+            policy.require_writable(self._mode(session, before.subject), before.subject)
+            seen = migrating.with_seen(before, consumer, reader, self._clock())
+            was, now = before.seen.get(consumer), seen.seen[consumer]
+            is_news = was is None or was.reader != now.reader
+            after = migrating.keep(session, seen, is_news=is_news)
+            if is_news:
+                bodies = None if was is None else was.body(), now.body()
+                self._audit(session, actor, f"consumer {consumer} seen", before.subject, None, *bodies)
+            return after
+
+    def _register_again(self, session: Session, actor: Actor, subject: str, schema: Definition) -> int:
+        found = self._registered(session, subject, schema, None, None)
+        if found is None:
+            found = self._register(session, actor, subject, schema, False, None, None)
+        return found.version
+
+    def _withdraw(self, session: Session, actor: Actor, subject: str, version: int | None) -> None:
+        """Delete a version so that it can still be read, unless somebody has done so."""
+        every = tables.places(session, Deleted.LEFT_OUT, subject)
+        self._delete(session, actor, [place for place in every if place.version == version], False)
+
+    def audit(self, after: int = 0, limit: int = 1000, subject: str | None = None) -> list[Entry]:
+        """Changes after a number, the oldest first."""
+        with self._database.reading() as session:
+            return tables.entries(session, after, limit, subject)
+
+    # What the operations share
+
+    def _settings(self, session: Session, kind: str, subject: str | None) -> tuple[Any, Any]:
+        """What is set for the subject, and for the registry."""
+        own = None if subject is None else tables.setting(session, kind, subject)
+        return own, tables.setting(session, kind)
+
+    def _mode(self, session: Session, subject: str | None) -> Mode:
+        return policy.mode_in_force(*self._settings(session, MODE, subject))
+
+    def _naming(self, session: Session) -> Naming:
+        return policy.naming_of(tables.setting(session, NAMING))
+
+    def _change(self, session: Session, actor: Actor, kind: str, subject: str | None, value: Any) -> None:
+        place = subject or EVERYWHERE
+        before = tables.setting(session, kind, place)
+        if before == value:
+            return
+        if value is None:
+            tables.remove_setting(session, kind, place)
+        else:
+            tables.put_setting(session, kind, place, value)
+        action = f"{'remove' if value is None else 'set'} {kind}"
+        self._audit(session, actor, action, subject, None, before, value)
+
+    def _audit(
+        self,
+        session: Session,
+        actor: Actor,
+        action: str,
+        subject: str | None,
+        version: int | None,
+        before: Any,
+        after: Any,
+    ) -> None:
+        entry = Entry(0, self._clock(), actor.name, actor.address, action, subject, version, before, after)
+        tables.add_entry(session, entry)
+
+
+def _latest_text(session: Session, subject: str) -> str | None:
+    """The schema that a subject has now, where it has one."""
+    every = tables.places(session, Deleted.LEFT_OUT, subject)
+    found = tables.definition(session, max(every, key=lambda each: each.version).id) if every else None
+    return None if found is None else found.text
+
+
+def _property(session: Session, place: Place, name: str) -> str | None:
+    """A property of the metadata of a version."""
+    found = tables.definition(session, place.id)
+    return None if found is None else contracts.property_of(found.metadata, name)
+
+
+def _id_for(session: Session, key: str, asked: int | None) -> int:
+    """The id that a schema has, is given by hand, or gets. By hand it may be given several."""
+    if asked is None:
+        known = tables.ids_of_identity(session, key)
+        chosen = known[0] if known else tables.largest_id(session) + 1
+        if chosen > LARGEST:
+            raise refusals.not_permitted("every id is taken; an id has four bytes.")
+        return chosen
+    if tables.identity_of_id(session, asked) not in (None, key):
+        raise refusals.id_taken(asked)
+    return asked
+
+
+def _make_room(session: Session, place: Place, number: int) -> None:
+    """Take a version out that an import replaces, unless a reference would come to mean another schema."""
+    by = tables.referring_ids(session, place.subject, place.version, Deleted.INCLUDED)
+    if by and place.id != number:
+        raise refusals.referenced(place.subject, place.version, by)
+    tables.remove_version(session, place.subject, place.version)

@@ -1,0 +1,190 @@
+"""What every request passes before a route sees it: its path, its host, its token, the kind of answer it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hmac
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from latecomer.schemas.registry.bodies import MEDIA
+from latecomer.schemas.registry.records import NOBODY, Actor
+from latecomer.schemas.registry.refusals import Refused
+from latecomer.schemas.registry.tokens import Scope, Token, Tokens
+
+Environment = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+App = Callable[[Environment, Receive, Send], Awaitable[None]]
+
+HEALTH = "/health"
+LARGEST_REST, LONGEST_REST = 16 * 2**20, 5.0
+"""Bytes and seconds of a body that nobody wants any more."""
+LONGEST_PATH = 8192
+LARGEST_HEAD = 32 * 1024
+"""Bytes that the headers of a request may have."""
+_LOOPBACK = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+class Gate:
+    """Stands before the routes. What it lets through has an actor and a scope."""
+
+    def __init__(self, app: App, tokens: Tokens | None) -> None:
+        self._app, self._tokens = app, tokens
+
+    async def __call__(self, scope: Environment, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = headers_of(scope)
+        rest = _Rest(receive, send, waits="expect" in headers)
+        try:
+            if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > LARGEST_HEAD:
+                raise Refused(431, 431, f"The headers have more than {LARGEST_HEAD} bytes.")
+            if "transfer-encoding" in headers and "content-length" in headers:
+                # A proxy before us may take the end of the body for the next request, and we not, or the reverse.
+                raise Refused(400, 400, "The body has two lengths; send Content-Length or Transfer-Encoding.")
+            scope["path"] = _raw_path(scope)
+            scope["latecomer.answer"] = answer_kind(headers.get("accept"))
+            scope["latecomer.actor"], scope["latecomer.scope"] = self._let_in(scope, headers)
+        except Refused as refusal:
+            await send_refusal(rest.send, refusal, scope.get("latecomer.answer", MEDIA[0]))
+            return
+        await self._app(scope, rest.receive, rest.send)
+
+    def _let_in(self, scope: Environment, headers: Mapping[str, str]) -> tuple[Actor, Scope]:
+        client = scope.get("client")
+        address = str(client[0]) if client else "unknown"
+        if self._tokens is None:
+            if not _LOOPBACK.fullmatch(headers.get("host", "")):
+                # A web page may have a name of its own point to this machine.
+                raise Refused(
+                    421, 421, "Without tokens this registry answers to localhost, 127.0.0.1 and [::1] alone."
+                )
+            return Actor(NOBODY, address), Scope.ADMIN
+        if scope["path"] == HEALTH:
+            return Actor(NOBODY, address), Scope.READ
+        token = _token(self._tokens, headers.get("authorization", ""))
+        if token is None:
+            raise Refused(401, 401, "Send a token that this registry knows: Authorization: Bearer TOKEN.")
+        return Actor(token.name, address), token.scope
+
+
+class _Rest:
+    """What is left of a body is read, within limits, before an answer is sent.
+
+    Who is still sending when the line is closed does not see why.
+    """
+
+    def __init__(self, receive: Receive, send: Send, waits: bool) -> None:
+        self._receive, self._send = receive, send
+        self._read_all = waits  # it sends nothing before it is asked to
+
+    async def receive(self) -> Any:
+        message = await self._receive()
+        if not message.get("more_body", False):
+            self._read_all = True
+        return message
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LONGEST_REST):
+                    await self._pass_over()
+        await self._send(message)
+
+    async def _pass_over(self) -> None:
+        left = LARGEST_REST
+        while not self._read_all and left > 0:
+            left -= len((await self.receive()).get("body", b""))
+
+
+def _raw_path(scope: Environment) -> str:
+    """The path as it was sent: what is decoded first, cannot be taken apart any more. One slash at its end is no part
+    of it."""
+    raw = bytes(scope.get("raw_path") or b"").partition(b"?")[0]
+    if len(raw) + len(scope.get("query_string", b"")) > LONGEST_PATH:
+        raise Refused(414, 414, f"The path is longer than {LONGEST_PATH} bytes.")
+    if not raw.startswith(b"/") or not raw.isascii():
+        raise Refused(400, 400, "The path must begin with / and be percent-encoded.")
+    path = raw.decode("ascii")
+    return path.removesuffix("/") if len(path) > 1 else path
+
+
+def decoded(segment: str) -> str:
+    """A part of a path, decoded.
+
+    >>> decoded("a%2Fb")
+    'a/b'
+    """
+    if _ESCAPE.search(segment):
+        raise Refused(400, 400, "The path has a % that two hexadecimal digits must follow; write it as %25.")
+    try:
+        return unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError:
+        raise Refused(400, 400, "The path is not UTF-8 once it is decoded.") from None
+
+
+def _token(tokens: Tokens, authorization: str) -> Token | None:
+    """By `Bearer TOKEN`, or by `Basic` with the token's name as the user and the token as the password."""
+    kind, _, rest = authorization.partition(" ")
+    if kind.lower() == "bearer":
+        return tokens.found(rest.strip())
+    if kind.lower() != "basic":
+        return None
+    try:
+        name, colon, secret = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    found = tokens.found(secret) if colon else None
+    return found if found and hmac.compare_digest(found.name.encode(), name.encode()) else None
+
+
+def headers_of(scope: Environment) -> dict[str, str]:
+    """Headers by name, in small letters. One that stands twice is joined, so that no other is taken for it."""
+    found: dict[str, str] = {}
+    for name, value in scope.get("headers", ()):
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return found
+
+
+def answer_kind(accept: str | None) -> str:
+    """The kind of content that an answer has.
+
+    >>> answer_kind("application/json"), answer_kind("text/html, */*;q=0.8")
+    ('application/json', 'application/vnd.schemaregistry.v1+json')
+    """
+    if not accept or not accept.strip():
+        return MEDIA[0]
+    wanted = [each.partition(";")[0].strip().lower() for each in accept.split(",")]
+    for kind in wanted:
+        if kind in MEDIA:
+            return kind
+    if any(kind in ("*/*", "application/*") for kind in wanted):
+        return MEDIA[0]
+    raise Refused(406, 406, f"Answers are JSON; accept {' or '.join(MEDIA)}.")
+
+
+def error_body(refusal: Refused) -> bytes:
+    return json.dumps({"error_code": refusal.code, "message": str(refusal)}, separators=(",", ":")).encode()
+
+
+async def send_refusal(send: Send, refusal: Refused, kind: str) -> None:
+    """A refusal as an answer of its own."""
+    body = error_body(refusal)
+    headers = [
+        (b"content-type", kind.encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="registry"'))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,166 @@
+"""The seam between the registry and what it registers: what it needs to know of each type of schema.
+
+A type of schema is one line in `KINDS`. Its `breaches` have a version, a problem with a rule, and a sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from latecomer.errors import LatecomerError
+from latecomer.schemas import Level, Policy, avro, jsonschema
+from latecomer.schemas.packages import protobuf_model
+from latecomer.schemas.registry.records import Definition, Reference
+from latecomer.schemas.registry.refusals import Refused, invalid_schema, unusable
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What can be done with the schemas of a type."""
+
+    parse: Callable[[str, Mapping[str, Any], bool], Any]
+    """A text, the schemas it refers to, by name, and whether to be strict → the schema, or an error with place, value
+    and fix."""
+    normalized: Callable[[Any], str]
+    """One text for schemas that differ in layout alone."""
+    written_out: Callable[[Any], str]
+    """The same, with what it refers to in the place of names."""
+    breaches: Callable[[Any, Mapping[int, Any], Level, Policy], Sequence[Any]]
+    """Why a schema may not follow the versions of a subject under a level and a policy."""
+    suffix: str
+    """How files end that hold such a schema."""
+    text: Callable[[Any, str], str] = lambda _, sent: sent
+    """The text that is kept of a schema that was sent."""
+    formats: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
+    """Other texts of it that can be asked for, by their names."""
+
+
+KINDS: dict[str, Kind] = {
+    "AVRO": Kind(
+        lambda text, references, strict: avro.parse_schema(text, references, strict=strict),
+        avro.normalized,
+        avro.self_contained,
+        lambda new, versions, level, _: avro.breaches(new, versions, level),
+        ".avsc",
+    ),
+    "JSON": Kind(
+        lambda text, references, _: jsonschema.parse_schema(text, references),
+        jsonschema.normalized,
+        jsonschema.normalized,
+        jsonschema.breaches,
+        ".schema.json",
+    ),
+    "PROTOBUF": Kind(
+        lambda text, references, _: protobuf_model().parse_schema(text, references),
+        lambda schema: str(schema.normalized),
+        lambda schema: str(schema.normalized),
+        lambda new, versions, level, _: protobuf_model().breaches(new, versions, level),
+        ".proto",
+        lambda schema, _: str(schema.text),
+        {"serialized": lambda schema: str(schema.serialized)},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A schema with its type."""
+
+    type: str
+    schema: Any
+
+    @property
+    def normalized(self) -> str:
+        return KINDS[self.type].normalized(self.schema)
+
+    @property
+    def written_out(self) -> str:
+        return KINDS[self.type].written_out(self.schema)
+
+    def text_of(self, sent: str) -> str:
+        """The text that is kept of what was sent."""
+        return KINDS[self.type].text(self.schema, sent)
+
+    def formatted(self, name: str) -> str:
+        """Another text of it."""
+        formats = KINDS[self.type].formats
+        if name not in formats:
+            fix = f"write {' or '.join(formats)}, or leave it out" if formats else "leave it out"
+            raise unusable(
+                f"the parameter 'format' is not supported as {name[:40]!r} for schemas of the type {self.type}; {fix}"
+            )
+        return formats[name](self.schema)
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """Why a schema may not follow a version of its subject, in a sentence."""
+
+    version: int
+    rule: str
+    text: str
+
+
+def require_kind(name: str) -> str:
+    """The type of a schema, if there is such a type here."""
+    if name not in KINDS:
+        raise invalid_schema(
+            f"schemas of the type {name[:40]!r} are not supported; this registry takes {', '.join(sorted(KINDS))}"
+        )
+    return name
+
+
+def parsed(definition: Definition, references: Mapping[str, Parsed], *, strict: bool = False) -> Parsed:
+    """The schema that a definition holds; `references` are those that it refers to, by name. Where it need not be
+    `strict`, it may have what data can be read with and the specification forbids."""
+    kind = KINDS[require_kind(definition.type)]
+    for name, each in references.items():
+        if each.type != definition.type:
+            raise invalid_schema(
+                f"references.{name}: a schema of the type {each.type} is referred to from one of the type "
+                f"{definition.type}; refer to schemas of the same type"
+            )
+    try:
+        below = {name: each.schema for name, each in references.items()}
+        return Parsed(definition.type, kind.parse(definition.text, below, strict))
+    except Refused:
+        raise
+    except LatecomerError as error:
+        raise invalid_schema(str(error)) from None
+
+
+def identity(schema: Parsed, references: Mapping[Reference, int], contract: Sequence[Any] = ()) -> str:
+    """What makes two schemas one: type, normalized form, references with the ids they lead to, and the contract."""
+    named = sorted((each.name, each.subject, each.version, number) for each, number in references.items())
+    more = [list(contract)] if any(contract) else []
+    text = json.dumps([schema.type, schema.normalized, named, *more], ensure_ascii=False, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def complaints(
+    new: Parsed, versions: Mapping[int, Parsed], level: Level, policy: Policy = Policy.STRICT
+) -> list[Complaint]:
+    """Why a schema may not follow the versions of a subject under a level, the latest version first."""
+    if level is Level.NONE or not versions:
+        return []
+    looked_at = versions if level.against_all else {max(versions): versions[max(versions)]}
+    changed = [version for version, old in looked_at.items() if old.type != new.type]
+    found = [
+        Complaint(
+            version,
+            "TYPE_CHANGED",
+            f"version {version} is of the type {looked_at[version].type}, and the new schema of the type {new.type} "
+            "(TYPE_CHANGED); keep the type, or register the schema under another subject",
+        )
+        for version in sorted(changed, reverse=True)
+    ]
+    alike = {version: old.schema for version, old in looked_at.items() if old.type == new.type}
+    try:
+        breaches = KINDS[new.type].breaches(new.schema, alike, level, policy)
+    except LatecomerError as error:  # it takes too many steps to compare
+        raise invalid_schema(str(error)) from None
+    return found + [Complaint(each.version, str(each.problem.rule), str(each)) for each in breaches]

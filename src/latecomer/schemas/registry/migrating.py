@@ -1,0 +1,222 @@
+"""The states of migrations, as settings by name: what a change of one makes of it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from latecomer.errors import LatecomerError, did_you_mean
+from latecomer.model.durations import to_micros
+from latecomer.schemas.avro import parse_schema
+from latecomer.schemas.avro.types import Record
+from latecomer.schemas.migrations import Measured, Phase, Rules, Seen, State, reader_problems
+from latecomer.schemas.migrations.definition import NAME
+from latecomer.schemas.migrations.phases import is_step
+from latecomer.schemas.migrations.rules import waiting
+from latecomer.schemas.registry import tables
+from latecomer.schemas.registry.databases import Session
+from latecomer.schemas.registry.records import Definition
+from latecomer.schemas.registry.refusals import Refused, invalid_schema, unusable
+
+MIGRATION = "migration"
+CONFLICT = 40950
+"""The code where somebody else was quicker."""
+NOT_YET = 40951
+"""The code where a phase cannot end yet."""
+MOST_CONSUMERS = 1000
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is to become of a migration, by somebody who has seen a revision of it."""
+
+    revision: int
+    subject: str
+    owner: str
+    phase: Phase | None
+    identity: str | None = None
+    schema: Definition | None = None
+    """The schema to register with it."""
+    measured: tuple[int, int] | None = None
+    """Events, and how many of them drift."""
+    rules: Rules | None = None
+    """What the registry is to hold it to from then on: given when it begins, or in a step of its own."""
+
+
+def name_of(written: str) -> str:
+    """A migration's name, if it may be one."""
+    if not NAME.fullmatch(written):
+        raise unusable(
+            f"{written[:60]!r} is no name of a migration; write letters, digits, dots, dashes and underscores"
+        )
+    return written
+
+
+def phase_of(written: str | None) -> Phase | None:
+    """A phase as it is written in a body."""
+    if written is None:
+        return None
+    if written not in list(Phase):
+        raise unusable(f"{written[:40]!r} is no phase; {did_you_mean(written[:40], Phase)}")
+    return Phase(written)
+
+
+def state_of(session: Session, name: str) -> State:
+    """The state of a migration; one that nobody has begun has the revision 0."""
+    found = tables.setting(session, MIGRATION, name)
+    return State(name) if found is None else State.of(found)
+
+
+def keep(session: Session, state: State, *, is_news: bool = True) -> State:
+    """Keep a changed state. It has the next revision then, unless there is no news for who decides."""
+    kept = replace(state, revision=state.revision + is_news)
+    tables.put_setting(session, MIGRATION, state.name, kept.body())
+    return kept
+
+
+def require_possible(state: State, change: Change) -> None:
+    """Refuse a change of another revision than the last, and one that leaps over a phase."""
+    if change.revision != state.revision:
+        raise Refused(
+            409,
+            CONFLICT,
+            f"Migration '{state.name}' was changed by somebody else: it has the revision {state.revision}, and not "
+            f"{change.revision}. Look at it again, and then decide.",
+        )
+    if change.phase != state.phase and not is_step(state.phase, change.phase):
+        raise unusable(
+            f"Migration '{state.name}' is in {shown(state.phase)}, and cannot go to {shown(change.phase)}: "
+            "a step is one phase on or back"
+        )
+    if state.phase is not None and change.subject != state.subject:
+        raise unusable(
+            f"Migration '{state.name}' is one of the subject {state.subject}; "
+            f"give another name to one of {change.subject}"
+        )
+    registers = change.phase != state.phase and change.phase in (Phase.EXPAND, Phase.CONTRACT)
+    goes_back = registers and is_back(state.phase, change.phase)
+    if (change.schema is not None) != (registers and not goes_back):
+        raise unusable("a schema is sent on the way into expand and into contract, and only then")
+    moves = state.phase is not None and change.phase != state.phase
+    if moves and change.rules is not None and change.rules != Rules.read(state.rules):
+        raise unusable("other rules are said in a step of their own, which stays in its phase")
+    if moves and change.measured is not None:
+        raise unusable("what was measured is said in a step of its own, which stays in its phase")
+
+
+def require_due(state: State, change: Change, at: str, latest: str | None) -> None:
+    """Refuse to advance while the phase is younger than it has to become, too much drifts, the file has changed, or a
+    consumer was seen with a schema that needs the old shape. Going back is never refused. `latest` is the schema that
+    the subject has before the last phase."""
+    if state.phase is None or change.phase is None or not is_step(state.phase, change.phase):
+        return
+    if is_back(state.phase, change.phase):
+        return
+    rules = Rules.read(state.rules)
+    reasons = waiting(state, rules, to_micros(datetime.fromisoformat(at)))
+    if change.identity != state.identity:
+        reasons.append("it has other fields or expressions than when it began")
+    if change.phase is Phase.CONTRACT and change.schema is not None and latest is not None:
+        reasons += _needed(state, rules, latest, change.schema.text)
+    if reasons:
+        raise Refused(
+            409, NOT_YET, f"Migration '{state.name}' cannot leave {state.phase} yet: {'; '.join(reasons)}."
+        )
+
+
+def _needed(state: State, rules: Rules, latest: str, contracted: str) -> list[str]:
+    """Which consumers were last seen with a schema that needs what the last phase takes away."""
+    try:
+        before, after = (parse_schema(text, strict=False) for text in (latest, contracted))
+    except LatecomerError:
+        return []  # one that refers to others: the verb has looked at it
+    if not isinstance(before.root, Record) or not isinstance(after.root, Record):
+        return []
+    gone = {each.name for each in before.root.fields} - {each.name for each in after.root.fields}
+    return [
+        f"consumer {name} was last seen with a schema that needs the old shape: {problems[0]}"
+        for name in rules.consumers
+        if name in state.seen and (problems := reader_problems(state.seen[name].reader, after, gone))
+    ]
+
+
+def is_back(before: Phase | None, after: Phase | None) -> bool:
+    ways = [None, *Phase]
+    return ways.index(after) < ways.index(before)
+
+
+def withdrawn_version(state: State, change: Change) -> int | None:
+    """The version of the subject that a rollback deletes, in a way that can still be read."""
+    if not is_back(state.phase, change.phase):
+        return None
+    return {Phase.EXPAND: state.expanded, Phase.CONTRACT: state.contracted}.get(state.phase or Phase.MIGRATE)
+
+
+def changed(state: State, change: Change, version: int | None, at: str) -> State:
+    """The state after a change; `version` is that of the schema that was registered with it."""
+    now = to_micros(datetime.fromisoformat(at))
+    measured = state.measured if change.measured is None else Measured(now, *change.measured)
+    rules = state.rules if change.rules is None else change.rules.body()
+    if state.phase is None and change.phase is not None and change.rules is None:
+        rules = Rules().body()
+    found = replace(state, subject=change.subject, owner=change.owner, measured=measured, rules=rules)
+    if change.phase == state.phase:
+        return found
+    ways = list(Phase)
+    reached = ways[: ways.index(change.phase) + 1] if change.phase else []
+    entered = {phase: at for phase, at in state.entered.items() if phase in reached}
+    if change.phase is not None:
+        entered[change.phase] = now
+    return replace(
+        found,
+        phase=change.phase,
+        identity=change.identity if state.phase is None else state.identity,
+        entered=entered,
+        expanded=version
+        if change.phase is Phase.EXPAND and version
+        else _kept(state.expanded, bool(reached)),
+        contracted=version if change.phase is Phase.CONTRACT else None,
+    )
+
+
+def _kept(version: int | None, still: bool) -> int | None:
+    return version if still else None
+
+
+def consumers_of(state: State) -> tuple[str, ...]:
+    """The consumers of a migration that has begun, as its file names them."""
+    return () if state.phase is None else Rules.read(state.rules).consumers
+
+
+def with_seen(state: State, consumer: str, reader: str, at: str) -> State:
+    """The state after a consumer was seen with a schema."""
+    if not consumer.strip() or len(consumer) > 300:
+        raise unusable(
+            "the name of the consumer is empty or longer than 300 characters; name it as the file does"
+        )
+    if consumer not in state.seen and len(state.seen) >= MOST_CONSUMERS:
+        raise unusable(f"more than {MOST_CONSUMERS} consumers were seen; is a name made up anew each time?")
+    try:
+        parse_schema(reader)
+    except LatecomerError as error:
+        raise invalid_schema(str(error)) from None
+    consumer_seen = Seen(to_micros(datetime.fromisoformat(at)), json.dumps(json.loads(reader)))
+    return replace(state, seen={**state.seen, consumer: consumer_seen})
+
+
+def shown(phase: Phase | None) -> str:
+    return "no phase yet" if phase is None else str(phase)
+
+
+def account(state: State) -> dict[str, object]:
+    """What the audit says of a state."""
+    return {
+        "migration": state.name,
+        "revision": state.revision,
+        "phase": None if state.phase is None else str(state.phase),
+        "expanded": state.expanded,
+        "contracted": state.contracted,
+        "measured": None if state.measured is None else state.measured.body(),
+        "rules": state.rules,
+    }

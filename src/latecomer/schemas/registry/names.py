@@ -1,0 +1,142 @@
+"""Subjects, versions and ids as people and programs write them; and rules for what subjects are called."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from latecomer.schemas.registry.refusals import Refused, invalid_subject, invalid_version, schema_not_found
+
+LONGEST_SUBJECT = 500
+LARGEST = 2**31 - 1
+"""Of ids and versions: four bytes have room for an id in front of each record."""
+LATEST = -1
+DEFAULT_CONTEXT = ":.:"
+"""What clients may write before a subject: there is one context, and it is that."""
+_RESERVED = ("__GLOBAL", "__EMPTY")
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Controls, marks that nobody sees, halves of pairs, and separators of lines."""
+_NUMBER = re.compile(r"[0-9]{1,10}")
+
+
+def subject_of(written: str) -> str:
+    """A subject's name, if it may be one.
+
+    >>> subject_of("orders-value"), subject_of(":.:orders-value")
+    ('orders-value', 'orders-value')
+    """
+    written = written.removeprefix(DEFAULT_CONTEXT)
+    if problem := _problem(written):
+        raise invalid_subject(f"the subject {_shown(written)} {problem}")
+    return written
+
+
+def _problem(name: str) -> str | None:
+    if not name.strip():
+        return "is empty; give it a name such as orders-value"
+    if len(name) > LONGEST_SUBJECT:
+        return f"has {len(name)} characters; write at most {LONGEST_SUBJECT}"
+    if any(unicodedata.category(each) in _UNSEEN for each in name):
+        return "has a control character, or one that nobody sees; leave it out"
+    if name in (".", ".."):
+        return "is a step in a path, which programs on the way may take; give it another name"
+    if name.startswith(":."):
+        return "names a context; contexts are not supported, so leave :.NAME: out"
+    if name in _RESERVED:
+        return "is reserved; give it another name"
+    return None
+
+
+def _shown(name: str) -> str:
+    text = ascii(name)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def version_of(written: str) -> int:
+    """A version as it is written in a path; LATEST for the latest.
+
+    >>> version_of("3"), version_of("latest"), version_of("-1")
+    (3, -1, -1)
+    """
+    if written in ("latest", "-1"):
+        return LATEST
+    if not _NUMBER.fullmatch(written) or not 1 <= int(written) <= LARGEST:
+        raise invalid_version(written)
+    return int(written)
+
+
+def id_of(written: str) -> int:
+    """An id as it is written in a path. What is no number is no id that we know."""
+    if not _NUMBER.fullmatch(written) or not 1 <= int(written) <= LARGEST:
+        raise schema_not_found(_shown(written))
+    return int(written)
+
+
+def guid_of(written: str) -> UUID:
+    """A GUID as it is written in a path. What is none is none that we know."""
+    try:
+        return UUID(written)
+    except ValueError:
+        raise schema_not_found(_shown(written)) from None
+
+
+# Naming rules
+
+
+@dataclass(frozen=True)
+class NamingRule:
+    """Subjects whose names fit a pattern have an owner. In a pattern `*` stands for any text."""
+
+    subjects: str
+    owner: str | None = None
+
+    def body(self) -> dict[str, Any]:
+        return {"subjects": self.subjects, **({} if self.owner is None else {"owner": self.owner})}
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What subjects are called. Where `others` are refused, a new subject must fit a rule."""
+
+    rules: tuple[NamingRule, ...] = ()
+    refuses_others: bool = False
+
+    def body(self) -> dict[str, Any]:
+        others = "refuse" if self.refuses_others else "allow"
+        return {"rules": [each.body() for each in self.rules], "others": others}
+
+    def rule_for(self, subject: str) -> NamingRule | None:
+        """The first rule that a subject fits."""
+        return next((each for each in self.rules if fits(subject, each.subjects)), None)
+
+    def problem(self, subject: str) -> Refused | None:
+        """Why there may be no new subject of this name, if there may not."""
+        if not self.refuses_others or self.rule_for(subject) is not None:
+            return None
+        known = ", ".join(each.subjects for each in self.rules[:10]) or "none yet"
+        return invalid_subject(
+            f"the subject {_shown(subject)} fits no naming rule; call it so that it fits one of: {known}"
+        )
+
+
+def fits(name: str, pattern: str) -> bool:
+    """Whether a name fits a pattern, in which `*` stands for any text.
+
+    >>> fits("payments.orders-value", "payments.*-value"), fits("payments.orders", "orders*")
+    (True, False)
+    """
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == pattern
+    if not name.startswith(first):
+        return False
+    place, (*middle, last) = len(first), rest
+    for part in middle:
+        found = name.find(part, place)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return name.endswith(last) and len(name) - len(last) >= place

@@ -1,0 +1,163 @@
+"""What the registry decides, without touching anything: modes, levels, names, whom to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from latecomer.errors import did_you_mean
+from latecomer.schemas import Level, Policy
+from latecomer.schemas.registry.kinds import Complaint
+from latecomer.schemas.registry.names import Naming, NamingRule
+from latecomer.schemas.registry.records import Mode
+from latecomer.schemas.registry.refusals import (
+    Refused,
+    incompatible,
+    invalid_level,
+    invalid_mode,
+    not_permitted,
+)
+
+DEFAULT_LEVEL = Level.BACKWARD
+_MOST_COMPLAINTS = 20
+_GONE = "PROVEN"
+"""A policy that settings may still name (ADR 0089)."""
+_READONLY = (Mode.READONLY, Mode.READONLY_OVERRIDE)
+
+
+# Levels
+
+
+def level_of(written: object) -> Level:
+    """A level as it is written in a body or an option."""
+    if isinstance(written, str) and written.upper() in Level.__members__:
+        return Level[written.upper()]
+    fix = did_you_mean(str(written)[:40].upper(), Level.__members__)
+    raise invalid_level(f"{str(written)[:40]!r} is no compatibility level; {fix}")
+
+
+def policy_of(written: object) -> Policy:
+    """A policy as it is written in a body or an option."""
+    if isinstance(written, str) and written.upper() in Policy.__members__:
+        return Policy[written.upper()]
+    fix = did_you_mean(str(written)[:40].upper(), Policy.__members__)
+    if isinstance(written, str) and written.upper() == _GONE:
+        fix = 'it was taken away; set another: PUT /config or /config/SUBJECT with {"compatibilityPolicy": "STRICT"}'
+    raise Refused(422, 42203, f"Invalid compatibility policy: {str(written)[:40]!r} is none; {fix}")
+
+
+class HeldTo(NamedTuple):
+    """What new versions of a subject must keep to."""
+
+    level: Level
+    policy: Policy
+    group: str | None
+    """The property of metadata that must be the same for two versions to be compared."""
+
+
+def held_to(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> HeldTo:
+    policy = policy_of(in_force(POLICY, own, everywhere) or Policy.STRICT)
+    return HeldTo(level_in_force(own, everywhere), policy, in_force(GROUP, own, everywhere))
+
+
+def level_in_force(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> Level:
+    """The level of a subject: its own, else that of the registry."""
+    return Level(in_force("compatibility", own, everywhere) or DEFAULT_LEVEL)
+
+
+NORMALIZE, VALIDATE = "normalize", "validateNewSchemas"
+"""Flags of a subject or the registry: new schemas are normalized; they are held to the specification."""
+POLICY, GROUP, ALIAS = "compatibilityPolicy", "compatibilityGroup", "alias"
+LAYERS = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
+SETTINGS = (NORMALIZE, VALIDATE, POLICY, GROUP, *LAYERS)
+"""What a subject may have of its own, or else has from the registry, beside its level."""
+
+
+def in_force(name: str, own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> Any:
+    """A setting of a subject: its own, else that of the registry; none where there is neither."""
+    return next((each[name] for each in (own, everywhere) if each and name in each), None)
+
+
+def refused_registration(
+    subject: str, level: Level, complaints: Sequence[Complaint], owner: str | None
+) -> Refused:
+    """Why a schema is not registered: every problem, what would pass, and whom to ask."""
+    shown = [f"({number}) {each.text}" for number, each in enumerate(complaints[:_MOST_COMPLAINTS], 1)]
+    if len(complaints) > _MOST_COMPLAINTS:
+        shown.append(f"and {len(complaints) - _MOST_COMPLAINTS} more")
+    problems = "1 problem" if len(complaints) == 1 else f"{len(complaints)} problems"
+    return incompatible(
+        f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: {problems} '
+        f"under {level}: {'. '.join(shown)}. {asked(subject, owner)}"
+    )
+
+
+def asked(subject: str, owner: str | None) -> str:
+    """Whom to ask about a subject."""
+    if owner is None:
+        return f"'{subject}' has no owner on record; ask an admin of the registry."
+    return f"Ask the owner of '{subject}': {owner}."
+
+
+# Modes
+
+
+def mode_of(written: object, subject: str | None) -> Mode:
+    """A mode as it is written in a body."""
+    if not isinstance(written, str) or written.upper() not in Mode.__members__:
+        fix = did_you_mean(str(written)[:40].upper(), Mode.__members__)
+        raise invalid_mode(f"{str(written)[:40]!r} is no mode that this registry has; {fix}")
+    mode = Mode[written.upper()]
+    if mode is Mode.READONLY_OVERRIDE and subject is not None:
+        raise invalid_mode(
+            "READONLY_OVERRIDE is for the whole registry: it overrides the modes of subjects. Set READONLY for one."
+        )
+    return mode
+
+
+def mode_in_force(own: str | None, everywhere: str | None) -> Mode:
+    """The mode of a subject: its own, unless that of the registry overrides it."""
+    if everywhere == Mode.READONLY_OVERRIDE:
+        return Mode.READONLY_OVERRIDE
+    return Mode(own or everywhere or Mode.READWRITE)
+
+
+def require_writable(mode: Mode, subject: str | None) -> None:
+    """Refuse a change where only reading is allowed."""
+    if mode in _READONLY:
+        what = "The registry" if subject is None else f"Subject {subject}"
+        raise not_permitted(f"{what} is in read-only mode: nothing may be changed in the mode {mode}.")
+
+
+def require_registrable(mode: Mode, subject: str, number: int | None) -> None:
+    """Refuse a registration that the mode does not allow. Ids are given by hand in IMPORT alone."""
+    require_writable(mode, subject)
+    if mode is Mode.IMPORT and number is None:
+        raise not_permitted(
+            f"Subject {subject} is not in read-write mode: in the mode IMPORT a schema is registered with the id that "
+            "it had elsewhere. Give an id, or set the mode READWRITE."
+        )
+    if mode is not Mode.IMPORT and number is not None:
+        raise not_permitted(
+            f"Subject {subject} is not in import mode: in the mode {mode} the registry gives ids. Leave id out, or set "
+            "the mode IMPORT."
+        )
+
+
+# Owners
+
+
+def owner_of(about: Mapping[str, Any] | None, naming: Naming, subject: str) -> str | None:
+    """Who is asked about a subject: its own owner, else that of the naming rule that it fits."""
+    if about and about.get("owner"):
+        return str(about["owner"])
+    rule = naming.rule_for(subject)
+    return rule.owner if rule else None
+
+
+def naming_of(setting: Mapping[str, Any] | None) -> Naming:
+    """Naming rules as they are kept."""
+    if setting is None:
+        return Naming()
+    rules = tuple(NamingRule(each["subjects"], each.get("owner")) for each in setting["rules"])
+    return Naming(rules, setting["others"] == "refuse")

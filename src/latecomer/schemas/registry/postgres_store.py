@@ -1,0 +1,145 @@
+"""The registry in Postgres. Several servers may share it: a write locks out every other."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from latecomer.config import postgres_server as server
+from latecomer.errors import RegistryError
+from latecomer.errors.redacting import redacted
+from latecomer.schemas.registry import tables
+from latecomer.schemas.registry.databases import FORMAT, TO_FORMAT_3, Row, StorageError, require_format
+
+FRESH_SECONDS = 1.0
+"""A connection that was idle for longer is asked whether somebody is still there."""
+_DURABLE = (
+    "SELECT CASE current_setting('synchronous_commit') WHEN 'off' "
+    "THEN set_config('synchronous_commit', 'on', true) END"
+)
+_FIX = "see that the server is up, and that --store is right"
+
+
+class PostgresSession:
+    def __init__(self, connection: server.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, *values: Any) -> list[Row]:
+        found: list[Row] = self._execute(sql, values).fetchall()
+        return found
+
+    def run(self, sql: str, *values: Any) -> None:
+        self._execute(sql, values)
+
+    def _execute(self, sql: str, values: tuple[Any, ...]) -> Any:
+        return self._connection.execute(sql.replace("?", "%s").encode(), values or None)
+
+
+class PostgresDatabase:
+    """A database on a server; the tables are in the first schema of its search path."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self.shown = redacted(target)
+        self._idle: queue.LifoQueue[tuple[float, server.Connection]] = queue.LifoQueue()
+        self._worked = False
+        self._prepare()
+        self._worked = True
+
+    def close(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                self._idle.get_nowait()[1].close()
+
+    @contextmanager
+    def reading(self) -> Iterator[PostgresSession]:
+        from psycopg import IsolationLevel
+
+        with self._transaction(IsolationLevel.REPEATABLE_READ) as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[PostgresSession]:
+        from psycopg import IsolationLevel
+
+        # What is read after the lock must be what the one before has left: a snapshot would be older.
+        with self._transaction(IsolationLevel.READ_COMMITTED) as session:
+            session.run("LOCK TABLE registry_format IN EXCLUSIVE MODE")
+            session.rows(_DURABLE)
+            yield session
+
+    @contextmanager
+    def _transaction(self, isolation: Any) -> Iterator[PostgresSession]:
+        with self._in_words():
+            connection = self._borrowed()
+            try:
+                connection.isolation_level = isolation
+                with server.transaction(connection):
+                    yield PostgresSession(connection)
+            except server.driver().Error:
+                connection.close()
+                raise
+            except BaseException:
+                self._give_back(connection)
+                raise
+            self._give_back(connection)
+
+    def _borrowed(self) -> server.Connection:
+        with suppress(queue.Empty):
+            while True:
+                since, connection = self._idle.get_nowait()
+                if time.monotonic() - since < FRESH_SECONDS or server.answers(connection):
+                    return connection
+                connection.close()
+        return server.connect(self._target, Path.cwd())
+
+    def _give_back(self, connection: server.Connection) -> None:
+        if not connection.closed:
+            self._idle.put((time.monotonic(), connection))
+
+    def _prepare(self) -> None:
+        from psycopg import IsolationLevel
+
+        with self._transaction(IsolationLevel.READ_COMMITTED) as session:
+            # Two servers may start at once, and there is no table yet to lock.
+            session.rows("SELECT pg_advisory_xact_lock(hashtext('latecomer registry'))")
+            if session.rows("SELECT to_regclass('registry_format')")[0][0] is None:
+                for statement in (*tables.SCHEMA, *_TRIGGERS):
+                    session.run(statement)
+                session.run("INSERT INTO registry_format (version) VALUES (?)", FORMAT)
+            version = session.rows("SELECT version FROM registry_format")
+            require_format(version, self.shown)
+            steps = {1: (*_TO_FORMAT_2, *TO_FORMAT_3), 2: TO_FORMAT_3}
+            for statement in steps.get(version[0][0], ()):
+                session.run(statement)
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except server.Unreachable as error:
+            raise RegistryError(str(error)) from None
+        except Exception as error:
+            if not isinstance(error, server.driver().Error):
+                raise
+            reason = server.reason_of(error, self._worked)
+            fix = reason.fix if reason.passes else _FIX
+            raise StorageError(f"the database {self.shown} refused: {reason.text}; {fix}") from None
+
+
+_TO_FORMAT_2 = (
+    "ALTER TABLE registry_schemas DROP CONSTRAINT registry_schemas_identity_key",
+    tables.SCHEMAS_BY_IDENTITY,
+    "UPDATE registry_format SET version = 2",
+)
+"""An identity may have several ids."""
+_TRIGGERS = (
+    "CREATE FUNCTION registry_audit_stays() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$ BEGIN RAISE EXCEPTION 'the audit is only added to'; END $$",
+    "CREATE TRIGGER registry_audit_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON registry_audit "
+    "FOR EACH STATEMENT EXECUTE FUNCTION registry_audit_stays()",
+)

@@ -1,0 +1,329 @@
+"""Confluent's paths. Each route reads what was asked, asks the registry, and answers as Confluent's does."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from latecomer.schemas.registry import contracts, policy
+from latecomer.schemas.registry.asking import Asked, Route
+from latecomer.schemas.registry.bodies import ConfigBody, ModeBody, SchemaBody
+from latecomer.schemas.registry.core import Registry
+from latecomer.schemas.registry.kinds import KINDS
+from latecomer.schemas.registry.names import DEFAULT_CONTEXT, guid_of, subject_of
+from latecomer.schemas.registry.records import NOBODY, Version
+from latecomer.schemas.registry.refusals import unusable
+from latecomer.schemas.registry.tokens import Scope
+
+_PAGE = ("offset", "limit")
+_DELETED = ("deleted", "deletedOnly", "deleted_only")
+
+
+# Schemas
+
+
+def _root(registry: Registry, asked: Asked) -> Any:
+    return {}
+
+
+def _contexts(registry: Registry, asked: Asked) -> Any:
+    return asked.page(["."])
+
+
+def _metadata(registry: Registry, asked: Asked) -> Any:
+    """Which cluster this is: none of Kafka's, and always the same."""
+    return {"id": "", "scope": {"path": [], "clusters": {"schema-registry-cluster": "latecomer"}}}
+
+
+def _server_version(registry: Registry, asked: Asked) -> Any:
+    try:
+        return {"version": version("latecomer"), "commitId": ""}
+    except PackageNotFoundError:  # run from its sources
+        return {"version": "", "commitId": ""}
+
+
+def _types(registry: Registry, asked: Asked) -> Any:
+    return sorted(KINDS)
+
+
+def _schemas(registry: Registry, asked: Asked) -> Any:
+    found = registry.all_versions("", asked.deleted, asked.flag("latestOnly"))
+    names = registry.aliases() if asked.flag("aliases") else {}
+    kind = asked.query.get("ruleType")
+    wanted = [
+        each
+        for each in found
+        if any(name.startswith(asked.prefix) for name in (each.subject, *names.get(each.subject, ())))
+        and (not kind or kind in contracts.rule_types(each.definition.rules))
+    ]
+    more = {subject: {"aliases": others} for subject, others in names.items()}
+    return [{**each.body(), **more.get(each.subject, {})} for each in asked.page(wanted)]
+
+
+def _schema(registry: Registry, asked: Asked) -> Any:
+    _check_subject(asked)
+    found = _read_id(registry, asked, asked.id)
+    return {**found, "maxId": registry.largest_id()} if asked.flag("fetchMaxId") else found
+
+
+def _schema_of_guid(registry: Registry, asked: Asked) -> Any:
+    return _read_id(registry, asked, registry.ids_of_guid(guid_of(asked.path["guid"]))[0])
+
+
+def _ids_of_guid(registry: Registry, asked: Asked) -> Any:
+    found = registry.ids_of_guid(guid_of(asked.path["guid"]))
+    return [{"context": DEFAULT_CONTEXT.strip(":"), "id": number} for number in found]
+
+
+def _read_id(registry: Registry, asked: Asked, number: int) -> dict[str, Any]:
+    found = {**registry.definition(number).body(), "guid": registry.guid(number)}
+    _note(registry, asked, number)
+    return _formatted(registry, asked, number, found)
+
+
+def _formatted(registry: Registry, asked: Asked, number: int, found: dict[str, Any]) -> dict[str, Any]:
+    """A schema in the format that was asked for."""
+    return {**found, "schema": registry.formatted(number, asked.format)} if asked.format else found
+
+
+def _schema_text(registry: Registry, asked: Asked) -> Any:
+    _check_subject(asked)
+    found = registry.definition(asked.id).text
+    _note(registry, asked, asked.id)
+    return registry.formatted(asked.id, asked.format) if asked.format else found
+
+
+def _subjects_of_id(registry: Registry, asked: Asked) -> Any:
+    found = _places(registry, asked)
+    return asked.page(sorted({subject for subject, _ in found}))
+
+
+def _versions_of_id(registry: Registry, asked: Asked) -> Any:
+    return asked.page(
+        [{"subject": subject, "version": version} for subject, version in _places(registry, asked)]
+    )
+
+
+def _places(registry: Registry, asked: Asked) -> list[tuple[str, int]]:
+    only = _check_subject(asked)
+    only = None if only is None else registry.behind_alias(only)
+    found = registry.places_of_id(asked.id, asked.deleted)
+    return [(each.subject, each.version) for each in found if only in (None, each.subject)]
+
+
+def _check_subject(asked: Asked) -> str | None:
+    """The subject that a client may name beside an id. An id means the same under every subject."""
+    written = asked.query.get("subject")
+    return subject_of(written) if written else None
+
+
+# Subjects
+
+
+def _subject(registry: Registry, asked: Asked) -> str:
+    return registry.behind_alias(asked.subject)
+
+
+def _subjects(registry: Registry, asked: Asked) -> Any:
+    return asked.page(registry.subjects(asked.prefix, asked.deleted))
+
+
+def _look_up(registry: Registry, asked: Asked) -> Any:
+    found = registry.look_up(_subject(registry, asked), asked.body.definition(), asked.deleted)
+    return _formatted(registry, asked, found.id, found.body())
+
+
+def _delete_subject(registry: Registry, asked: Asked) -> Any:
+    permanent = _is_permanent(asked)
+    return registry.delete_subject(asked.actor, _subject(registry, asked), permanent=permanent)
+
+
+def _versions(registry: Registry, asked: Asked) -> Any:
+    return asked.page(registry.versions(_subject(registry, asked), asked.deleted))
+
+
+def _register(registry: Registry, asked: Asked) -> Any:
+    body: SchemaBody = asked.body
+    found = registry.register(
+        asked.actor,
+        _subject(registry, asked),
+        body.new_definition(),
+        normalize=asked.flag("normalize"),
+        number=body.asked_id,
+        version=body.asked_version,
+    )
+    return {"id": found.id, "version": found.version, "guid": found.guid, **found.definition.body()}
+
+
+def _version(registry: Registry, asked: Asked) -> Any:
+    found = _read_version(registry, asked)
+    return _formatted(registry, asked, found.id, found.body())
+
+
+def _with_metadata(registry: Registry, asked: Asked) -> Any:
+    keys, values = asked.repeated["key"], asked.repeated["value"]
+    if len(keys) != len(values) or not keys:
+        raise unusable("key and value come in pairs: write ?key=team&value=rides")
+    wanted = dict(zip(keys, values, strict=True))
+    found = registry.latest_with(_subject(registry, asked), wanted, asked.deleted)
+    return _formatted(registry, asked, found.id, found.body())
+
+
+def _version_text(registry: Registry, asked: Asked) -> Any:
+    found = _read_version(registry, asked)
+    return registry.formatted(found.id, asked.format) if asked.format else found.definition.text
+
+
+def _read_version(registry: Registry, asked: Asked) -> Version:
+    found = registry.version(_subject(registry, asked), asked.version, asked.deleted)
+    _note(registry, asked, found.id)
+    return found
+
+
+def _note(registry: Registry, asked: Asked, number: int) -> None:
+    """Keep who has read a schema; without tokens nobody can tell."""
+    if asked.actor.name != NOBODY:
+        registry.note_read(asked.actor, number)
+
+
+def _delete_version(registry: Registry, asked: Asked) -> Any:
+    permanent = _is_permanent(asked)
+    return registry.delete_version(asked.actor, _subject(registry, asked), asked.version, permanent=permanent)
+
+
+def _referring(registry: Registry, asked: Asked) -> Any:
+    return asked.page(registry.referring_ids(_subject(registry, asked), asked.version, asked.deleted))
+
+
+def _is_permanent(asked: Asked) -> bool:
+    if asked.flag("permanent"):
+        asked.require(Scope.ADMIN, "delete for good")
+        return True
+    return False
+
+
+# Compatibility
+
+
+def _compatible(registry: Registry, asked: Asked) -> Any:
+    which = asked.version if "version" in asked.path else None
+    normalize = asked.flag("normalize")
+    found = registry.complaints(
+        _subject(registry, asked), asked.body.definition(), which, normalize=normalize
+    )
+    messages = {"messages": [each.text for each in found]} if asked.flag("verbose") else {}
+    return {"is_compatible": not found, **messages}
+
+
+# Levels and modes, of the registry and of a subject
+
+
+def _whose(asked: Asked) -> str | None:
+    return asked.subject if "subject" in asked.path else None
+
+
+def _config(registry: Registry, asked: Asked) -> Any:
+    return _config_body(registry.config(_whose(asked), asked.flag("defaultToGlobal")))
+
+
+def _config_body(found: dict[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in found.items() if key != "compatibility"}
+    return {"compatibilityLevel": found["compatibility"], **rest}
+
+
+def _set_config(registry: Registry, asked: Asked) -> Any:
+    change = asked.body.change()
+    if change.get(policy.ALIAS) and _whose(asked) in (None, change[policy.ALIAS]):
+        raise unusable("alias: a subject is an alias of another one; PUT it to /config/ALIAS")
+    registry.set_config(asked.actor, _whose(asked), change)
+    return {name: value for name, value in change.items() if value is not None}
+
+
+def _unset_config(registry: Registry, asked: Asked) -> Any:
+    return _config_body(registry.unset_config(asked.actor, _whose(asked)))
+
+
+def _mode(registry: Registry, asked: Asked) -> Any:
+    return {"mode": registry.mode(_whose(asked), asked.flag("defaultToGlobal"))}
+
+
+def _set_mode(registry: Registry, asked: Asked) -> Any:
+    subject = _whose(asked)
+    mode = policy.mode_of(asked.body.mode, subject)
+    registry.set_mode(asked.actor, subject, mode, force=asked.flag("force"))
+    return {"mode": mode}
+
+
+def _unset_mode(registry: Registry, asked: Asked) -> Any:
+    return {"mode": registry.unset_mode(asked.actor, _whose(asked))}
+
+
+_ID, _GUID, _SUBJECT = "/schemas/ids/{id}", "/schemas/guids/{guid}", "/subjects/{subject}"
+_VERSION = f"{_SUBJECT}/versions/{{version}}"
+_TEST = "/compatibility/subjects/{subject}/versions"
+R, W, A = Scope.READ, Scope.WRITE, Scope.ADMIN
+
+ROUTES = (
+    Route("GET", "/", R, _root, "see that the registry is there"),
+    Route("GET", "/v1/metadata/id", R, _metadata, "see which registry this is"),
+    Route("GET", "/v1/metadata/version", R, _server_version, "see which version this is"),
+    Route("GET", "/contexts", R, _contexts, "list the contexts, of which there is one", _PAGE),
+    Route(
+        "GET",
+        "/schemas",
+        R,
+        _schemas,
+        "list schemas",
+        ("subjectPrefix", "latestOnly", "aliases", "ruleType", *_DELETED, *_PAGE),
+    ),
+    Route("GET", "/schemas/types", R, _types, "list the types of schemas"),
+    Route("GET", _ID, R, _schema, "read the schema of an id", ("subject", "fetchMaxId", "format")),
+    Route(
+        "GET",
+        f"{_ID}/schema",
+        R,
+        _schema_text,
+        "read the text of an id",
+        ("subject", "format"),
+        as_it_is=True,
+    ),
+    Route("GET", f"{_ID}/subjects", R, _subjects_of_id, "list who has an id", ("subject", "deleted", *_PAGE)),
+    Route("GET", f"{_ID}/versions", R, _versions_of_id, "list who has an id", ("subject", "deleted", *_PAGE)),
+    Route("GET", _GUID, R, _schema_of_guid, "read the schema of a GUID", ("format",)),
+    Route("GET", f"{_GUID}/ids", R, _ids_of_guid, "list the ids of a GUID"),
+    Route("GET", "/subjects", R, _subjects, "list subjects", ("subjectPrefix", *_DELETED, *_PAGE)),
+    Route("POST", _SUBJECT, R, _look_up, "look a schema up", ("normalize", "deleted", "format"), SchemaBody),
+    Route("DELETE", _SUBJECT, W, _delete_subject, "delete a subject", ("permanent",)),
+    Route(
+        "GET",
+        f"{_SUBJECT}/metadata",
+        R,
+        _with_metadata,
+        "read the latest version with a property",
+        ("key", "value", "deleted", "format"),
+    ),
+    Route("GET", f"{_SUBJECT}/versions", R, _versions, "list versions", (*_DELETED, *_PAGE)),
+    Route("POST", f"{_SUBJECT}/versions", W, _register, "register a schema", ("normalize",), SchemaBody),
+    Route("GET", _VERSION, R, _version, "read a version", ("deleted", "format")),
+    Route("DELETE", _VERSION, W, _delete_version, "delete a version", ("permanent",)),
+    Route(
+        "GET", f"{_VERSION}/schema", R, _version_text, "read its text", ("deleted", "format"), as_it_is=True
+    ),
+    Route("GET", f"{_VERSION}/referencedby", R, _referring, "list who refers to it", ("deleted", *_PAGE)),
+    Route("POST", _TEST, R, _compatible, "test a schema", ("verbose", "normalize"), SchemaBody),
+    Route(
+        "POST", f"{_TEST}/{{version}}", R, _compatible, "test a schema", ("verbose", "normalize"), SchemaBody
+    ),
+    *(
+        route
+        for place in ("", "/{subject}")
+        for route in (
+            Route("GET", f"/config{place}", R, _config, "read the level", ("defaultToGlobal",)),
+            Route("PUT", f"/config{place}", A, _set_config, "set the level", (), ConfigBody),
+            Route("DELETE", f"/config{place}", A, _unset_config, "unset the level"),
+            Route("GET", f"/mode{place}", R, _mode, "read the mode", ("defaultToGlobal",)),
+            Route("PUT", f"/mode{place}", A, _set_mode, "set the mode", ("force",), ModeBody),
+            Route("DELETE", f"/mode{place}", A, _unset_mode, "unset the mode"),
+        )
+    ),
+)

@@ -1,0 +1,166 @@
+"""The schemas of a registry, parsed: those that are sent, and those that are kept.
+
+An id never means another schema, so what is kept is parsed once. Whether two schemas are one is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import NamedTuple
+
+from latecomer.errors import RegistryError
+from latecomer.schemas.registry import contracts, refusals, tables
+from latecomer.schemas.registry.databases import Session
+from latecomer.schemas.registry.kinds import Parsed, identity, parsed, require_kind
+from latecomer.schemas.registry.names import LATEST
+from latecomer.schemas.registry.recent import Recent
+from latecomer.schemas.registry.records import Definition, Deleted, Reference
+from latecomer.schemas.registry.tables import Place
+
+MOST_REFERENCES = 200
+DEEPEST_REFERENCES = 50
+_REMEMBERED = 500
+_SENT = 20
+
+
+class Sent(NamedTuple):
+    """A schema from outside, and what it is known by."""
+
+    definition: Definition
+    parsed: Parsed
+    identity: str
+    bare: str
+    """The same, whatever its metadata and rules are."""
+
+
+class Kept(NamedTuple):
+    """A schema of an id, and through how many others its references lead."""
+
+    parsed: Parsed
+    height: int
+
+
+Found = dict[int, Kept]
+
+
+class Schemas:
+    """Schemas as they are needed to decide."""
+
+    def __init__(self) -> None:
+        self._kept: Recent[int, Kept] = Recent(_REMEMBERED)
+        self._sent: Recent[Hashable, Parsed] = Recent(_SENT)
+        """What was sent: it is parsed before a transaction that writes, which holds up others."""
+
+    def sent(
+        self,
+        session: Session,
+        schema: Definition,
+        *,
+        strict: bool = False,
+        deleted: Deleted = Deleted.LEFT_OUT,
+    ) -> Sent:
+        """A schema that was sent, with the versions that its references lead to."""
+        require_kind(schema.type)
+        if len(schema.references) > MOST_REFERENCES:
+            raise refusals.invalid_schema(f"it has more than {MOST_REFERENCES} references")
+        ids: dict[Reference, int] = {}
+        known: dict[str, Parsed] = {}
+        found: Found = {}
+        for each in schema.references:
+            if each.name in known:
+                raise refusals.invalid_schema(f"references.{each.name}: stands there twice; write it once")
+            place = _referred(session, each, deleted)
+            ids[replace(each, version=place.version)] = place.id
+            referred = self.kept(session, place.id, found)
+            if referred.height >= DEEPEST_REFERENCES:
+                raise refusals.invalid_schema(
+                    f"references.{each.name}: leads through more than {DEEPEST_REFERENCES} schemas; refer to fewer"
+                )
+            known[each.name] = referred.parsed
+        contract = (schema.metadata or None, schema.rules or None)
+        key = (schema.type, sha256(schema.text.encode()).digest(), tuple(ids.items()), strict)
+        result = self._sent.get(key)
+        if result is None:
+            result = parsed(schema, known, strict=strict)
+            self._sent.put(key, result)
+        full = Definition(result.text_of(schema.text), schema.type, tuple(ids), *contract)
+        return Sent(full, result, identity(result, ids, contract), identity(result, ids))
+
+    def kept(self, session: Session, number: int, found: Found) -> Kept:
+        """A schema of an id; `found` are those of this transaction, each of which is looked at once."""
+        known = found.get(number) or self._kept.get(number)
+        if known is None:
+            schema = tables.definition(session, number)
+            if schema is None:
+                raise RegistryError(f"the schema {number} is not there, although it is referred to")
+            below = {
+                each.name: self.kept(session, _exact(session, each).id, found) for each in schema.references
+            }
+            height = 1 + max((each.height for each in below.values()), default=-1)
+            known = Kept(parsed(schema, {name: each.parsed for name, each in below.items()}), height)
+            self._kept.put(number, known)
+        found[number] = known
+        return known
+
+    def same(self, session: Session, subject: str, sent: Sent, places: Sequence[Place]) -> list[Place]:
+        """The versions of a subject that are this schema, the latest first.
+
+        Where none is, those that are it once their references are written out: a program that was built with such a
+        schema has no references to send. And those whose metadata differs in the version alone that it names.
+        """
+        ids = tables.ids_of_identity(session, sent.identity)
+        if exact := [place for place in reversed(places) if place.id in ids]:
+            return exact
+        with_more, found = tables.ids_with_more(session, subject), Found()
+        asked = contracts.version_in(sent.definition.metadata)
+        return [
+            place
+            for place in reversed(places)
+            if (place.id in with_more or place.version == asked)
+            and self._is_alike(session, sent, place, found)
+        ]
+
+    def _is_alike(self, session: Session, sent: Sent, place: Place, found: Found) -> bool:
+        definition = tables.definition(session, place.id)
+        if definition is None or not contracts.is_meant(sent.definition, definition, place.version):
+            return False
+        named = [contracts.version_in(each.metadata) is None for each in (sent.definition, definition)]
+        is_written_out = bool(definition.references) and not sent.definition.references
+        if named[0] == named[1] and not is_written_out:  # then it would have the same identity
+            return False
+        kept = self.kept(session, place.id, found).parsed
+        if is_written_out:
+            return (kept.type, kept.written_out) == (sent.parsed.type, sent.parsed.written_out)
+        ids = {each: _exact(session, each).id for each in definition.references}
+        return identity(kept, ids) == sent.bare
+
+
+def chosen(session: Session, subject: str, which: int, deleted: Deleted) -> Place:
+    """One version of a subject."""
+    every = tables.places(session, Deleted.INCLUDED, subject)
+    found = [place for place in every if deleted.takes(place.deleted)]
+    if not found:
+        raise refusals.subject_not_found(subject)
+    if which == LATEST:
+        return found[-1]
+    place = next((place for place in found if place.version == which), None)
+    if place is None:
+        raise refusals.version_not_found(which)
+    return place
+
+
+def _referred(session: Session, reference: Reference, deleted: Deleted) -> Place:
+    """The version that a new schema refers to."""
+    try:
+        return chosen(session, reference.subject, reference.version, deleted)
+    except refusals.Refused:
+        version = "latest" if reference.version == LATEST else reference.version
+        raise refusals.invalid_schema(
+            f"references.{reference.name}: there is no version {version} of '{reference.subject}'; register it first"
+        ) from None
+
+
+def _exact(session: Session, reference: Reference) -> Place:
+    return chosen(session, reference.subject, reference.version, Deleted.INCLUDED)

@@ -1,0 +1,167 @@
+"""The server: its socket, what is refused before it starts, and uvicorn."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import json
+import logging
+import os
+import signal
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+from latecomer.errors import MachineError, RegistryError
+from latecomer.schemas.registry.bodies import MEDIA
+from latecomer.schemas.registry.core import Registry
+from latecomer.schemas.registry.gate import LARGEST_HEAD
+from latecomer.schemas.registry.tokens import ENVIRONMENT, Tokens
+
+KEEP_ALIVE_SECONDS = 15
+BACKLOG = 512
+
+
+def require_packages() -> None:
+    """Say what to install, where the extra is missing."""
+    try:
+        import fastapi  # noqa: F401
+        import h11  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MachineError(
+            f"the registry needs the package {error.name}; install it: pip install 'latecomer[registry]'"
+        ) from None
+
+
+def is_loopback(host: str) -> bool:
+    """
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def require_safe(host: str, tokens: Tokens | None) -> None:
+    """Refuse to let everybody in from everywhere."""
+    if tokens is None and not is_loopback(host):
+        raise RegistryError(
+            f"without tokens the registry serves this machine alone, and {host!r} is not loopback; give --tokens FILE "
+            f"or set {ENVIRONMENT} (latecomer registry token new makes one), or leave --host out"
+        )
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that nobody else has. Port 0 is one that is free."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, protocol)
+        try:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+            found.listen(BACKLOG)
+        except BaseException:
+            found.close()
+            raise
+    except OSError as error:
+        raise RegistryError(_bind_problem(error, host, port)) from None
+    return found
+
+
+def _bind_problem(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} of {host} is in use by another program; stop it, or choose another with --port"
+    if error.errno == errno.EACCES:
+        return f"port {port} may not be used by this user; choose one above 1023 with --port"
+    return f"{host} port {port} cannot be served ({error.strerror or error}); correct --host or --port"
+
+
+def require_certificate(certificate: Path | None, key: Path | None) -> None:
+    """Refuse a certificate and key that cannot be used."""
+    if certificate is None:
+        if key is not None:
+            raise RegistryError("--tls-key needs a certificate; give --tls-cert too")
+        return
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+            certificate, key, password=_no_password
+        )
+    except (OSError, ValueError) as error:
+        raise RegistryError(
+            f"{certificate}: the certificate or its key cannot be used ({getattr(error, 'strerror', None) or error}); "
+            "give both as PEM files, the key without a password"
+        ) from None
+
+
+def _no_password() -> str:
+    """Asked for where a key has a password: OpenSSL would ask on the terminal."""
+    return ""
+
+
+def serve(
+    registry: Registry,
+    tokens: Tokens | None,
+    listening: socket.socket,
+    certificate: Path | None = None,
+    key: Path | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM; requests under way are finished, and the database is closed."""
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    # Uvicorn ends in good order, and then raises the signal again: that would end the process on the spot.
+    signal.signal(signal.SIGTERM, _end)
+    uvicorn_server(registry, tokens, certificate, key).run(sockets=[listening])
+
+
+def _end(*_: object) -> None:
+    raise SystemExit(0)
+
+
+def uvicorn_server(
+    registry: Registry, tokens: Tokens | None, certificate: Path | None = None, key: Path | None = None
+) -> Any:
+    """Uvicorn, ready to run on a socket."""
+    import uvicorn
+
+    from latecomer.schemas.registry.app import build_app
+
+    settings = uvicorn.Config(
+        build_app(registry, tokens),
+        http=_protocol(),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # whoever asks could say that it is somebody else
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=30,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+        ssl_certfile=None if certificate is None else os.fspath(certificate),
+        ssl_keyfile=None if key is None else os.fspath(key),
+    )
+    return uvicorn.Server(settings)
+
+
+def _protocol() -> Any:
+    """Uvicorn's HTTP, whose own refusals are JSON too."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class JsonRefusals(H11Protocol):  # type: ignore[misc]
+        def send_400_response(self, msg: str) -> None:
+            body = json.dumps(
+                {"error_code": 400, "message": "This is no HTTP request that can be read."}
+            ).encode()
+            head = (
+                f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA[0]}\r\ncontent-length: {len(body)}\r\n"
+                "connection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
+            self.transport.close()
+
+    return JsonRefusals

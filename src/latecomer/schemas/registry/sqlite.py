@@ -1,0 +1,194 @@
+"""The registry in a SQLite file. A commit is on the disk before it is reported."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from latecomer.errors import RegistryError, first_line
+from latecomer.schemas.registry import tables
+from latecomer.schemas.registry.databases import FORMAT, TO_FORMAT_3, Row, StorageError, require_format
+
+BUSY_SECONDS = 30.0
+APPLICATION = 0x4C637267
+"""What the header of the file says about whose it is."""
+_FIX = "give another file with --store"
+
+
+class SqliteSession:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, *values: Any) -> list[Row]:
+        return self._connection.execute(sql, values).fetchall()
+
+    def run(self, sql: str, *values: Any) -> None:
+        self._connection.execute(sql, values)
+
+
+class SqliteDatabase:
+    """A file. Connections are kept for the next transaction; writes of this process queue up here, not in the file."""
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self.path = path.absolute()
+        self.shown = str(self.path)
+        self._queue = threading.Lock()
+        self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
+        if not create and not self.path.exists():
+            raise RegistryError(f"there is no registry at {self.shown}; {_FIX}")
+        with self._in_words():
+            self._prepare()
+            self._file = self._file_now()
+
+    def close(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                self._idle.get_nowait().close()
+
+    @contextmanager
+    def reading(self) -> Iterator[SqliteSession]:
+        with self._in_words(), self._connection() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield SqliteSession(connection)
+            finally:
+                connection.execute("ROLLBACK")
+
+    @contextmanager
+    def writing(self) -> Iterator[SqliteSession]:
+        with self._queue, self._in_words(), self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield SqliteSession(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """One that is idle, or a new one. What was written to a file that is gone would be lost."""
+        if self._file_now() != self._file:
+            self.close()
+            raise StorageError(
+                f"the file {self.shown} is gone or was replaced; bring it back, and start again"
+            )
+        try:
+            connection = self._idle.get_nowait()
+        except queue.Empty:
+            connection = self._opened()
+        try:
+            yield connection
+        except sqlite3.Error:
+            connection.close()
+            raise
+        except BaseException:
+            self._idle.put(connection)
+            raise
+        self._idle.put(connection)
+
+    def _file_now(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _opened(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+                raise RegistryError(
+                    f"{self.shown} is where SQLite cannot keep a write-ahead log; choose a folder on a local disk"
+                )
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA trusted_schema = OFF")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self) -> None:
+        """Make the tables, or see that they are ours."""
+        self._require_ours()
+        connection = self._opened()
+        try:
+            connection.execute("PRAGMA foreign_keys = OFF")  # a table that others refer to may be made anew
+            connection.execute("BEGIN IMMEDIATE")
+            session = SqliteSession(connection)
+            if not session.rows("SELECT 1 FROM sqlite_master WHERE name = 'registry_format'"):
+                for statement in (*tables.SCHEMA, *_TRIGGERS):
+                    session.run(statement)
+                session.run("INSERT INTO registry_format (version) VALUES (?)", FORMAT)
+                session.run(f"PRAGMA application_id = {APPLICATION}")
+            version = session.rows("SELECT version FROM registry_format")
+            require_format(version, self.shown)
+            steps = {1: (*_TO_FORMAT_2, *TO_FORMAT_3), 2: TO_FORMAT_3}
+            for statement in steps.get(version[0][0], ()):
+                session.run(statement)
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+
+    def _require_ours(self) -> None:
+        """Look before anything is changed: a file of another program stays as it is."""
+        if not self.path.exists():
+            if not self.path.parent.is_dir():
+                raise RegistryError(f"there is no folder {self.path.parent}; make it, or {_FIX}")
+            return
+        connection = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
+        try:
+            whose = connection.execute("PRAGMA application_id").fetchone()[0]
+            filled = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        finally:
+            connection.close()
+        if filled and whose != APPLICATION:
+            raise RegistryError(f"{self.shown} is a database of another program; {_FIX}")
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: sqlite3.Error) -> RegistryError:
+        match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+            case sqlite3.SQLITE_NOTADB:
+                return RegistryError(f"{self.shown} is no SQLite database; {_FIX}")
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+                reason = f"another program held it for {BUSY_SECONDS:g} s"
+            case sqlite3.SQLITE_FULL:
+                reason = "the disk is full; make room there"
+            case sqlite3.SQLITE_READONLY:
+                reason = "it can only be read; make the file and its folder writable"
+            case sqlite3.SQLITE_CANTOPEN:
+                reason = "it cannot be opened; see that it is a file in a folder you may write to"
+            case _:
+                reason = first_line(error)
+        return StorageError(f"the database {self.shown} refused: {reason}")
+
+
+_TO_FORMAT_2 = (
+    "CREATE TABLE registry_schemas_2 (id INTEGER PRIMARY KEY, identity TEXT NOT NULL, type TEXT NOT NULL, text TEXT)",
+    "INSERT INTO registry_schemas_2 SELECT id, identity, type, text FROM registry_schemas",
+    "DROP TABLE registry_schemas",
+    "ALTER TABLE registry_schemas_2 RENAME TO registry_schemas",
+    tables.SCHEMAS_BY_IDENTITY,
+    "UPDATE registry_format SET version = 2",
+)
+"""An identity may have several ids. SQLite cannot take a constraint from a table."""
+_TRIGGERS = tuple(
+    f"CREATE TRIGGER registry_audit_no_{what.lower()} BEFORE {what} ON registry_audit "
+    "BEGIN SELECT RAISE(ABORT, 'the audit is only added to'); END"
+    for what in ("UPDATE", "DELETE")
+)

@@ -1,0 +1,276 @@
+"""The registry's tables and every statement on them: the same for SQLite and Postgres.
+
+Rows of `registry_schemas` stay for ever, so that an id never means another schema; `text` is null where every version
+of a schema was deleted for good. A schema has one id, unless it was imported under several. `contract` has its metadata
+and its rules as JSON, or is null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from latecomer.schemas.registry.databases import Session
+from latecomer.schemas.registry.records import Definition, Deleted, Entry, Reference, Version
+
+SCHEMAS = (
+    "CREATE TABLE registry_schemas "
+    "(id INTEGER PRIMARY KEY, identity TEXT NOT NULL, type TEXT NOT NULL, text TEXT, contract TEXT)"
+)
+SCHEMAS_BY_IDENTITY = "CREATE INDEX registry_schemas_identity ON registry_schemas (identity)"
+SCHEMA = (
+    "CREATE TABLE registry_format (version INTEGER NOT NULL)",
+    SCHEMAS,
+    SCHEMAS_BY_IDENTITY,
+    "CREATE TABLE registry_references (id INTEGER NOT NULL REFERENCES registry_schemas (id), name TEXT NOT NULL, "
+    "subject TEXT NOT NULL, version INTEGER NOT NULL, place INTEGER NOT NULL, PRIMARY KEY (id, name))",
+    "CREATE INDEX registry_references_to ON registry_references (subject, version)",
+    "CREATE TABLE registry_versions (subject TEXT NOT NULL, version INTEGER NOT NULL, "
+    "id INTEGER NOT NULL REFERENCES registry_schemas (id), deleted INTEGER NOT NULL DEFAULT 0, "
+    "registered_at TEXT NOT NULL, PRIMARY KEY (subject, version))",
+    "CREATE INDEX registry_versions_of ON registry_versions (id)",
+    "CREATE TABLE registry_settings (kind TEXT NOT NULL, subject TEXT NOT NULL, value TEXT NOT NULL, "
+    "PRIMARY KEY (kind, subject))",
+    "CREATE TABLE registry_audit (number INTEGER PRIMARY KEY, at TEXT NOT NULL, who TEXT NOT NULL, "
+    "address TEXT NOT NULL, action TEXT NOT NULL, subject TEXT, version INTEGER, was TEXT, became TEXT)",
+)
+EVERYWHERE = ""
+"""The subject of settings that hold for the whole registry."""
+
+
+class Place(NamedTuple):
+    """A version of a subject, without its schema."""
+
+    subject: str
+    version: int
+    id: int
+    deleted: bool
+    registered_at: str
+
+
+# Schemas
+
+
+def definition(session: Session, number: int) -> Definition | None:
+    """The schema of an id; none if there is no such id, or every version of it was deleted for good."""
+    found = session.rows(
+        "SELECT text, type, contract FROM registry_schemas WHERE id = ? AND text IS NOT NULL", number
+    )
+    if not found:
+        return None
+    text, kind, contract = found[0]
+    metadata, rules = (None, None) if contract is None else json.loads(contract)
+    references = session.rows(
+        "SELECT name, subject, version FROM registry_references WHERE id = ? ORDER BY place", number
+    )
+    return Definition(text, kind, tuple(Reference(*row) for row in references), metadata, rules)
+
+
+def ids_of_identity(session: Session, identity: str) -> list[int]:
+    """The ids of a schema, the one that new versions get first."""
+    found = session.rows("SELECT text IS NULL, id FROM registry_schemas WHERE identity = ?", identity)
+    return [number for _, number in sorted(found)]
+
+
+def identity_of_id(session: Session, number: int) -> str | None:
+    found = session.rows("SELECT identity FROM registry_schemas WHERE id = ?", number)
+    return found[0][0] if found else None
+
+
+def guid_of_id(session: Session, number: int) -> str:
+    """What a schema is called by programs that know nothing of ids: it follows from the schema."""
+    return str(UUID(hex=str(identity_of_id(session, number))[:32]))
+
+
+def ids_of_guid(session: Session, guid: UUID) -> list[int]:
+    """The ids of schemas that can be read."""
+    found = session.rows(
+        "SELECT id FROM registry_schemas WHERE identity LIKE ? AND text IS NOT NULL ORDER BY id",
+        f"{guid.hex}%",
+    )
+    return [number for (number,) in found]
+
+
+def largest_id(session: Session) -> int:
+    return int(session.rows("SELECT COALESCE(MAX(id), 0) FROM registry_schemas")[0][0])
+
+
+def keep_schema(session: Session, number: int, identity: str, schema: Definition) -> None:
+    """Keep the text of a schema under its id, unless it is there."""
+    says_more = schema.metadata or schema.rules
+    session.run(
+        "INSERT INTO registry_schemas (id, identity, type, text, contract) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET text = COALESCE(registry_schemas.text, excluded.text)",
+        number,
+        identity,
+        schema.type,
+        schema.text,
+        json.dumps([schema.metadata, schema.rules]) if says_more else None,
+    )
+    for place, each in enumerate(schema.references):
+        session.run(
+            "INSERT INTO registry_references (id, name, subject, version, place) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (id, name) DO NOTHING",
+            number,
+            each.name,
+            each.subject,
+            each.version,
+            place,
+        )
+
+
+def forget_unused(session: Session, numbers: Iterable[int]) -> None:
+    """Forget the texts of ids that no version has any more."""
+    for number in set(numbers):
+        if not session.rows("SELECT 1 FROM registry_versions WHERE id = ? LIMIT 1", number):
+            session.run("UPDATE registry_schemas SET text = NULL WHERE id = ?", number)
+            session.run("DELETE FROM registry_references WHERE id = ?", number)
+
+
+def ids_with_more(session: Session, subject: str) -> set[int]:
+    """The ids of a subject's versions that refer to others, or have a contract."""
+    found = session.rows(
+        "SELECT DISTINCT v.id FROM registry_versions v JOIN registry_schemas s ON s.id = v.id "
+        "LEFT JOIN registry_references r ON r.id = v.id "
+        "WHERE v.subject = ? AND (s.contract IS NOT NULL OR r.id IS NOT NULL)",
+        subject,
+    )
+    return {number for (number,) in found}
+
+
+def referring_ids(session: Session, subject: str, version: int, deleted: Deleted) -> list[int]:
+    """The ids of schemas that refer to a version of a subject."""
+    found = session.rows(
+        "SELECT DISTINCT r.id, v.deleted FROM registry_references r JOIN registry_versions v ON v.id = r.id "
+        "WHERE r.subject = ? AND r.version = ?",
+        subject,
+        version,
+    )
+    return sorted({number for number, gone in found if deleted.takes(bool(gone))})
+
+
+# Versions
+
+_PLACES = "SELECT subject, version, id, deleted, registered_at FROM registry_versions"
+
+
+def places(session: Session, deleted: Deleted, subject: str | None = None) -> list[Place]:
+    """Versions of a subject, or of all, by subject and number."""
+    where, values = ("", ()) if subject is None else (" WHERE subject = ?", (subject,))
+    return _places(session.rows(_PLACES + where, *values), deleted)
+
+
+def places_of_id(session: Session, number: int, deleted: Deleted) -> list[Place]:
+    return _places(session.rows(f"{_PLACES} WHERE id = ?", number), deleted)
+
+
+def _places(rows: Iterable[Any], deleted: Deleted) -> list[Place]:
+    found = [Place(subject, version, number, bool(gone), at) for subject, version, number, gone, at in rows]
+    return sorted(each for each in found if deleted.takes(each.deleted))
+
+
+def filled(session: Session, place: Place) -> Version:
+    """A version with its schema."""
+    schema = definition(session, place.id)
+    if schema is None:
+        raise LookupError(f"the schema {place.id} of {place.subject} version {place.version} is not there")
+    guid = guid_of_id(session, place.id)
+    return Version(place.subject, place.version, place.id, schema, place.deleted, place.registered_at, guid)
+
+
+def add_version(session: Session, place: Place) -> None:
+    session.run(
+        "INSERT INTO registry_versions (subject, version, id, deleted, registered_at) VALUES (?, ?, ?, 0, ?)",
+        place.subject,
+        place.version,
+        place.id,
+        place.registered_at,
+    )
+
+
+def mark_deleted(session: Session, subject: str, version: int) -> None:
+    session.run(
+        "UPDATE registry_versions SET deleted = 1 WHERE subject = ? AND version = ?", subject, version
+    )
+
+
+def remove_version(session: Session, subject: str, version: int) -> None:
+    session.run("DELETE FROM registry_versions WHERE subject = ? AND version = ?", subject, version)
+
+
+# Settings
+
+
+def setting(session: Session, kind: str, subject: str = EVERYWHERE) -> Any:
+    """What was set, or none."""
+    found = session.rows("SELECT value FROM registry_settings WHERE kind = ? AND subject = ?", kind, subject)
+    return json.loads(found[0][0]) if found else None
+
+
+def settings(session: Session, kind: str) -> dict[str, Any]:
+    """What was set, by subject."""
+    found = session.rows("SELECT subject, value FROM registry_settings WHERE kind = ?", kind)
+    return {subject: json.loads(value) for subject, value in found}
+
+
+def put_setting(session: Session, kind: str, subject: str, value: Any) -> None:
+    session.run(
+        "INSERT INTO registry_settings (kind, subject, value) VALUES (?, ?, ?) "
+        "ON CONFLICT (kind, subject) DO UPDATE SET value = excluded.value",
+        kind,
+        subject,
+        json.dumps(value),
+    )
+
+
+def remove_setting(session: Session, kind: str, subject: str) -> None:
+    session.run("DELETE FROM registry_settings WHERE kind = ? AND subject = ?", kind, subject)
+
+
+# The audit
+
+
+def add_entry(session: Session, entry: Entry) -> None:
+    """Add an entry; it gets the next number."""
+    session.run(
+        "INSERT INTO registry_audit (number, at, who, address, action, subject, version, was, became) "
+        "VALUES ((SELECT COALESCE(MAX(number), 0) + 1 FROM registry_audit), ?, ?, ?, ?, ?, ?, ?, ?)",
+        entry.at,
+        entry.who,
+        entry.address,
+        entry.action,
+        entry.subject,
+        entry.version,
+        json.dumps(entry.before),
+        json.dumps(entry.after),
+    )
+
+
+def entries(session: Session, after: int, limit: int, subject: str | None) -> list[Entry]:
+    """Entries after a number, the oldest first."""
+    only, values = ("", ()) if subject is None else (" AND subject = ?", (subject,))
+    found = session.rows(
+        "SELECT number, at, who, address, action, subject, version, was, became FROM registry_audit "
+        f"WHERE number > ?{only} ORDER BY number LIMIT ?",
+        after,
+        *values,
+        limit,
+    )
+    return [_entry(*row) for row in found]
+
+
+def _entry(
+    number: int,
+    at: str,
+    who: str,
+    address: str,
+    action: str,
+    subject: str | None,
+    version: int | None,
+    was: str,
+    became: str,
+) -> Entry:
+    before, after = json.loads(was), json.loads(became)
+    return Entry(number, at, who, address, action, subject, version, before, after)

@@ -1,0 +1,51 @@
+"""What a source's path names at a URL now: all below its base is listed, and not too often, for each time costs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from latecomer.config.paths import SourcePath
+from latecomer.errors import SourceOutage, StoreError
+from latecomer.objects.files import below, size
+from latecomer.objects.locations import Url
+from latecomer.source.listing import SHARE, News
+from latecomer.store.found import Found, PathSet, digests_of, in_reading_order
+
+SELDOM = 2.0
+"""Seconds between two questions, at least."""
+
+
+@dataclass
+class UrlListing:
+    """Lists the objects of a path again and again."""
+
+    path: SourcePath
+    _after: float = 0.0
+    _sizes: dict[str, int] = field(default_factory=dict)
+
+    def news(self, known: PathSet) -> News:
+        """The objects that are there and not known; a `SourceOutage` where they cannot be listed."""
+        began = time.monotonic()
+        if began < self._after:
+            return News([], [])
+        base = Url(self.path.base)
+        try:
+            there = [(f"{base}/{name}", about) for name, about in below(base)]
+        except (StoreError, OSError) as error:
+            raise SourceOutage(f"source folder {base} cannot be listed: {error}") from error
+        found = [(path, about) for path, about in there if about["size"] and self.path.matches(path)]
+        held = known.holds(digests_of([path for path, _ in found])).tolist()
+        new = [each for each, old in zip(found, held, strict=True) if not old]
+        self._sizes |= {path: about["size"] for path, about in new}
+        landed = (Found(path, round(about["last_modified"].timestamp() * 1000) * 1000) for path, about in new)
+        ended = time.monotonic()
+        self._after = ended + max(SELDOM, SHARE * (ended - began))
+        return News(in_reading_order(landed), [])
+
+    def size(self, path: str) -> int:
+        """The size of an object when it was found; as it is now, where that was in another run; 0 where it is gone."""
+        try:
+            return self._sizes.pop(path) if path in self._sizes else size(Url(path))
+        except FileNotFoundError:
+            return 0

@@ -1,0 +1,73 @@
+"""Frames of what is in a store, which only Spark can compute: what users wrote in SQL, and decoders of theirs.
+
+In a folder Spark reads and writes Parquet itself. At a URL it would need a connector of Hadoop's: there its Python
+workers read and write, and no connector is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from latecomer.spark.session import own_python
+from latecomer.store.files import (
+    Location,
+    dataset,
+    footer,
+    is_url,
+    new_parquet,
+    new_token,
+    parquet_files,
+    url,
+)
+
+
+def frame_of(spark: SparkSession, files: Sequence[Location], ddl: str | None = None) -> DataFrame:
+    """The rows of Parquet files, with the columns of a schema; else with those of the first."""
+    if not any(map(is_url, files)):
+        reader = spark.read if ddl is None else spark.read.schema(ddl)
+        return reader.parquet(*map(url, files))
+    there = footer(files[0]).schema.to_arrow_schema()
+    schema = from_arrow_schema(there) if ddl is None else cast(StructType, StructType.fromDDL(ddl))
+    numbers = spark.range(0, len(files), 1, len(files))
+    with own_python(getattr(spark, "_sc", None)):
+        return numbers.mapInArrow(partial(_read, list(files), to_arrow_schema(schema)), schema)
+
+
+def write_frame(frame: DataFrame, folder: Location) -> list[Location]:
+    """Write a frame as Parquet files into a folder; gives them."""
+    if not is_url(folder):
+        frame.write.parquet(url(folder))
+        return parquet_files(folder)
+    with own_python(getattr(frame.sparkSession, "_sc", None)):
+        written = frame.mapInArrow(partial(_write, folder), "name string")
+    return sorted(folder / row["name"] for row in written.collect())
+
+
+def _read(
+    files: Sequence[Location], schema: pa.Schema, numbers: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some files, with these columns in this order; those that a file does not have are null."""
+    for batch in numbers:
+        for nth in batch.column(0).to_pylist():
+            yield from dataset([files[nth]], schema).to_batches()
+
+
+def _write(folder: Location, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the rows of a partition into a file of this attempt, and say what it is called."""
+    every = iter(rows)
+    first = next(every, None)
+    if first is None:
+        return
+    name = f"{new_token()}.parquet"
+    with new_parquet(folder / name, first.schema) as writer:
+        writer.write_batch(first)
+        for batch in every:
+            writer.write_batch(batch)
+    yield pa.record_batch({"name": pa.array([name])})

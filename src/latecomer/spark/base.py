@@ -1,0 +1,194 @@
+"""What runs kernels: Spark (`spark/runner.py`), or this process, for tests and for verbs on small stores.
+
+A runner has one method. It takes a kernel and tasks, and gives what the kernel makes of each, in their order. Where
+there are buckets, the kernel says what belongs to which of them, and a second kernel makes something of each bucket.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_Value = TypeVar("_Value")
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Parted(Generic[_Result]):
+    """What a kernel makes of a task, where there are buckets."""
+
+    result: _Result
+    parts: Mapping[int, Any] = field(default_factory=dict)
+    """What belongs to each bucket; a bucket that is not named gets nothing."""
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """What is made of each bucket."""
+
+    kernel: Callable[[Any, list[Any]], Any]
+    """Of a bucket's own task, and of what all tasks have made for it."""
+    tasks: Sequence[Any]
+    """One for each bucket."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of all tasks, and of all buckets, each in their order."""
+
+    tasks: list[Any]
+    buckets: list[Any]
+
+
+@dataclass
+class Work:
+    """What Spark's tasks have done for a run: nothing where it has none."""
+
+    jobs: int = 0
+    tasks: int = 0
+    seconds: float = 0.0
+    """Spent in kernels, all tasks together."""
+    rows: int = 0
+    """How many rows of sources tasks have read."""
+
+    def __add__(self, other: Work) -> Work:
+        return Work(
+            self.jobs + other.jobs,
+            self.tasks + other.tasks,
+            self.seconds + other.seconds,
+            self.rows + other.rows,
+        )
+
+    @property
+    def in_words(self) -> str:
+        """As a report shows it.
+
+        >>> Work(2, 4, 1.234, 60_000).in_words
+        'Spark ran 2 jobs with 4 tasks, which read 60,000 rows and took 1.2 s'
+        """
+        return (
+            f"Spark ran {self.jobs:,} job{'s' if self.jobs != 1 else ''} with {self.tasks:,} "
+            f"task{'s' if self.tasks != 1 else ''}, which read {self.rows:,} row{'s' if self.rows != 1 else ''} "
+            f"and took {self.seconds:,.1f} s"
+        )
+
+
+class Runner(Protocol):
+    """Runs kernels."""
+
+    work: Work
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at once."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """For what users have written in SQL. It is started when it is asked for."""
+
+    def run(
+        self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
+    ) -> Made:
+        """What kernels make of tasks and buckets; `what` is for people who watch."""
+
+
+class InProcess:
+    """Runs kernels in this process, one task after the other."""
+
+    cores = 1
+
+    def __init__(self, start: Callable[[], SparkSession]) -> None:
+        self.work = Work()
+        self._start = start
+        self._spark: SparkSession | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = self._start()
+        return self._spark
+
+    def run(
+        self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
+    ) -> Made:
+        found = [kernel(task) for task in tasks]
+        if buckets is None:
+            return Made(found, [])
+        made = [
+            buckets.kernel(task, [each.parts[nth] for each in found if nth in each.parts])
+            for nth, task in enumerate(buckets.tasks)
+        ]
+        return Made([each.result for each in found], made)
+
+
+class Shared(Generic[_Value]):
+    """A value that all tasks of a run share, such as the pipeline: it is pickled once, and made once in each worker."""
+
+    pickler: ClassVar[Callable[[Any], bytes]] = pickle.dumps
+
+    def __init__(self, value: _Value) -> None:
+        self.value = value
+        self._pickled: bytes | None = None
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        if self._pickled is None:
+            self._pickled = Shared.pickler(self.value)
+        return _restored, (self._pickled,)
+
+
+@lru_cache(maxsize=32)
+def _restored(pickled: bytes) -> Shared[Any]:
+    return Shared(pickle.loads(pickled))  # noqa: S301 - it is this run's own
+
+
+def task_count(size: int, least: int, most: int, cores: int) -> int:
+    """How many tasks are worth while for a size: none smaller than `least` or larger than `most`, if that can be; and
+    as many on each core.
+
+    >>> [task_count(size, 4, 128, 2) for size in (1, 5, 8, 100, 257)]
+    [1, 2, 2, 2, 4]
+    """
+    rounds = -(-size // (most * cores))
+    return max(min(-(-size // least), rounds * cores), 1)
+
+
+def in_turn_together(
+    tasks: Iterable[_Task], size: Callable[[_Task], int], most: int
+) -> Iterator[list[_Task]]:
+    """Things to do in their order, so many together as come to no more than this; one that is larger stands alone.
+
+    >>> list(in_turn_together([3, 1, 2, 9, 1], lambda each: each, 4))
+    [[3, 1], [2], [9], [1]]
+    """
+    group, taken = list[_Task](), 0
+    for task in tasks:
+        if group and taken + size(task) > most:
+            yield group
+            group, taken = [], 0
+        group.append(task)
+        taken += size(task)
+    if group:
+        yield group
+
+
+def shared_out(tasks: Iterable[_Task], size: Callable[[_Task], int], parts: int) -> list[list[_Task]]:
+    """Things to do in at most so many parts of about one size, in order within each: the largest are handed out first.
+
+    >>> shared_out([5, 1, 4, 2], lambda each: each, 2)
+    [[5, 1], [4, 2]]
+    """
+    every = list(enumerate(tasks))
+    groups: list[list[tuple[int, _Task]]] = [[] for _ in range(min(parts, len(every)))]
+    sizes = [0] * len(groups)
+    for nth, task in sorted(every, key=lambda each: -size(each[1])):
+        least = sizes.index(min(sizes))
+        groups[least].append((nth, task))
+        sizes[least] += size(task) + 1
+    return [[task for _, task in sorted(group, key=lambda each: each[0])] for group in groups]

@@ -1,0 +1,1 @@
+"""Values, tables and reports as text and HTML."""

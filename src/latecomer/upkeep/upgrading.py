@@ -1,0 +1,63 @@
+"""A store of an earlier version, brought to the format of this one: by the numbered steps of `store/migrations.py`.
+
+Every run takes them; here they are taken, or only looked at, without one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from latecomer.errors import NoStore
+from latecomer.store.files import Location, read_text
+from latecomer.store.lock import BRIEFLY, exclusive
+from latecomer.store.migrations import FORMAT, MEANINGS, STEPS, upgraded
+from latecomer.store.pins import PINS, is_store, read_pins, write_pins
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step, from a format to the next."""
+
+    before: int
+    what: str
+    changes: int
+    """How many entries of `pipeline.json` are added or changed."""
+
+
+def upgrade(root: Location, *, dry_run: bool = False) -> list[Step]:
+    """Take the steps that a store lacks, or say which those are."""
+    if not is_store(root):
+        raise NoStore(
+            f"there is no store at {root}; name a store, or the file of a pipeline that has been run"
+        )
+    with exclusive(root, holder=BRIEFLY) if not dry_run else nullcontext():
+        read_pins(root)  # what it refuses is refused here, too
+        written = json.loads(read_text(root / PINS))
+        steps = list(_steps(written))
+        if steps and not dry_run:
+            made = upgraded(written)
+            assert made is not None  # noqa: S101 - it was read with the same steps
+            write_pins(root, made)
+    return steps
+
+
+def _steps(written: Mapping[str, Any]) -> list[Step]:
+    found, steps = dict(written), []
+    for number in range(written["format"], FORMAT):
+        after = STEPS[number](found)
+        steps.append(Step(number, MEANINGS[number], _differences(found, after)))
+        found = after
+    return steps
+
+
+def _differences(before: Any, after: Any) -> int:
+    """How many values are in one and not, or not the same, in the other."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return sum(_differences(before.get(key), after.get(key)) for key in before.keys() | after.keys())
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return sum(map(_differences, before, after))
+    return int(before != after)

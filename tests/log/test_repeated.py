@@ -1,0 +1,56 @@
+"""Which events of a log came before, after their ids were forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.repeated import repeated_in
+from spread_kit import Spread
+
+SCHEMA = pa.schema(
+    [("event_id", pa.string()), ("event_time", pa.timestamp("us", "UTC")), ("batch", pa.int64())]
+)
+
+
+def no_spark() -> None:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("each", [1, 50, 1_000_000])
+def test_events_that_came_again_are_found_in_buckets_of_any_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each: int
+) -> None:
+    """Of one id and one event time that came in several batches, all but those of the first batch came again."""
+    monkeypatch.setattr("latecomer.log.repeated.IDS_PER_BUCKET", each)
+    chance, splits, first = Random(5), [], dict[tuple[str, int], int]()
+    rows = [
+        (chance.choice([f"id {chance.randrange(40)}", None]), chance.randrange(2), batch)
+        for batch in range(6)
+        for _ in range(30)
+    ]
+    for nth in range(3):
+        columns = zip(*rows[nth::3], strict=True)
+        table = pa.table([pa.array(list(column)) for column in columns], SCHEMA.names).cast(SCHEMA)
+        pq.write_table(table, tmp_path / f"{nth}.parquet")
+        splits.append(LogSplit([tmp_path / f"{nth}.parquet"], table.num_rows, SCHEMA))
+    for name, at, batch in sorted(rows, key=lambda row: row[2]):
+        if name is not None and batch <= 4:
+            first.setdefault((name, at), batch)
+    repeated = repeated_in([*splits, LogSplit([], 0, SCHEMA)], 4, Spread(no_spark))  # type: ignore[arg-type]
+    assert repeated is not None
+    found = repeated.among(Logged(splits).table)
+    expected = [row for row in rows if row[0] is not None and first.get(row[:2], 9) < row[2] <= 4]
+    assert expected
+    times = found["event_time"].cast(pa.int64()).to_pylist()
+    seen = zip(found["event_id"].to_pylist(), times, found["batch"].to_pylist(), strict=True)
+    assert sorted(seen) == sorted(expected)
+
+
+def test_nothing_came_again(tmp_path: Path) -> None:
+    assert repeated_in([LogSplit([], 0, SCHEMA)], 4, Spread(no_spark)) is None  # type: ignore[arg-type]
