@@ -110,12 +110,19 @@ def _request(url: str, method: str) -> None:
         answer.read()
 
 
-def moved_to(file: Path, bucket: Bucket, endpoint: str | None = None) -> Path:
-    """A pipeline file whose store is in a bucket, with its credentials in a file beside it."""
-    (file.parent / "keys").write_text(
+def write_keys(folder: Path) -> Path:
+    """A file of credentials, as AWS has it."""
+    keys = folder / "keys"
+    keys.write_text(
         "[default]\n"
         + "".join(f"{name.lower()} = {value}\n" for name, value in KEYS.items() if "KEY" in name)
     )
+    return keys
+
+
+def moved_to(file: Path, bucket: Bucket, endpoint: str | None = None) -> Path:
+    """A pipeline file whose store is in a bucket, with its credentials in a file beside it."""
+    write_keys(file.parent)
     options = {
         "endpoint": endpoint or bucket.endpoint,
         "allow_http": True,

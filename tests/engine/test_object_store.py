@@ -18,7 +18,10 @@ from latecomer.config.load import load_pipeline
 from latecomer.engine.running import run
 from latecomer.errors import StoreError
 from latecomer.ledger.check import check_ledger
+from latecomer.objects.locations import Storage, Url, reached_by
+from latecomer.spark.at_url import write_frame
 from latecomer.store import failpoints, files
+from latecomer.store.files import dataset
 from latecomer.store.table import Table
 from s3_kit import Bucket
 
@@ -148,3 +151,13 @@ def test_a_source_in_a_bucket_is_read_like_one_in_a_folder(
     assert "'shout': 'Amul', 'day': 7" in results[0][0]
     assert results[0] == results[1]
     assert found["url"]["delta"] == found["folder"]["delta"]
+
+
+def test_what_spark_computes_keeps_its_order_at_a_url(
+    spark: SparkSession, tmp_path: Path, bucket: Bucket
+) -> None:
+    """A sketch depends on the order of what it was given."""
+    storage = Storage.model_validate({**bucket.options, "credentials": str(s3_kit.write_keys(tmp_path))})
+    written = write_frame(spark.range(0, 64, 1, 8), reached_by(Url(str(bucket.url)), storage) / "staging")
+    assert len(written) == 8
+    assert [row["id"] for row in dataset(written).to_table().to_pylist()] == list(range(64))

@@ -11,6 +11,7 @@ from functools import partial
 from typing import cast
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -41,7 +42,7 @@ def frame_of(spark: SparkSession, files: Sequence[Location], ddl: str | None = N
 
 
 def write_frame(frame: DataFrame, folder: Location) -> list[Location]:
-    """Write a frame as Parquet files into a folder; gives them."""
+    """Write a frame as Parquet files into a folder; gives them in the order of the frame's partitions."""
     if not is_url(folder):
         frame.write.parquet(url(folder))
         return parquet_files(folder)
@@ -60,12 +61,14 @@ def _read(
 
 
 def _write(folder: Location, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the rows of a partition into a file of this attempt, and say what it is called."""
+    """Write the rows of a partition into a file of this attempt, and say what it is called: by the partition first."""
     every = iter(rows)
     first = next(every, None)
     if first is None:
         return
-    name = f"{new_token()}.parquet"
+    context = TaskContext.get()
+    assert context is not None
+    name = f"{context.partitionId():06}-{new_token()}.parquet"
     with new_parquet(folder / name, first.schema) as writer:
         writer.write_batch(first)
         for batch in every:
