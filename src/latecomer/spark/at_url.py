@@ -66,9 +66,8 @@ def _write(folder: Location, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
     first = next(every, None)
     if first is None:
         return
-    context = TaskContext.get()
-    assert context is not None
-    name = f"{context.partitionId():06}-{new_token()}.parquet"
+    partition = cast(TaskContext, TaskContext.get()).partitionId()
+    name = f"{partition:06}-{new_token()}.parquet"
     with new_parquet(folder / name, first.schema) as writer:
         writer.write_batch(first)
         for batch in every:
