@@ -73,10 +73,12 @@ def faulty(endpoint: str, faults: Faults) -> Iterator[str]:
 
 async def _ended(server: asyncio.Server) -> None:
     server.close()
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for each in others:
-        each.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    for _ in range(3):  # a connection that was just accepted gets its task a moment later
+        await asyncio.sleep(0)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in others:
+            each.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 async def _answer(
@@ -99,10 +101,12 @@ async def _answer(
         return
     kept = [line for line in lines[:-2] if not line.lower().startswith(b"connection:")]
     server_reader, server_writer = await asyncio.open_connection(host, port)
-    server_writer.write(b"\r\n".join([*kept, b"Connection: close", b"", b""]) + body)
-    await server_writer.drain()
-    answer = await server_reader.read()
-    server_writer.close()
+    try:
+        server_writer.write(b"\r\n".join([*kept, b"Connection: close", b"", b""]) + body)
+        await server_writer.drain()
+        answer = await server_reader.read()
+    finally:
+        server_writer.close()
     if fault == "cut_after":
         return
     writer.write(answer[: len(answer) // 2] if fault == "cut_within" else answer)

@@ -41,6 +41,20 @@ def test_what_passes_is_tried_again(bucket: Bucket, little_patience: None) -> No
     assert min(faults.seen[name] for name in ("throttled", "cut_before", "cut_within", "cut_after")) > 0
 
 
+@pytest.mark.parametrize("seed", [3, 4, 6, 8])
+def test_a_table_is_made_and_fenced_all_the_same(bucket: Bucket, little_patience: None, seed: int) -> None:
+    """Of these seeds, some break an answer off while the table is made, and some lose the answer of its making."""
+    faults = some_of_each()
+    faults.random.seed(seed)
+    with faulty(bucket.endpoint, faults) as endpoint:
+        root = Bucket(endpoint, bucket.name).url / "lake"
+        table = Table(root / "table", ROWS.schema)
+        table.append(0, ROWS)
+        for token in (1, 2, 3):
+            table.fence("engine", token)
+        assert (table.rows(), table.last_batch("engine")) == (100, 3)
+
+
 @pytest.mark.long
 def test_a_table_is_committed_to_all_the_same(bucket: Bucket, little_patience: None) -> None:
     faults = some_of_each()

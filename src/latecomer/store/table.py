@@ -308,23 +308,28 @@ class Table:
 
     def fence(self, application: str, token: int) -> None:
         """Have no commit come after this one that carries an older token, where the table is there."""
-        delta = self._open()
-        while delta is not None and self.last_batch(application) < token:
-            try:
-                with self._durably(delta):
-                    delta.create_write_transaction(
-                        [],
-                        "append",
-                        self.stored_schema,
-                        commit_properties=CommitProperties(
-                            app_transactions=[Transaction(application, token)]
-                        ),
-                        post_commithook_properties=_AFTER_COMMIT,
-                    )
-            except StoreError as error:
-                if not is_overtaken(error):
-                    raise
-                self.refresh()
+        if (delta := self._open()) is None:
+            return
+
+        def fenced() -> None:
+            while self.last_batch(application) < token:
+                try:
+                    with self._durably(delta):
+                        delta.create_write_transaction(
+                            [],
+                            "append",
+                            self.stored_schema,
+                            commit_properties=CommitProperties(
+                                app_transactions=[Transaction(application, token)]
+                            ),
+                            post_commithook_properties=_AFTER_COMMIT,
+                        )
+                except StoreError as error:
+                    self.refresh()  # the answer of a commit that was done can be lost
+                    if not is_overtaken(error) and self.last_batch(application) < token:
+                        raise
+
+        fs.patiently(self.root, fenced)
 
     def _require_made_before(self) -> None:
         """Refuse a table that was made since this process took over, and by somebody else: what is known here of the
@@ -670,13 +675,23 @@ class Table:
         if delta is None:
             with self.explained():
                 make_folder(self.root)
-                fences = {each.application: each.token for each in fences_over(self.root)}
-                self._keep(create_delta(self.root, self.schema, properties(self.kept), fences))
+            fs.patiently(self.root, self._create)
+            with self.explained():
                 # Spark may have made the folder before: whoever did, every folder above it must know its name.
                 sync_files([commit_file(self.root, 0)], self.root.parents[_LEVELS - 1])
             delta = self._delta
             assert delta is not None  # noqa: S101
         return delta
+
+    def _create(self) -> None:
+        """Make the table. At a URL it may be made although its making failed: the answer can be lost."""
+        try:
+            with self.explained():
+                fences = {each.application: each.token for each in fences_over(self.root)}
+                self._keep(create_delta(self.root, self.schema, properties(self.kept), fences))
+        except StoreError:
+            if not fs.is_url(self.root) or self._open() is None:
+                raise
 
 
 @contextmanager
