@@ -24,7 +24,7 @@ import pyarrow as pa
 from latecomer.windowing.states import states_of
 
 from latecomer.config.load import load_pipeline
-from latecomer.model.strategies import Head
+from latecomer.model.strategies import TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.observe.dashboard.answers import Answers
@@ -136,7 +136,7 @@ class Written:
     def _tick(self, batch: int) -> int | None:
         """The watermark that judges a batch."""
         at, count = self.start + (batch + 1) * MINUTE, KEYS * self.each
-        row = self.timeline.extend([Head(batch, at, "p0", count, at - 1)])[-1]
+        row = self.timeline.extend([TickSummary(batch, at, "p0", count, at - 1)])[-1]
         return None if row.watermark == BEGIN_OF_TIME else row.watermark
 
     def _publish(self, batch: int, late: Any, at: int) -> None:

@@ -21,7 +21,7 @@ RESULTS = {
     "Certificate",
     "Checked",
     "Explanation",
-    "Head",
+    "TickSummary",
     "Nowcast",
     "PaneShape",
     "Rebuild",

@@ -1,4 +1,4 @@
-"""What the engine does around a timeline, in plain Python: ticks, heads, and each event's watermark."""
+"""What the engine does around a timeline, in plain Python: ticks, summaries, and each event's watermark."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from latecomer.model.interpreter import Arrival
-from latecomer.model.strategies import REACH, Head, Strategy
+from latecomer.model.strategies import REACH, Strategy, TickSummary
 from latecomer.model.timeline import Row, Timeline
 
 
-def summary(strategy: Strategy, place: tuple[int, int, str], events: Sequence[Arrival]) -> Head:
+def summary(strategy: Strategy, place: tuple[int, int, str], events: Sequence[Arrival]) -> TickSummary:
     """What the log tells of a tick: as much as the strategy needs."""
     tick, at, partition = place
     strategy, _ = strategy.own(partition)
@@ -29,11 +29,11 @@ def summary(strategy: Strategy, place: tuple[int, int, str], events: Sequence[Ar
                 mark = mark if mark - event.arrival_time <= strategy.max_future else None
             marks += [mark] if mark is not None else []
     newest = max(event.event_time for event in events)
-    return Head(tick, at, partition, len(events), newest, max(marks, default=None), dict(times))
+    return TickSummary(tick, at, partition, len(events), newest, max(marks, default=None), dict(times))
 
 
 class Reader:
-    """What the engine does around a timeline: cut a batch into heads, join its events to the rows."""
+    """What the engine does around a timeline: cut a batch into summaries, join its events to the rows."""
 
     def __init__(self, strategy: Strategy) -> None:
         self.timeline = Timeline(strategy)
@@ -55,8 +55,8 @@ class Reader:
         brought: dict[tuple[int, int, str], list[Arrival]] = {}
         for position, arrival in ordered:
             brought.setdefault((*ticks[position], arrival.partition), []).append(arrival)
-        heads = [summary(self.timeline.strategy, *place) for place in brought.items()]
-        self.rows = rows = self.timeline.extend(heads, named)
+        summaries = [summary(self.timeline.strategy, *place) for place in brought.items()]
+        self.rows = rows = self.timeline.extend(summaries, named)
         self.ticks |= {position: tick for position, (tick, _) in ticks.items()}
         watermark = {row.tick: row.watermark for row in rows}
         self.in_force |= {position: watermark[tick] for position, (tick, _) in ticks.items()}

@@ -87,11 +87,11 @@ if TYPE_CHECKING:
         Adaptive,
         Ascending,
         Bounded,
-        Head,
         Needs,
         Percentile,
         Punctuated,
         Strategy,
+        TickSummary,
     )
     from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Trigger, Until, When
     from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
@@ -124,7 +124,6 @@ __all__ = [
     "Files",
     "Frames",
     "Global",
-    "Head",
     "IcebergSink",
     "Into",
     "JsonlSink",
@@ -176,6 +175,7 @@ __all__ = [
     "StoreMismatch",
     "StoreOutage",
     "Strategy",
+    "TickSummary",
     "TornCheckpoint",
     "TornCommit",
     "Trigger",
@@ -232,7 +232,7 @@ _PLACES = {
     "Files": "config.sources",
     "Frames": "config.sources",
     "Global": "model.windows",
-    "Head": "model.strategies",
+    "TickSummary": "model.strategies",
     "IcebergSink": "config.sinks",
     "Into": "api.frames",
     "JsonlSink": "config.sinks",

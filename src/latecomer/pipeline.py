@@ -108,10 +108,10 @@ class Engine:
         stopwatch.end("log")
         self.settle()
         stopwatch.end("waiting")
-        out_of_step = self.keeper.timeline.out_of_step(ticks.heads)
+        out_of_step = self.keeper.timeline.out_of_step(ticks.summaries)
         read_to = new.read_to if isinstance(new, Together) else {}
         origin = Origin(source_batch, new.source, received.clocks.in_words, read_to)
-        stretch = self.keeper.extend(number, origin, ticks.heads, new.partitions)
+        stretch = self.keeper.extend(number, origin, ticks.summaries, new.partitions)
         failpoint("watermarks.committed", number)
         self.last = number
         stopwatch.end("timeline")

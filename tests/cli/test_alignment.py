@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cli.cli_kit import MINUTE, NOON, Cli, Lake
 from latecomer.after.reading.reader import Reader
-from latecomer.model.strategies import Bounded, Head
+from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.store.layout import WATERMARKS
 from latecomer.store.table import Table
 from latecomer.timeline.keeper import Origin, TimelineKeeper
@@ -58,9 +58,9 @@ def test_a_partition_alone_holds_nobody_back(lake: Lake) -> None:
 
 def test_two_that_stopped_together_are_both_named(lake: Lake) -> None:
     """Rows as a real timeline makes them: one broker with two partitions dies, the third goes on."""
-    heads = [Head(0, 0, name, 1, 0) for name in ("a", "b", "c")]
-    heads += [Head(minute, minute * MINUTE, "c", 1, minute * MINUTE) for minute in range(1, 60)]
-    TimelineKeeper(lake.store.watermarks, Bounded("0s", every="1m")).extend(0, Origin(0), heads)
+    summaries = [TickSummary(0, 0, name, 1, 0) for name in ("a", "b", "c")]
+    summaries += [TickSummary(minute, minute * MINUTE, "c", 1, minute * MINUTE) for minute in range(1, 60)]
+    TimelineKeeper(lake.store.watermarks, Bounded("0s", every="1m")).extend(0, Origin(0), summaries)
     rows = Reader(lake.pipeline).alignment().to_pylist()
     # The first tick has no watermark yet, and in the second no partition was further.
     assert [(row["partition"], row["held_for"], row["behind"]) for row in rows] == [
@@ -69,21 +69,21 @@ def test_two_that_stopped_together_are_both_named(lake: Lake) -> None:
 
 
 def test_one_a_little_less_behind_does_not_hide_how_far_it_is(lake: Lake) -> None:
-    heads = [Head(0, 0, "a", 1, 0), Head(0, 0, "b", 1, 1), Head(0, 0, "c", 1, 0)]
-    heads += [Head(minute, minute * MINUTE, "c", 1, minute * MINUTE) for minute in range(1, 60)]
-    TimelineKeeper(lake.store.watermarks, Bounded("0s", every="1m")).extend(0, Origin(0), heads)
+    summaries = [TickSummary(0, 0, "a", 1, 0), TickSummary(0, 0, "b", 1, 1), TickSummary(0, 0, "c", 1, 0)]
+    summaries += [TickSummary(minute, minute * MINUTE, "c", 1, minute * MINUTE) for minute in range(1, 60)]
+    TimelineKeeper(lake.store.watermarks, Bounded("0s", every="1m")).extend(0, Origin(0), summaries)
     (first, *_) = Reader(lake.pipeline).alignment().to_pylist()
     assert (first["partition"], first["behind"]) == ("a", timedelta(minutes=58))
 
 
 def test_the_verb_warns_of_a_silent_partition_that_holds_the_watermark_now(lake: Lake, cli: Cli) -> None:
-    heads = [Head(0, 0, name, 1, 0) for name in ("berlin", "mumbai", "mumbay")]
-    heads += [
-        Head(minute, minute * MINUTE, name, 1, minute * MINUTE)
+    summaries = [TickSummary(0, 0, name, 1, 0) for name in ("berlin", "mumbai", "mumbay")]
+    summaries += [
+        TickSummary(minute, minute * MINUTE, name, 1, minute * MINUTE)
         for minute in range(1, 60)
         for name in ("berlin", "mumbai")
     ]
-    TimelineKeeper(lake.store.watermarks, Bounded("0s", every="1m")).extend(0, Origin(0), heads)
+    TimelineKeeper(lake.store.watermarks, Bounded("0s", every="1m")).extend(0, Origin(0), summaries)
     told = cli("watermarks", lake.file, "--alignment")
     assert told.status == 0
     assert "warning: partition 'mumbay' holds the watermark: silent for 58m" in told.err

@@ -24,7 +24,7 @@ outputs:
 """
 MODULE = """\
 from __future__ import annotations
-from latecomer import Duration, Head, Strategy
+from latecomer import Duration, TickSummary, Strategy
 from pydantic import Field
 import patience_of_towers
 

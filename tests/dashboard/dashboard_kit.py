@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane, rows_of
-from latecomer.model.strategies import Head
+from latecomer.model.strategies import TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.store.layout import LEDGER
 from latecomer.store.publications import PublicationClock
@@ -75,7 +75,7 @@ def told_store(folder: Path, merchant: str = "amul", text: str = PIPELINE) -> La
     timeline = Timeline(lake.pipeline.watermark)
     for tick, (arrived, happened) in enumerate([(66, 65), (131, 125), (165, 150)]):
         newest = NOON + happened * SECOND
-        timeline.extend([Head(tick * 60 * SECOND, NOON + arrived * SECOND, "p0", 1, newest)])
+        timeline.extend([TickSummary(tick * 60 * SECOND, NOON + arrived * SECOND, "p0", 1, newest)])
     minutes = {0: NOON - MINUTE, 1: NOON + MINUTE + 35 * SECOND, 2: NOON + 2 * MINUTE}
     for batch, watermark in minutes.items():
         carry = timeline.carry()

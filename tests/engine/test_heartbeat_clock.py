@@ -12,7 +12,7 @@ from latecomer.engine import following
 from latecomer.errors import SourceOutage
 from latecomer.model.merging import ReadTo
 from latecomer.model.sources import BySource
-from latecomer.model.strategies import Bounded, Head
+from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.source.base import Slice, Together
 from scenarios import HOUR, MINUTE, SECOND
@@ -40,14 +40,16 @@ class Engine:
     def accept(self, _number: int, piece: Slice) -> None:
         """The rows of a slice are those of partition a, at its end."""
         timeline = self.keeper.timeline
-        timeline.extend([Head(piece.newest // SECOND, piece.newest, "a", 1, piece.newest)], piece.partitions)
+        timeline.extend(
+            [TickSummary(piece.newest // SECOND, piece.newest, "a", 1, piece.newest)], piece.partitions
+        )
 
     def take(self, _number: int, piece: Together) -> None:
         """The rows of several are those of the sources themselves."""
         self.read_to |= piece.read_to
         at = piece.newest // SECOND, piece.newest
-        heads = [Head(*at, f"{each.piece.source}/0", 1, piece.newest) for each in piece.parts]
-        self.keeper.timeline.extend(heads, piece.partitions)
+        summaries = [TickSummary(*at, f"{each.piece.source}/0", 1, piece.newest) for each in piece.parts]
+        self.keeper.timeline.extend(summaries, piece.partitions)
 
     def settle(self) -> None:
         """No batch is ever under way here."""
@@ -76,7 +78,7 @@ def started(engine: Engine) -> following.Intake:
 
 
 def heard(engine: Engine, at: int) -> None:
-    engine.keeper.timeline.extend([Head(at // SECOND, at, name, 1, at) for name in ("a", "b")])
+    engine.keeper.timeline.extend([TickSummary(at // SECOND, at, name, 1, at) for name in ("a", "b")])
 
 
 def test_silence_counts_from_when_reading_resumed(now: SimpleNamespace) -> None:
@@ -219,14 +221,14 @@ def test_one_of_several_sources_is_away(now: SimpleNamespace, tmp_path: Path) ->
     engine.pipeline = SimpleNamespace(sources={"app": None, "pos": None})
     engine.keeper.timeline = Timeline(BySource.of_strategies({"app": STRATEGY, "pos": STRATEGY}))
     names = ("app", "pos")
-    engine.keeper.timeline.extend([Head(36_000, 10 * HOUR, name, 1, 10 * HOUR) for name in names])
+    engine.keeper.timeline.extend([TickSummary(36_000, 10 * HOUR, name, 1, 10 * HOUR) for name in names])
     intake = started(engine)
     intake.goes_away("pos")
     now.seconds += 3600
     intake.beat()
     assert engine.keeper.timeline.last_at == 10 * HOUR
     engine.keeper.timeline.extend(
-        [Head(39_600, 11 * HOUR, "app", 1, 11 * HOUR)], intake._named({"app": None})
+        [TickSummary(39_600, 11 * HOUR, "app", 1, 11 * HOUR)], intake._named({"app": None})
     )
     assert engine.keeper.timeline.watermark == 10 * HOUR - SECOND  # pos holds it
     intake.came_back("pos")

@@ -17,12 +17,12 @@ from latecomer.model.interpreter import Arrival, cut
 from latecomer.model.strategies import (
     Adaptive,
     Bounded,
-    Head,
     Needs,
     Percentile,
     Punctuated,
     State,
     Strategy,
+    TickSummary,
 )
 from scenarios import HOUR, SECOND, clock
 from spark_kit import PAYLOAD, Bench, assert_same
@@ -49,10 +49,10 @@ class Median(Strategy):
     def needs(self) -> Needs:
         return Needs(resolution=SECOND, where="batch")
 
-    def advance(self, state: State, head: Head) -> State:
+    def advance(self, state: State, summary: TickSummary) -> State:
         before = state or {"marked": None, "median": None}
-        times = sorted(time for time, events in head.times.items() for _ in range(events))
-        marked = before["marked"] if head.marked is None else max(head.marked, before["marked"] or 0)
+        times = sorted(time for time, events in summary.times.items() for _ in range(events))
+        marked = before["marked"] if summary.marked is None else max(summary.marked, before["marked"] or 0)
         return {"marked": marked, "median": times[len(times) // 2]}
 
     def mark(self, state: State, partition: str) -> int | None:

@@ -10,7 +10,7 @@ import pytest
 from latecomer.errors import PipelineError
 from latecomer.model.clock import Clock
 from latecomer.model.interpreter import Arrival
-from latecomer.model.strategies import Bounded, Head, State, Strategy
+from latecomer.model.strategies import Bounded, State, Strategy, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
@@ -22,14 +22,14 @@ NO_DURATIONS = ["1s", -1, None, 0.5, False]
 @pytest.mark.parametrize("state", [{1: 2}, (1, 2), {3}, float("nan"), object()])
 def test_a_state_that_is_not_json_is_refused(state: State) -> None:
     class Careless(Strategy):
-        def advance(self, _: State, head: Head) -> State:
+        def advance(self, _: State, summary: TickSummary) -> State:
             return state
 
         def mark(self, state: State, partition: str) -> int:
             return 0
 
     timeline = Timeline(Careless(every="event"))
-    timeline.extend([Head(1, 10, "p", 1, 10)])
+    timeline.extend([TickSummary(1, 10, "p", 1, 10)])
     with pytest.raises(PipelineError) as refused:
         timeline.carry()
     (problem,) = refused.value.problems
@@ -50,7 +50,7 @@ def test_a_class_that_fails_is_told_as_its_authors_mistake(method: str) -> None:
     timeline = Timeline(own(every="event", idle_after="1us", on_idle="advance"))
 
     def live() -> None:
-        timeline.extend([Head(1, 10, "p", 1, 10)])
+        timeline.extend([TickSummary(1, 10, "p", 1, 10)])
         timeline.heartbeat(90)
 
     with pytest.raises(PipelineError) as refused:
@@ -89,7 +89,7 @@ def test_an_answer_that_cannot_be_meant_is_refused(
 
     def live() -> None:
         if isinstance(asked, Timeline):
-            asked.extend([Head(0, 0, "p", 1, 5)])
+            asked.extend([TickSummary(0, 0, "p", 1, 5)])
         else:
             asked.in_force_for(Arrival(5, 5, partition="p"))
         asked.heartbeat(500)
@@ -106,7 +106,7 @@ def test_an_answer_that_cannot_be_meant_is_refused(
 @pytest.mark.parametrize("mark", [None, BEGIN_OF_TIME, -(1 << 200), FIRST_MOMENT - 1])
 def test_a_mark_before_the_calendar_is_none(mark: int | None) -> None:
     timeline = Timeline(Garbled(every="event", answers=mark))
-    timeline.extend([Head(1, 10, "p", 1, 10)])
+    timeline.extend([TickSummary(1, 10, "p", 1, 10)])
     assert timeline.watermark == BEGIN_OF_TIME
 
 
@@ -116,11 +116,11 @@ def test_any_whole_number_is_a_moment() -> None:
             return 7
 
     timeline = Timeline(Garbled(every="event", answers=Whole()))
-    timeline.extend([Head(1, 10, "p", 1, 10)])
+    timeline.extend([TickSummary(1, 10, "p", 1, 10)])
     assert timeline.watermark == 7
     assert json.loads(timeline.carry())["watermark"] == 7
 
 
 def test_a_fault_in_a_strategy_of_ours_is_not_told_as_the_users() -> None:
     with pytest.raises(TypeError):
-        Timeline(Bounded("1s", every="event")).extend([Head(1, 10, "p", 1, None)])  # type: ignore[arg-type]
+        Timeline(Bounded("1s", every="event")).extend([TickSummary(1, 10, "p", 1, None)])  # type: ignore[arg-type]

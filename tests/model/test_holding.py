@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from latecomer.model.durations import parse_duration
 from latecomer.model.holding import PATIENCE, Holding, holding_in_words
-from latecomer.model.strategies import Bounded, Head
+from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.timeline import Timeline
 
 SECOND, MINUTE = 1_000_000, 60_000_000
 NOON = 1_794_139_200_000_000  # 2026-11-08T12:00:00Z
 
 
-def head(minute: int, partition: str) -> Head:
+def summary(minute: int, partition: str) -> TickSummary:
     at = NOON + minute * MINUTE
-    return Head(at // SECOND, at, partition, 1, at)
+    return TickSummary(at // SECOND, at, partition, 1, at)
 
 
 def timeline(**options: object) -> Timeline:
@@ -22,11 +22,11 @@ def timeline(**options: object) -> Timeline:
 
 def test_one_row_of_a_new_partition_is_named_once_it_has_been_silent() -> None:
     line = timeline()
-    line.extend([head(0, "berlin"), head(0, "mumbai"), head(0, "mumbay")])
+    line.extend([summary(0, "berlin"), summary(0, "mumbai"), summary(0, "mumbay")])
     for minute in range(1, 5):
-        line.extend([head(minute, "berlin"), head(minute, "mumbai")])
+        line.extend([summary(minute, "berlin"), summary(minute, "mumbai")])
         assert line.holding() == []  # a pause is no silence yet
-    line.extend([head(20, "berlin"), head(20, "mumbai")])
+    line.extend([summary(20, "berlin"), summary(20, "mumbai")])
     heard = NOON + SECOND  # the end of its tick
     (held,) = line.holding()
     assert held == Holding("mumbay", heard, 20 * MINUTE - SECOND, NOON, 2, PATIENCE)
@@ -35,39 +35,39 @@ def test_one_row_of_a_new_partition_is_named_once_it_has_been_silent() -> None:
 def test_a_partition_that_speaks_holds_nobody_for_ever_however_slow_it_is() -> None:
     line = timeline()
     for minute in (0, 20, 40):
-        slow = Head((NOON + minute * MINUTE) // SECOND, NOON + minute * MINUTE, "slow", 1, NOON)
-        line.extend([head(minute, "fast"), slow])
+        slow = TickSummary((NOON + minute * MINUTE) // SECOND, NOON + minute * MINUTE, "slow", 1, NOON)
+        line.extend([summary(minute, "fast"), slow])
     assert line.holding() == []
 
 
 def test_where_all_are_silent_none_holds_the_others() -> None:
     line = timeline()
-    line.extend([head(0, "a"), head(0, "b")])
+    line.extend([summary(0, "a"), summary(0, "b")])
     line.heartbeat(NOON + 60 * MINUTE)
     assert line.holding() == []
 
 
 def test_one_that_is_silent_and_further_than_the_others_holds_nobody() -> None:
     line = timeline()
-    ahead = Head(NOON // SECOND, NOON, "ahead", 1, NOON + 600 * MINUTE)
-    line.extend([head(0, "a"), ahead])
-    line.extend([head(20, "a")])
+    ahead = TickSummary(NOON // SECOND, NOON, "ahead", 1, NOON + 600 * MINUTE)
+    line.extend([summary(0, "a"), ahead])
+    line.extend([summary(20, "a")])
     assert line.holding() == []
 
 
 def test_with_idle_after_nobody_holds_it_for_ever() -> None:
     line = timeline(idle_after="2h")
-    line.extend([head(0, "a"), head(0, "b")])
-    line.extend([head(60, "a")])
+    line.extend([summary(0, "a"), summary(0, "b")])
+    line.extend([summary(60, "a")])
     assert line.holding() == []
 
 
 def test_silence_counts_only_beyond_a_partitions_own_delay() -> None:
     line = Timeline(Bounded(delay="1h"))
-    line.extend([head(0, "a"), head(0, "b")])
-    line.extend([head(30, "a")])
+    line.extend([summary(0, "a"), summary(0, "b")])
+    line.extend([summary(30, "a")])
     assert line.holding() == []
-    line.extend([head(90, "a")])
+    line.extend([summary(90, "a")])
     (held,) = line.holding()
     assert held.suggested == parse_duration("1h")
 

@@ -12,7 +12,7 @@ from latecomer.config.models import Output
 from latecomer.model.arrivals import Arrival, Repaired
 from latecomer.model.interpreter import interpret
 from latecomer.model.ledger import unbalanced
-from latecomer.model.strategies import Bounded, Head
+from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import Fate
 
@@ -94,7 +94,7 @@ def test_every_other_event_is_judged_as_if_nothing_had_been_repaired(
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=8), st.lists(st.integers(0, 100), max_size=4))
 def test_the_timeline_stays_where_it_is(times: list[int], ticks: list[int]) -> None:
     timeline = Timeline(STRATEGY)
-    timeline.extend([Head(at // 5, at // 5 * 5, "a", 1, at) for at in times])
+    timeline.extend([TickSummary(at // 5, at // 5 * 5, "a", 1, at) for at in times])
     before = timeline.carry()
     rows = timeline.repaired(ticks)
     assert timeline.carry() == before

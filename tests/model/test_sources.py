@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from latecomer.config.models import Output
 from latecomer.model.interpreter import Arrival, Heartbeat, Partitions, interpret
 from latecomer.model.sources import BySource, named_partitions
-from latecomer.model.strategies import Adaptive, Bounded, Head, Strategy
+from latecomer.model.strategies import Adaptive, Bounded, Strategy, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from scenarios import out_of_step, thorough, watermarks
@@ -109,8 +109,8 @@ def test_the_oracle_itself_knows_which_sources_were_never_heard(
     assert reader.in_force == {event.position: event.watermark for event in outcome.judged["out"]}
 
 
-def head(tick: int, newest: int, partition: str) -> Head:
-    return Head(tick, tick * 10, partition, events=1, max_event_time=newest)
+def summary(tick: int, newest: int, partition: str) -> TickSummary:
+    return TickSummary(tick, tick * 10, partition, events=1, max_event_time=newest)
 
 
 def waiting(**strategies: Strategy) -> Timeline:
@@ -119,16 +119,16 @@ def waiting(**strategies: Strategy) -> Timeline:
 
 def test_each_source_has_its_own_delay_and_the_slowest_decides() -> None:
     timeline = waiting(app=Bounded("1us", every="10us"), pos=Bounded("30us", every="10us"))
-    timeline.extend([head(1, 100, "app/0"), head(1, 100, "pos"), head(2, 200, "app/0")])
-    (row,) = timeline.extend([head(3, 200, "app/0")])
+    timeline.extend([summary(1, 100, "app/0"), summary(1, 100, "pos"), summary(2, 200, "app/0")])
+    (row,) = timeline.extend([summary(3, 200, "app/0")])
     assert (row.watermark, row.held_by) == (70, "pos")
 
 
 def test_a_source_that_was_never_heard_holds_the_watermark_until_it_is_idle() -> None:
     timeline = waiting(app=Bounded("0s", every="10us"), pos=Bounded("0s", every="10us", idle_after="50us"))
-    timeline.extend([head(1, 10, "app"), head(2, 20, "app")], {"app": False, "pos": False})
+    timeline.extend([summary(1, 10, "app"), summary(2, 20, "app")], {"app": False, "pos": False})
     assert timeline.watermark == BEGIN_OF_TIME
-    (row,) = timeline.extend([head(6, 60, "app")])
+    (row,) = timeline.extend([summary(6, 60, "app")])
     assert row.watermark == 20
 
 
@@ -138,7 +138,7 @@ def test_the_name_of_a_source_stands_for_none_of_its_partitions_once_one_is_name
 ) -> None:
     """In whichever order they are named."""
     timeline = waiting(app=Bounded("0s", every="10us"))
-    timeline.extend([head(1, 10, "app/1")], dict.fromkeys(named, False))
+    timeline.extend([summary(1, 10, "app/1")], dict.fromkeys(named, False))
     assert sorted(timeline.known()) == ["app/0", "app/1"]
     timeline.name({"app": True})
     assert sorted(timeline.known()) == ["app/0", "app/1"], "nor once one was"
@@ -146,15 +146,15 @@ def test_the_name_of_a_source_stands_for_none_of_its_partitions_once_one_is_name
 
 def test_a_source_of_which_there_is_more_is_never_idle() -> None:
     timeline = waiting(app=Bounded("0s", every="10us"), pos=Bounded("0s", every="10us", idle_after="1us"))
-    timeline.extend([head(1, 10, "app"), head(9, 90, "app")], {"app": False, "pos": True})
+    timeline.extend([summary(1, 10, "app"), summary(9, 90, "app")], {"app": False, "pos": True})
     assert timeline.watermark == BEGIN_OF_TIME
 
 
 def test_the_first_partition_of_a_source_takes_its_place() -> None:
     timeline = waiting(app=Bounded("0s", every="10us"), pos=Bounded("0s", every="10us"))
-    timeline.extend([head(1, 10, "app")], {"app": False, "pos": False})
-    timeline.extend([head(2, 20, "app"), head(2, 15, "pos/0")])
-    (row,) = timeline.extend([head(3, 30, "app")])
+    timeline.extend([summary(1, 10, "app")], {"app": False, "pos": False})
+    timeline.extend([summary(2, 20, "app"), summary(2, 15, "pos/0")])
+    (row,) = timeline.extend([summary(3, 30, "app")])
     assert row.watermark == 15
     assert set(timeline.partitions) == {"app", "pos/0"}
     assert Timeline.restore(timeline.strategy, timeline.carry()) == timeline
@@ -162,7 +162,7 @@ def test_the_first_partition_of_a_source_takes_its_place() -> None:
 
 def test_delays_are_those_of_partitions_as_the_source_calls_them() -> None:
     timeline = waiting(app=Bounded("0s", every="10us", delays={"eu/0": "9us"}))
-    timeline.extend([head(1, 100, "app/eu/0"), head(2, 100, "app/eu/0")])
+    timeline.extend([summary(1, 100, "app/eu/0"), summary(2, 100, "app/eu/0")])
     assert timeline.watermark == 91
 
 
@@ -171,7 +171,7 @@ def test_all_silent_the_clock_counts_only_where_that_is_right_for_each() -> None
     follows = waiting(app=Bounded("1us", **patient), pos=Bounded("5us", **patient))
     stays = waiting(app=Bounded("1us", **patient), pos=Bounded("5us", **patient, on_idle="hold"))
     for timeline in (follows, stays):
-        timeline.extend([head(1, 10, "app"), head(1, 10, "pos")])
+        timeline.extend([summary(1, 10, "app"), summary(1, 10, "pos")])
         timeline.heartbeat(500)
     assert (follows.watermark, stays.watermark) == (495, 9)
 
@@ -196,7 +196,9 @@ def test_the_partitions_of_all_sources_are_named_with_every_slice() -> None:
 
 def test_a_strategy_of_another_kind_starts_anew() -> None:
     before = waiting(app=Bounded("0s", every="10us"), pos=Bounded("0s", every="10us"))
-    before.extend([head(1, 10, "app"), head(2, 20, "app"), head(2, 20, "pos"), head(3, 30, "app")])
+    before.extend(
+        [summary(1, 10, "app"), summary(2, 20, "app"), summary(2, 20, "pos"), summary(3, 30, "app")]
+    )
     other = BySource.of_strategies({"app": Bounded("0s", every="10us"), "pos": Adaptive(every="10us")})
     after = Timeline.restore(other, before.carry())
     assert after.watermark == before.watermark

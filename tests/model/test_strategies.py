@@ -19,12 +19,12 @@ from latecomer.model.strategies import (
     Adaptive,
     Ascending,
     Bounded,
-    Head,
     Needs,
     Percentile,
     Punctuated,
     State,
     Strategy,
+    TickSummary,
 )
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, Verdict
@@ -102,8 +102,8 @@ def test_not_even_among_the_first_events() -> None:
 # Percentile
 
 
-def tick(number: int, times: dict[int, int], partition: str = "") -> Head:
-    return Head(number, number * 10, partition, sum(times.values()), max(times), times=times)
+def tick(number: int, times: dict[int, int], partition: str = "") -> TickSummary:
+    return TickSummary(number, number * 10, partition, sum(times.values()), max(times), times=times)
 
 
 def test_the_quantile_is_by_nearest_rank() -> None:
@@ -170,8 +170,8 @@ def test_by_default_it_is_the_99th_of_the_last_10_000() -> None:
     assert (strategy.p, strategy.of) == (0.99, 10_000)
     ahead = 6 * 3600 * SECOND
     for wrong, expected in ((100, 0), (101, ahead)):
-        head = Head(0, 0, "", 10_000, ahead, times={0: 10_000 - wrong, ahead: wrong})
-        assert strategy.mark(strategy.advance(None, head), "") == expected
+        summary = TickSummary(0, 0, "", 10_000, ahead, times={0: 10_000 - wrong, ahead: wrong})
+        assert strategy.mark(strategy.advance(None, summary), "") == expected
 
 
 # Adaptive
@@ -258,10 +258,10 @@ def test_a_marker_beyond_max_future_marks_nothing() -> None:
 
 def test_a_partition_without_a_mark_holds_the_others_until_it_is_idle() -> None:
     timeline = Timeline(Punctuated(marker="m", every="10us", idle_after="50us"))
-    timeline.extend([Head(1, 10, "silent", 1, 5), Head(1, 10, "marked", 1, 5, marked=4)])
-    timeline.extend([Head(2, 20, "marked", 1, 6, marked=6)])
+    timeline.extend([TickSummary(1, 10, "silent", 1, 5), TickSummary(1, 10, "marked", 1, 5, marked=4)])
+    timeline.extend([TickSummary(2, 20, "marked", 1, 6, marked=6)])
     assert timeline.watermark == BEGIN_OF_TIME
-    timeline.extend([Head(7, 70, "marked", 1, 7)])
+    timeline.extend([TickSummary(7, 70, "marked", 1, 7)])
     assert timeline.watermark == 6
 
 
@@ -282,17 +282,17 @@ def test_a_partition_may_have_a_delay_of_its_own(strategy: type[Strategy]) -> No
     timeline = Timeline(strategy(delay="1us", delays={"t7": "30us"}, every="10us", **more))
     for number in (1, 2):
         timeline.extend(
-            Head(number, number * 10, name, 2, 101, 100, {100: 1, 101: 1}) for name in ("t1", "t7")
+            TickSummary(number, number * 10, name, 2, 101, 100, {100: 1, 101: 1}) for name in ("t1", "t7")
         )
     newest = 101 if strategy is Bounded else 100
     assert timeline.watermark == newest - 30
-    row = timeline.extend([Head(3, 30, "t1", 1, 101, 100, {100: 1})])[0]
+    row = timeline.extend([TickSummary(3, 30, "t1", 1, 101, 100, {100: 1})])[0]
     assert (row.held_by, row.unheld) == ("t7", newest - 1)
 
 
 def test_the_longest_delay_decides_when_all_are_silent() -> None:
     timeline = Timeline(Bounded("1us", delays={"t7": "30us"}, every="10us", idle_after="100us"))
-    timeline.extend([Head(1, 10, "t1", 1, 10), Head(1, 10, "t7", 1, 10)])
+    timeline.extend([TickSummary(1, 10, "t1", 1, 10), TickSummary(1, 10, "t7", 1, 10)])
     timeline.heartbeat(500)
     assert timeline.watermark == 470
 
@@ -301,20 +301,23 @@ def test_the_longest_delay_decides_when_all_are_silent() -> None:
 
 
 def test_a_tick_in_two_batches_is_one_tick_to_the_strategy() -> None:
-    class Heads(Strategy):
-        def advance(self, state: State, head: Head) -> State:
-            return [*(state or []), [head.tick, head.at, head.events, head.max_event_time, head.marked]]
+    class Summaries(Strategy):
+        def advance(self, state: State, summary: TickSummary) -> State:
+            return [
+                *(state or []),
+                [summary.tick, summary.at, summary.events, summary.max_event_time, summary.marked],
+            ]
 
         def mark(self, state: State, partition: str) -> int:
             return 0
 
-    timeline = Timeline(Heads(every="10us"))
-    timeline.extend([Head(1, 10, "p", 2, 50, 40, {40: 2})])
+    timeline = Timeline(Summaries(every="10us"))
+    timeline.extend([TickSummary(1, 10, "p", 2, 50, 40, {40: 2})])
     timeline = Timeline.restore(timeline.strategy, timeline.carry())
-    timeline.extend([Head(1, 10, "p", 3, 45, None, {40: 1, 45: 2})])
+    timeline.extend([TickSummary(1, 10, "p", 3, 45, None, {40: 1, 45: 2})])
     (joined,) = timeline._open_tick()
-    assert joined == Head(1, 10, "p", 5, 50, 40, {40: 3, 45: 2})
-    timeline.extend([Head(0, 0, "q", 1, 7), Head(2, 20, "p", 1, 60)])
+    assert joined == TickSummary(1, 10, "p", 5, 50, 40, {40: 3, 45: 2})
+    timeline.extend([TickSummary(0, 0, "q", 1, 7), TickSummary(2, 20, "p", 1, 60)])
     assert {name: known.state for name, known in timeline.partitions.items()} == {
         "p": [[1, 10, 5, 50, 40]],
         "q": [[1, 10, 1, 7, None]],  # read out of step: it belongs to the tick that was open
@@ -346,7 +349,7 @@ def test_a_carry_of_the_first_version_is_read() -> None:
     }
     timeline = Timeline.restore(Bounded("5us", every="10us"), json.dumps(old))
     assert timeline.newest_event_time == 52
-    timeline.extend([Head(6, 60, "p", 1, 60)])
+    timeline.extend([TickSummary(6, 60, "p", 1, 60)])
     assert timeline.watermark == 47
 
 
@@ -369,7 +372,13 @@ def test_another_strategy_on_a_carry_never_moves_the_watermark_back(
 
 def test_after_a_change_of_strategy_a_partition_holds_until_it_is_heard_of() -> None:
     timeline = Timeline(Bounded("0s", every="10us"))
-    timeline.extend([Head(1, 10, "slow", 1, 10), Head(1, 10, "fast", 1, 90), Head(2, 20, "fast", 1, 91)])
+    timeline.extend(
+        [
+            TickSummary(1, 10, "slow", 1, 10),
+            TickSummary(1, 10, "fast", 1, 90),
+            TickSummary(2, 20, "fast", 1, 91),
+        ]
+    )
     assert timeline.watermark == 10
     changed = Timeline.restore(Percentile(0.5, of=2, every="10us"), timeline.carry())
     assert changed.watermark == 10
@@ -381,10 +390,10 @@ def test_after_a_change_of_strategy_a_partition_holds_until_it_is_heard_of() -> 
 
 def test_bounded_and_ascending_know_the_same() -> None:
     timeline = Timeline(Bounded("7us", every="10us"))
-    timeline.extend([Head(1, 10, "p", 1, 30), Head(2, 20, "p", 1, 40)])
+    timeline.extend([TickSummary(1, 10, "p", 1, 30), TickSummary(2, 20, "p", 1, 40)])
     assert timeline.watermark == 23
     changed = Timeline.restore(Ascending(every="10us"), timeline.carry())
-    changed.extend([Head(3, 30, "p", 1, 41)])
+    changed.extend([TickSummary(3, 30, "p", 1, 41)])
     assert changed.watermark == 40
 
 
@@ -396,9 +405,9 @@ class Counting(Strategy):
 
     step: int = 2
 
-    def advance(self, state: State, head: Head) -> State:
+    def advance(self, state: State, summary: TickSummary) -> State:
         ticks = (state or {"ticks": 0})["ticks"] + 1
-        mark = head.max_event_time if ticks % self.step == 0 else (state or {}).get("mark")
+        mark = summary.max_event_time if ticks % self.step == 0 else (state or {}).get("mark")
         return {"ticks": ticks, "mark": mark}
 
     def mark(self, state: State, partition: str) -> int | None:

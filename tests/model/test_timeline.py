@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from latecomer.config.models import Output
 from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
 from latecomer.model.panes import Pane, Timing
-from latecomer.model.strategies import Ascending, Bounded, Head, Strategy
+from latecomer.model.strategies import Ascending, Bounded, Strategy, TickSummary
 from latecomer.model.timeline import OutOfStep, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, judge
 from latecomer.model.windows import FIRST_MOMENT, Tumbling
@@ -20,8 +20,8 @@ from scenarios import arrivals, bounded, cuts, out_of_step, outputs, quick, thor
 from timeline_kit import Reader
 
 
-def head(tick: int, newest: int, partition: str = "p", every: int = 10) -> Head:
-    return Head(tick, tick * every, partition, events=1, max_event_time=newest)
+def summary(tick: int, newest: int, partition: str = "p", every: int = 10) -> TickSummary:
+    return TickSummary(tick, tick * every, partition, events=1, max_event_time=newest)
 
 
 def ticking(delay: str = "0s", **fields: object) -> Timeline:
@@ -70,77 +70,77 @@ def by_definition(order: Sequence[Arrival], strategy: Bounded) -> list[int]:
 
 
 def test_the_first_tick_meets_no_watermark() -> None:
-    (row,) = ticking().extend([head(0, 500)])
+    (row,) = ticking().extend([summary(0, 500)])
     assert row.watermark == BEGIN_OF_TIME
 
 
 def test_a_tick_counts_only_once_a_later_one_is_seen() -> None:
     timeline = ticking("3us")
-    assert [row.watermark for row in timeline.extend([head(0, 50), head(1, 60)])] == [BEGIN_OF_TIME, 47]
+    assert [row.watermark for row in timeline.extend([summary(0, 50), summary(1, 60)])] == [BEGIN_OF_TIME, 47]
     assert timeline.watermark == 47
 
 
 def test_a_tick_that_a_batch_cut_keeps_its_watermark() -> None:
     timeline = ticking()
-    timeline.extend([head(0, 50), head(1, 60)])
-    assert [row.watermark for row in timeline.extend([head(1, 90)])] == [50]
-    assert [row.watermark for row in timeline.extend([head(2, 0)])] == [90]
+    timeline.extend([summary(0, 50), summary(1, 60)])
+    assert [row.watermark for row in timeline.extend([summary(1, 90)])] == [50]
+    assert [row.watermark for row in timeline.extend([summary(2, 0)])] == [90]
 
 
 def test_a_tick_read_out_of_step_is_judged_by_the_watermark_in_force() -> None:
     timeline = ticking()
-    timeline.extend([head(0, 10), head(5, 60)])
-    (row,) = timeline.extend([head(3, 70)])
+    timeline.extend([summary(0, 10), summary(5, 60)])
+    (row,) = timeline.extend([summary(3, 70)])
     assert (row.watermark, row.tick) == (10, 3)
 
 
 @pytest.mark.parametrize("every", ["10us", "event"])
 def test_what_is_read_out_of_step_was_heard_of_when_it_was_read(every: str) -> None:
     timeline = Timeline(Bounded("0s", every=every, idle_after="50us"))
-    timeline.extend([Head(10, 100, "fast", 1, 100)])
+    timeline.extend([TickSummary(10, 100, "fast", 1, 100)])
     # Sent long ago, but it shows that its partition lives: it holds the watermark back from here on.
-    timeline.extend([Head(1 if every == "10us" else 11, 10, "slow", 1, 10)])
-    timeline.extend([Head(13, 130, "fast", 1, 130)])
-    timeline.extend([Head(14, 140, "fast", 1, 140)])
+    timeline.extend([TickSummary(1 if every == "10us" else 11, 10, "slow", 1, 10)])
+    timeline.extend([TickSummary(13, 130, "fast", 1, 130)])
+    timeline.extend([TickSummary(14, 140, "fast", 1, 140)])
     assert timeline.watermark == (10 if every == "10us" else 100)
-    timeline.extend([Head(15, 150, "fast", 1, 150)])
-    timeline.extend([Head(16, 160, "fast", 1, 160)])
+    timeline.extend([TickSummary(15, 150, "fast", 1, 150)])
+    timeline.extend([TickSummary(16, 160, "fast", 1, 160)])
     assert timeline.watermark == (150 if every == "10us" else 160)
 
 
 def test_an_event_tick_is_over_at_once() -> None:
     timeline = Timeline(Bounded("2us", every="event"))
-    rows = timeline.extend([head(1, 50), head(2, 40), head(3, 60)])
+    rows = timeline.extend([summary(1, 50), summary(2, 40), summary(3, 60)])
     assert [(row.watermark, row.settled) for row in rows] == [(BEGIN_OF_TIME, 48), (48, 48), (48, 58)]
 
 
 def test_ascending_has_no_delay() -> None:
     timeline = Timeline(Ascending(every="event"))
-    timeline.extend([head(1, 50)])
+    timeline.extend([summary(1, 50)])
     assert timeline.watermark == 50
 
 
 def test_the_row_names_the_partition_it_waits_for() -> None:
     timeline = ticking()
-    rows = timeline.extend([head(0, 90, "fast"), head(0, 20, "slow"), head(1, 99, "fast")])
+    rows = timeline.extend([summary(0, 90, "fast"), summary(0, 20, "slow"), summary(1, 99, "fast")])
     assert [(row.watermark, row.held_by) for row in rows] == [(BEGIN_OF_TIME, None), (20, "slow")]
 
 
 def test_the_row_names_all_that_are_exactly_as_far_back_and_where_the_furthest_is() -> None:
     timeline = ticking()
-    timeline.extend([head(0, at, name) for name, at in {"c": 99, "b": 20, "d": 21, "a": 20}.items()])
-    (row,) = timeline.extend([head(1, 120, "c")])
+    timeline.extend([summary(0, at, name) for name, at in {"c": 99, "b": 20, "d": 21, "a": 20}.items()])
+    (row,) = timeline.extend([summary(1, 120, "c")])
     assert (row.held_by, row.held_with, row.unheld) == ("a", ("b",), 99)
-    (row,) = timeline.extend([head(2, at, name) for name, at in {"a": 120, "b": 120, "d": 120}.items()])
+    (row,) = timeline.extend([summary(2, at, name) for name, at in {"a": 120, "b": 120, "d": 120}.items()])
     assert (row.held_by, row.held_with, row.unheld) == ("a", ("b",), 120)
-    (row,) = timeline.extend([head(3, 130, "a")])
+    (row,) = timeline.extend([summary(3, 130, "a")])
     assert (row.held_with, row.unheld) == ((), None)
 
 
 def test_a_delay_beyond_the_calendar_is_no_watermark() -> None:
     timeline = ticking("9000d", idle_after="20us")
     ancient = FIRST_MOMENT + 1
-    timeline.extend([head(0, ancient), head(1, ancient)])
+    timeline.extend([summary(0, ancient), summary(1, ancient)])
     assert timeline.watermark == BEGIN_OF_TIME
     assert timeline.carry() == Timeline.restore(timeline.strategy, timeline.carry()).carry()
 
@@ -149,22 +149,24 @@ def test_a_delay_beyond_the_calendar_is_no_watermark() -> None:
 def test_silence_counts_from_the_end_of_the_tick_a_partition_was_heard_in(tick: int, watermark: int) -> None:
     """Its last event may have come at the very end: it is never idle a moment too early."""
     timeline = ticking(idle_after="30us")
-    timeline.extend([head(0, 20, "slow"), head(1, 90, "fast"), head(3, 95, "fast")])
-    timeline.extend([head(tick, 99, "fast")])
+    timeline.extend([summary(0, 20, "slow"), summary(1, 90, "fast"), summary(3, 95, "fast")])
+    timeline.extend([summary(tick, 99, "fast")])
     assert timeline.watermark == watermark
 
 
 def test_a_partition_that_returns_does_not_pull_the_watermark_back() -> None:
     timeline = ticking(idle_after="30us")
-    timeline.extend([head(0, 20, "slow"), head(2, 90, "fast"), head(4, 95, "fast"), head(5, 30, "slow")])
-    timeline.extend([head(6, 99, "fast")])
+    timeline.extend(
+        [summary(0, 20, "slow"), summary(2, 90, "fast"), summary(4, 95, "fast"), summary(5, 30, "slow")]
+    )
+    timeline.extend([summary(6, 99, "fast")])
     assert timeline.watermark == 95
-    assert timeline.extend([head(6, 100, "fast")])[0].held_by == "slow"
+    assert timeline.extend([summary(6, 100, "fast")])[0].held_by == "slow"
 
 
 def test_all_idle_means_the_furthest() -> None:
     timeline = ticking(idle_after="30us")
-    timeline.extend([head(0, 20, "slow"), head(0, 90, "fast"), head(4, 0, "slow")])
+    timeline.extend([summary(0, 20, "slow"), summary(0, 90, "fast"), summary(4, 0, "slow")])
     assert timeline.watermark == 90
 
 
@@ -172,16 +174,16 @@ def test_all_idle_means_the_furthest() -> None:
 def test_partitions_heard_in_every_tick_are_not_idle_however_short_idle_after(idle_after: str) -> None:
     timeline = ticking(idle_after=idle_after)
     for tick in range(5):
-        timeline.extend([head(tick, 100 + tick, "fast"), head(tick, tick, "slow")])
+        timeline.extend([summary(tick, 100 + tick, "fast"), summary(tick, tick, "slow")])
     assert timeline.watermark == 3
 
 
 def test_the_newest_event_time_includes_the_open_tick() -> None:
     timeline = ticking("7us")
     assert timeline.newest_event_time == BEGIN_OF_TIME
-    timeline.extend([head(0, 50), head(1, 40)])
+    timeline.extend([summary(0, 50), summary(1, 40)])
     assert timeline.newest_event_time == 50
-    timeline.extend([head(1, 60)])
+    timeline.extend([summary(1, 60)])
     assert timeline.newest_event_time == 60
 
 
@@ -190,20 +192,20 @@ def test_the_newest_event_time_includes_the_open_tick() -> None:
 
 def test_a_partition_that_resumes_counts_again_and_holds_the_others() -> None:
     timeline = ticking(idle_after="30us")
-    timeline.extend([head(0, 20, "slow"), head(2, 90, "fast"), head(4, 95, "fast")])
+    timeline.extend([summary(0, 20, "slow"), summary(2, 90, "fast"), summary(4, 95, "fast")])
     assert timeline.watermark == 90  # at tick 4 `slow` has been silent for forty
-    timeline.extend([head(5, 30, "slow"), head(5, 97, "fast")])
+    timeline.extend([summary(5, 30, "slow"), summary(5, 97, "fast")])
     assert timeline.watermark == 95
-    timeline.extend([head(6, 150, "fast"), head(7, 160, "fast")])
+    timeline.extend([summary(6, 150, "fast"), summary(7, 160, "fast")])
     assert timeline.watermark == 95
-    timeline.extend([head(7, 120, "slow"), head(8, 170, "fast")])
+    timeline.extend([summary(7, 120, "slow"), summary(8, 170, "fast")])
     assert timeline.watermark == 120
 
 
 def test_all_idle_events_that_come_again_are_judged_by_the_furthest() -> None:
     timeline = ticking(idle_after="30us")
-    timeline.extend([head(0, 20, "slow"), head(0, 90, "fast")])
-    (row,) = timeline.extend([head(50, 25, "slow")])
+    timeline.extend([summary(0, 20, "slow"), summary(0, 90, "fast")])
+    (row,) = timeline.extend([summary(50, 25, "slow")])
     assert (row.watermark, row.held_by) == (90, None)
 
 
@@ -211,23 +213,25 @@ def test_idle_is_not_finished() -> None:
     """Idle, the watermark stays with what was seen; finished, it goes to the end, for good."""
     idle, finished = ticking(idle_after="30us"), ticking(idle_after="30us")
     for timeline in (idle, finished):
-        timeline.extend([head(0, 20), head(0, 95, "other")])
+        timeline.extend([summary(0, 20), summary(0, 95, "other")])
     idle.heartbeat(1_000)
     finished.drain()
     assert (idle.watermark, finished.watermark) == (1_000, END_OF_TIME)
-    assert idle.extend([head(200, 1_500)])[0].watermark == 1_000
-    assert idle.extend([head(201, 1_600)])[0].watermark == 1_500
-    assert finished.extend([head(200, 1_500)])[0].watermark == END_OF_TIME
+    assert idle.extend([summary(200, 1_500)])[0].watermark == 1_000
+    assert idle.extend([summary(201, 1_600)])[0].watermark == 1_500
+    assert finished.extend([summary(200, 1_500)])[0].watermark == END_OF_TIME
 
 
 def test_without_heartbeats_silence_ends_with_the_next_arrival() -> None:
     """The arrival clock stands still while nothing arrives, however long the pipeline is down."""
     timeline = ticking(idle_after="30us")
-    timeline.extend([head(0, 20, "slow"), head(0, 90, "fast")])
+    timeline.extend([summary(0, 20, "slow"), summary(0, 90, "fast")])
     resumed = Timeline.restore(timeline.strategy, timeline.carry())
     assert resumed.heartbeat(resumed.last_at + 29) is not None
     assert resumed.watermark == 20  # 29 of silence since reading resumed: both still count
-    assert resumed.extend([head(4, 95, "fast")])[0].watermark == 90  # forty between arrivals: silence indeed
+    assert (
+        resumed.extend([summary(4, 95, "fast")])[0].watermark == 90
+    )  # forty between arrivals: silence indeed
 
 
 # Heartbeat and drain
@@ -235,7 +239,7 @@ def test_without_heartbeats_silence_ends_with_the_next_arrival() -> None:
 
 def test_a_heartbeat_within_the_open_tick_says_nothing() -> None:
     timeline = ticking()
-    timeline.extend([head(1, 50)])
+    timeline.extend([summary(1, 50)])
     assert timeline.heartbeat(19) is None
     assert timeline.watermark == BEGIN_OF_TIME
 
@@ -246,7 +250,7 @@ def test_a_heartbeat_before_any_event_says_nothing() -> None:
 
 def test_a_heartbeat_closes_the_open_tick() -> None:
     timeline = ticking("5us")
-    timeline.extend([head(1, 50)])
+    timeline.extend([summary(1, 50)])
     row = timeline.heartbeat(20)
     assert row is not None
     assert (row.kind, row.tick, row.watermark) == ("heartbeat", 2, 45)
@@ -254,7 +258,7 @@ def test_a_heartbeat_closes_the_open_tick() -> None:
 
 def test_a_second_heartbeat_moves_the_clock_and_nothing_else() -> None:
     timeline = ticking()
-    timeline.extend([head(1, 50)])
+    timeline.extend([summary(1, 50)])
     timeline.heartbeat(20)
     row = timeline.heartbeat(30)
     assert row is not None
@@ -264,7 +268,7 @@ def test_a_second_heartbeat_moves_the_clock_and_nothing_else() -> None:
 
 def test_without_idle_after_a_heartbeat_never_follows_the_clock() -> None:
     timeline = ticking()
-    timeline.extend([head(1, 50)])
+    timeline.extend([summary(1, 50)])
     timeline.heartbeat(1_000_000)
     assert timeline.watermark == 50
 
@@ -272,14 +276,14 @@ def test_without_idle_after_a_heartbeat_never_follows_the_clock() -> None:
 @pytest.mark.parametrize(("now", "watermark"), [(119, 45), (120, 115)])
 def test_silence_of_all_follows_the_clock_less_the_delay(now: int, watermark: int) -> None:
     timeline = ticking("5us", idle_after="100us")
-    timeline.extend([head(1, 50)])
+    timeline.extend([summary(1, 50)])
     timeline.heartbeat(now)
     assert timeline.watermark == watermark
 
 
 def test_one_lively_partition_keeps_the_clock_out() -> None:
     timeline = ticking(idle_after="100us")
-    timeline.extend([head(1, 50, "silent"), head(9, 60, "lively")])
+    timeline.extend([summary(1, 50, "silent"), summary(9, 60, "lively")])
     row = timeline.heartbeat(120)
     assert row is not None
     assert (row.watermark, row.held_by) == (60, "lively")
@@ -287,38 +291,38 @@ def test_one_lively_partition_keeps_the_clock_out() -> None:
 
 def test_on_idle_hold_leaves_the_clock_out() -> None:
     timeline = ticking(idle_after="100us", on_idle="hold")
-    timeline.extend([head(1, 50)])
+    timeline.extend([summary(1, 50)])
     timeline.heartbeat(5_000)
     assert timeline.watermark == 50
 
 
 def test_the_clock_never_pulls_the_watermark_back() -> None:
     timeline = ticking(idle_after="100us")
-    timeline.extend([head(1, 9_000)])
+    timeline.extend([summary(1, 9_000)])
     timeline.heartbeat(500)
     assert timeline.watermark == 9_000
 
 
 def test_events_in_the_heartbeats_tick_are_judged_by_it() -> None:
     timeline = ticking(idle_after="100us")
-    timeline.extend([head(1, 50)])
+    timeline.extend([summary(1, 50)])
     timeline.heartbeat(204)
-    assert [row.watermark for row in timeline.extend([head(20, 300)])] == [204]
+    assert [row.watermark for row in timeline.extend([summary(20, 300)])] == [204]
 
 
 def test_ticks_before_the_heartbeats_join_it() -> None:
     timeline = ticking(idle_after="100us")
-    timeline.extend([head(1, 50)])
+    timeline.extend([summary(1, 50)])
     timeline.heartbeat(204)
-    assert [row.watermark for row in timeline.extend([head(15, 300), head(18, 310)])] == [204, 204]
+    assert [row.watermark for row in timeline.extend([summary(15, 300), summary(18, 310)])] == [204, 204]
 
 
 def test_a_drain_ends_every_window() -> None:
     timeline = ticking()
-    timeline.extend([head(1, 50)])
+    timeline.extend([summary(1, 50)])
     row = timeline.drain()
     assert (row.kind, row.tick, row.watermark) == ("drain", 2, END_OF_TIME)
-    assert timeline.extend([head(3, 60)])[0].watermark == END_OF_TIME
+    assert timeline.extend([summary(3, 60)])[0].watermark == END_OF_TIME
 
 
 def test_draining_nothing_is_allowed() -> None:
@@ -474,16 +478,16 @@ def test_any_two_cuts_give_one_outcome(
 
 def test_what_is_read_out_of_step_is_counted_beyond_a_tick_and_the_delay() -> None:
     timeline = ticking("30us")
-    assert timeline.out_of_step([head(1, 10)]) is None  # nothing has been read before
-    timeline.extend([head(10, 100), head(9, 90)])
-    at_most = [head(tick, 0) for tick in (7, 8, 9, 10, 11)]
+    assert timeline.out_of_step([summary(1, 10)]) is None  # nothing has been read before
+    timeline.extend([summary(10, 100), summary(9, 90)])
+    at_most = [summary(tick, 0) for tick in (7, 8, 9, 10, 11)]
     assert timeline.out_of_step(at_most) is None
-    assert timeline.out_of_step([*at_most, head(6, 0), head(2, 0, "q")]) == OutOfStep(2, 80)
+    assert timeline.out_of_step([*at_most, summary(6, 0), summary(2, 0, "q")]) == OutOfStep(2, 80)
     timeline.heartbeat(500)  # a clock that goes on is nothing that was read
     assert timeline.out_of_step(at_most) is None
     restored = Timeline.restore(timeline.strategy, timeline.carry())
-    assert restored.out_of_step([head(6, 0)]) == OutOfStep(1, 40)
+    assert restored.out_of_step([summary(6, 0)]) == OutOfStep(1, 40)
     without_delay = ticking()
-    without_delay.extend([head(10, 100)])
-    assert without_delay.out_of_step([head(9, 0)]) is None
-    assert without_delay.out_of_step([head(8, 0)]) == OutOfStep(1, 20)
+    without_delay.extend([summary(10, 100)])
+    assert without_delay.out_of_step([summary(9, 0)]) is None
+    assert without_delay.out_of_step([summary(8, 0)]) == OutOfStep(1, 20)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from latecomer.cli import main
-from latecomer.model.strategies import Head
+from latecomer.model.strategies import TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.sink.keeper import SinkKeeper, sink_status
 from latecomer.sink.status import NOTES
@@ -93,7 +93,7 @@ def test_the_watermark_is_told_by_the_wall_clock_too(
     fed = Fed(tmp_path, "[{sqlite: results.db}]")
     fed.publish(0, "chai")
     timeline = Timeline(fed.pipeline.watermark)
-    timeline.extend([Head(0, START, "", 1, START), Head(1, START + 1_000_000, "", 1, START)])
+    timeline.extend([TickSummary(0, START, "", 1, START), TickSummary(1, START + 1_000_000, "", 1, START)])
     fed.store.watermarks.append(
         0, pa.Table.from_pylist([{"batch": 0, "carry": timeline.carry()}], WATERMARKS)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latecomer import Head, Strategy
+from latecomer import Strategy, TickSummary
 
 
 class Crowds(Strategy):
@@ -10,9 +10,9 @@ class Crowds(Strategy):
 
     least: int
 
-    def advance(self, state: list[int] | None, head: Head) -> list[int]:
-        events, newest = state or (0, head.max_event_time)
-        return [events + head.events, max(newest, head.max_event_time)]
+    def advance(self, state: list[int] | None, summary: TickSummary) -> list[int]:
+        events, newest = state or (0, summary.max_event_time)
+        return [events + summary.events, max(newest, summary.max_event_time)]
 
     def mark(self, state: list[int], partition: str) -> int | None:
         events, newest = state

@@ -38,7 +38,7 @@ def publish_repaired(engine: Engine, number: int, outputs: Sequence[OutputLogic]
     moved = {
         unit: each for (batch, unit), each in moved_letters(engine.store.repairs).items() if batch == number
     }
-    stretch = engine.keeper.repair(number, [head.tick for head in logged.ticks.heads])
+    stretch = engine.keeper.repair(number, [summary.tick for summary in logged.ticks.summaries])
     failpoint("watermarks.committed", number)
     engine.last = number
     batch = Batch.of_logged(number, stretch, logged, engine.log.batch(number))

@@ -17,8 +17,8 @@ from latecomer.log.marks import marked_moments
 from latecomer.model import types
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
-from latecomer.model.heads import HeadColumns
-from latecomer.model.strategies import PLAIN, REACH, Head, Needs
+from latecomer.model.strategies import PLAIN, REACH, Needs, TickSummary
+from latecomer.model.tick_summaries import SummaryColumns
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.store.layout import Reading
 
@@ -30,7 +30,7 @@ _FOLDS = {"events": "sum", "latest": "max", "earliest": "min", "arrived": "max",
 class TickSummaries:
     """What the ticks of a batch brought, per partition; and the sums that the ledger starts from."""
 
-    heads: Sequence[Head]
+    summaries: Sequence[TickSummary]
     earliest: int
     latest: int
     measures: dict[str, Decimal]
@@ -44,7 +44,7 @@ class TickSummaries:
         for tick, earliest in (item for each in parts for item in each.first.items()):
             first[tick] = min(earliest, first.get(tick, earliest))
         return cls(
-            [head for each in parts for head in each.heads],
+            [summary for each in parts for summary in each.summaries],
             min(each.earliest for each in parts),
             max(each.latest for each in parts),
             measures,
@@ -103,11 +103,11 @@ def summarised(
     if found is None:
         return TickSummaries([], END_OF_TIME, BEGIN_OF_TIME, sums)
     earliest, latest = (found.column(name).cast(pa.int64()) for name in ("earliest", "latest"))
-    heads: Sequence[Head]
+    summaries: Sequence[TickSummary]
     if needs == PLAIN and every != "event":
-        heads = _in_columns(found, every)
+        summaries = _in_columns(found, every)
     else:
-        heads = _one_by_one(found.to_pylist(), needs, every)
+        summaries = _one_by_one(found.to_pylist(), needs, every)
     first = found.group_by("tick", use_threads=False).aggregate([("earliest", "min")])
     by_tick = dict(
         zip(
@@ -116,21 +116,23 @@ def summarised(
             strict=True,
         )
     )
-    return TickSummaries(heads, pc.min(earliest).as_py(), pc.max(latest).as_py(), sums, by_tick)
+    return TickSummaries(summaries, pc.min(earliest).as_py(), pc.max(latest).as_py(), sums, by_tick)
 
 
-def _in_columns(found: pa.Table, every: int) -> HeadColumns:
+def _in_columns(found: pa.Table, every: int) -> SummaryColumns:
     partitions = flat(found.column("source_partition")).dictionary_encode()
     whole = {
         name: np.asarray(flat(found.column(name)).cast(pa.int64())) for name in ("tick", "events", "latest")
     }
     nth = np.asarray(partitions.indices.cast(pa.int64()))
-    return HeadColumns.of(every, partitions.dictionary.to_pylist(), nth=nth, **whole)
+    return SummaryColumns.of(every, partitions.dictionary.to_pylist(), nth=nth, **whole)
 
 
-def _one_by_one(found: Sequence[dict[str, Any]], needs: Needs, every: int | Literal["event"]) -> list[Head]:
-    heads = [
-        Head(
+def _one_by_one(
+    found: Sequence[dict[str, Any]], needs: Needs, every: int | Literal["event"]
+) -> list[TickSummary]:
+    summaries = [
+        TickSummary(
             row["tick"],
             to_micros(row["arrived"]) if every == "event" else row["tick"] * every,
             row["source_partition"],
@@ -140,20 +142,20 @@ def _one_by_one(found: Sequence[dict[str, Any]], needs: Needs, every: int | Lite
         for row in found
     ]
     if needs == PLAIN:
-        return heads
-    asked = [_as_asked(head, row, needs, every) for head, row in zip(heads, found, strict=True)]
+        return summaries
+    asked = [_as_asked(summary, row, needs, every) for summary, row in zip(summaries, found, strict=True)]
     by_place = attrgetter("tick", "at", "partition")
     return [
-        Head.joined(tick, at, list(group))
+        TickSummary.joined(tick, at, list(group))
         for (tick, at, _), group in groupby(sorted(asked, key=by_place), by_place)
     ]
 
 
-def _as_asked(head: Head, row: dict[str, Any], needs: Needs, every: int | str) -> Head:
+def _as_asked(summary: TickSummary, row: dict[str, Any], needs: Needs, every: int | str) -> TickSummary:
     times = {}
     if needs.resolution is not None:
-        times = {head.max_event_time if every == "event" else row[_BAR]: head.events}
-    return replace(head, marked=row[_MARKED] if needs.marks else None, times=times)
+        times = {summary.max_event_time if every == "event" else row[_BAR]: summary.events}
+    return replace(summary, marked=row[_MARKED] if needs.marks else None, times=times)
 
 
 # Measures of the ledger

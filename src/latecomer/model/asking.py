@@ -10,16 +10,16 @@ from operator import index
 from typing import Any
 
 from latecomer.errors import PipelineError, Problem
-from latecomer.model.strategies import Head, State, Strategy
+from latecomer.model.strategies import State, Strategy, TickSummary
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 
 _NOTHING_LOST = "the batch is not on the timeline yet, and nothing is lost"
 
 
-def advanced(strategy: Strategy, state: State, head: Head) -> State:
+def advanced(strategy: Strategy, state: State, summary: TickSummary) -> State:
     """A partition's state after a tick."""
-    own, name = strategy.own(head.partition)
-    return _answer(own.advance, state, head if own is strategy else replace(head, partition=name))
+    own, name = strategy.own(summary.partition)
+    return _answer(own.advance, state, summary if own is strategy else replace(summary, partition=name))
 
 
 def mark_of(strategy: Strategy, state: State, partition: str) -> int:

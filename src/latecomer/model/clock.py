@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.model.asking import advanced, lag_of, mark_of, storable
 from latecomer.model.sources import BySource
-from latecomer.model.strategies import Adaptive, Ascending, Bounded, Head, Percentile, Punctuated, Strategy
+from latecomer.model.strategies import (
+    Adaptive,
+    Ascending,
+    Bounded,
+    Percentile,
+    Punctuated,
+    Strategy,
+    TickSummary,
+)
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 
@@ -259,7 +267,7 @@ class Clock:
         needs = strategy.needs
         marks = [mark for event in brought if (mark := self._mark(event, strategy)) is not None]
         times = Counter(self._rounded(event, needs.resolution) for event in brought if needs.resolution)
-        head = Head(
+        summary = TickSummary(
             self.tick or 0,
             self.at,
             name,
@@ -268,7 +276,7 @@ class Clock:
             max(marks, default=None),
             dict(times),
         )
-        state = storable(advanced(strategy, self.states.get(partition), head), partition)
+        state = storable(advanced(strategy, self.states.get(partition), summary), partition)
         self.states[partition] = state
         return mark_of(strategy, state, name)
 

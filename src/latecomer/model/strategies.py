@@ -39,8 +39,8 @@ REACH = 4096
 class Needs:
     """What a strategy asks to know of a tick, besides the number of events and the largest event time.
 
-    `resolution`, in microseconds, asks for `Head.times`. `where`, an SQL predicate over the source's
-    columns, or `marker`, one of these columns, asks for `Head.marked`.
+    `resolution`, in microseconds, asks for `TickSummary.times`. `where`, an SQL predicate over the source's
+    columns, or `marker`, one of these columns, asks for `TickSummary.marked`.
     """
 
     resolution: int | None = None
@@ -75,7 +75,7 @@ PLAIN = Needs()
 
 
 @dataclass(frozen=True)
-class Head:
+class TickSummary:
     """What one tick brought from one source partition. All times are microseconds since the epoch.
 
     `marked` is the largest event time among the events that `Needs.where` or a boolean `Needs.marker`
@@ -92,18 +92,18 @@ class Head:
     times: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
-    def joined(cls, tick: int, at: int, heads: Sequence[Head]) -> Head:
-        """One head of several from the same partition: what they brought together, in this tick."""
+    def joined(cls, tick: int, at: int, summaries: Sequence[TickSummary]) -> TickSummary:
+        """One summary of several from the same partition: what they brought together, in this tick."""
         times: Counter[int] = Counter()
-        for head in heads:
-            times.update(head.times)
-        marks = [head.marked for head in heads if head.marked is not None]
+        for summary in summaries:
+            times.update(summary.times)
+        marks = [summary.marked for summary in summaries if summary.marked is not None]
         return cls(
             tick,
             at,
-            heads[0].partition,
-            sum(head.events for head in heads),
-            max(head.max_event_time for head in heads),
+            summaries[0].partition,
+            sum(summary.events for summary in summaries),
+            max(summary.max_event_time for summary in summaries),
             max(marks, default=None),
             dict(times),
         )
@@ -169,9 +169,9 @@ class Strategy(Model):
         """What `advance` wants to see of a tick."""
         return PLAIN
 
-    def advance(self, state: State, head: Head) -> State:
+    def advance(self, state: State, summary: TickSummary) -> State:
         """The partition's state after this tick."""
-        return head.max_event_time if state is None else max(state, head.max_event_time)
+        return summary.max_event_time if state is None else max(state, summary.max_event_time)
 
     def mark(self, state: State, partition: str) -> int | None:
         """The partition's own watermark; None as long as it has none, which holds the others back too.
@@ -270,9 +270,9 @@ class Percentile(_Delayed):
     def needs(self) -> Needs:
         return Needs(resolution=self.resolution)
 
-    def advance(self, state: State, head: Head) -> State:
+    def advance(self, state: State, summary: TickSummary) -> State:
         state = recent.nothing() if state is None else state
-        recent.slide(state, sorted(head.times.items()), self.of)
+        recent.slide(state, sorted(summary.times.items()), self.of)
         return state
 
     def mark(self, state: State, partition: str) -> int | None:
@@ -311,14 +311,14 @@ class Adaptive(Strategy):
     def needs(self) -> Needs:
         return Needs(resolution=self.resolution)
 
-    def advance(self, state: State, head: Head) -> State:
+    def advance(self, state: State, summary: TickSummary) -> State:
         state = {"newest": None, **recent.nothing()} if state is None else state
         newest = state["newest"]
         behind: Counter[int] = Counter()
-        for time, events in head.times.items():
+        for time, events in summary.times.items():
             behind[0 if newest is None else max(0, newest - time)] += events
         recent.slide(state, sorted(behind.items()), self.of)
-        state["newest"] = head.max_event_time if newest is None else max(newest, head.max_event_time)
+        state["newest"] = summary.max_event_time if newest is None else max(newest, summary.max_event_time)
         return state
 
     def mark(self, state: State, partition: str) -> int:
@@ -361,8 +361,8 @@ class Punctuated(_Delayed):
     def needs(self) -> Needs:
         return Needs(where=self.where, marker=self.marker)
 
-    def advance(self, state: State, head: Head) -> State:
-        marks = [mark for mark in (state, head.marked) if mark is not None]
+    def advance(self, state: State, summary: TickSummary) -> State:
+        marks = [mark for mark in (state, summary.marked) if mark is not None]
         return max(marks, default=None)
 
 

@@ -19,10 +19,10 @@ from typing import Any, Literal
 import numpy as np
 
 from latecomer.model.asking import advanced, lag_of, mark_of, storable
-from latecomer.model.heads import HeadColumns, Moving
 from latecomer.model.holding import PATIENCE, Holding
 from latecomer.model.marks import Active, Known, Marks
-from latecomer.model.strategies import Ascending, Bounded, Head, State, Strategy
+from latecomer.model.strategies import Ascending, Bounded, State, Strategy, TickSummary
+from latecomer.model.tick_summaries import Moving, SummaryColumns
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 
@@ -46,7 +46,7 @@ class Row:
     held_by: str | None = None
     held_with: tuple[str, ...] = ()
     unheld: int | None = None
-    heads: tuple[Head, ...] = ()
+    summaries: tuple[TickSummary, ...] = ()
 
 
 @dataclass
@@ -85,60 +85,64 @@ class Timeline:
     newest_arrival: int = BEGIN_OF_TIME
     """The newest tick of which anything was read: unlike `last_at`, no heartbeat moves it."""
     partitions: dict[str, Progress] = field(default_factory=dict)
-    open_heads: list[Head] = field(default_factory=list)
+    open_summaries: list[TickSummary] = field(default_factory=list)
     named: dict[str, bool] = field(default_factory=dict)
     """The partitions that the source itself names, and whether it has more of them than was read."""
     _all_marks: Marks | None = field(default=None, init=False, repr=False, compare=False)
     """The marks of all partitions; None where they have to be gathered anew."""
 
-    def extend(self, heads: Iterable[Head], named: Mapping[str, bool] | None = None) -> list[Row]:
+    def extend(self, summaries: Iterable[TickSummary], named: Mapping[str, bool] | None = None) -> list[Row]:
         """The rows for the ticks of one batch, read in tick order. `named` are the partitions that there are, and
         whether more of them is still to be read after this batch; None where the source does not know."""
-        if isinstance(heads, HeadColumns) and len(heads) and type(self.strategy) in (Bounded, Ascending):
-            return self._extend_by_columns(heads, named)
-        ordered = sorted(heads, key=attrgetter("tick", "partition"))
+        if (
+            isinstance(summaries, SummaryColumns)
+            and len(summaries)
+            and type(self.strategy) in (Bounded, Ascending)
+        ):
+            return self._extend_by_columns(summaries, named)
+        ordered = sorted(summaries, key=attrgetter("tick", "partition"))
         if named is not None:
-            self._name(named, max([self.last_at, *(head.at for head in ordered[:1])]))
-        self.newest_arrival = max([self.newest_arrival, *(head.at for head in ordered)])
+            self._name(named, max([self.last_at, *(summary.at for summary in ordered[:1])]))
+        self.newest_arrival = max([self.newest_arrival, *(summary.at for summary in ordered)])
         return [self._tick(tick, tuple(group)) for tick, group in groupby(ordered, attrgetter("tick"))]
 
-    def _extend_by_columns(self, heads: HeadColumns, named: Mapping[str, bool] | None) -> list[Row]:
-        """The same for heads in columns, which are not in the rows, where marks follow the largest event times.
+    def _extend_by_columns(self, summaries: SummaryColumns, named: Mapping[str, bool] | None) -> list[Row]:
+        """The same for summaries in columns, which are not in the rows, where marks follow the largest event times.
         Up to the first tick that is new, one by one; then all partitions of a tick at once."""
         if named is not None:
-            self._name(named, max(self.last_at, heads[0].at))
-        self.newest_arrival = max(self.newest_arrival, heads[-1].at)
-        ticks, rows, opened = pairwise(heads.bounds), list[Row](), False
+            self._name(named, max(self.last_at, summaries[0].at))
+        self.newest_arrival = max(self.newest_arrival, summaries[-1].at)
+        ticks, rows, opened = pairwise(summaries.bounds), list[Row](), False
         begin = end = 0
-        while not opened and end < len(heads):
+        while not opened and end < len(summaries):
             begin, end = next(ticks)
-            brought = tuple(heads[begin:end])
+            brought = tuple(summaries[begin:end])
             opened = self.last_tick is None or brought[0].tick > self.last_tick
-            rows.append(replace(self._tick(brought[0].tick, brought), heads=()))
-        first, moving = begin, self._moving(heads)
+            rows.append(replace(self._tick(brought[0].tick, brought), summaries=()))
+        first, moving = begin, self._moving(summaries)
         for following, until in ticks:
             moving.settle(begin, end, self._tick_ends())
-            begin, end, tick = following, until, int(heads.tick[following])
-            at = max(tick * heads.every, self.last_at)
+            begin, end, tick = following, until, int(summaries.tick[following])
+            at = max(tick * summaries.every, self.last_at)
             marks = self._marks(at)
             self._reach(marks.slowest if marks else moving.marks.furthest)
             self.last_tick, self.last_at = tick, at
             rows.append(_held(Row(tick, at, self.watermark), marks))
         if begin > first:
-            self.newest = max(self.newest, int(heads.latest[first:begin].max()))
-            self.open_heads = list(heads[begin:end])
+            self.newest = max(self.newest, int(summaries.latest[first:begin].max()))
+            self.open_summaries = list(summaries[begin:end])
             self.partitions |= {name: Progress(newest, at) for name, newest, at in moving.heard()}
         return rows
 
-    def _moving(self, heads: HeadColumns) -> Moving:
-        """The partitions of some heads, as far as they are."""
+    def _moving(self, summaries: SummaryColumns) -> Moving:
+        """The partitions of some summaries, as far as they are."""
 
         def known(name: str, newest: int, seen_at: int) -> Known:
             return self._what_is_known(name, Progress(newest, seen_at))
 
-        lags = np.array([lag_of(self.strategy, None, name) for name in heads.names], np.int64)
-        moving = Moving(heads, self._gathered(), lags, known)
-        for nth, name in enumerate(heads.names):
+        lags = np.array([lag_of(self.strategy, None, name) for name in summaries.names], np.int64)
+        moving = Moving(summaries, self._gathered(), lags, known)
+        for nth, name in enumerate(summaries.names):
             if name in self.partitions:
                 moving.put(nth, self.partitions[name].state, self.partitions[name].seen_at)
         return moving
@@ -149,20 +153,20 @@ class Timeline:
 
     def known(self) -> dict[str, bool]:
         """Every partition that was named or heard of, and whether there was more of it when it was named last."""
-        heard = (*self.partitions, *(head.partition for head in self.open_heads))
+        heard = (*self.partitions, *(summary.partition for summary in self.open_summaries))
         return {partition: self.named.get(partition, False) for partition in heard}
 
-    def out_of_step(self, heads: Iterable[Head]) -> OutOfStep | None:
+    def out_of_step(self, summaries: Iterable[TickSummary]) -> OutOfStep | None:
         """What of a batch, still to be read, arrived clearly before what was read already: by more than a tick,
         and by more than the watermark stays behind, so that it may be late for no other reason."""
-        if isinstance(heads, HeadColumns):  # nothing of the last tick is clearly before itself
-            heads = heads.before(self.newest_arrival - heads.every)
+        if isinstance(summaries, SummaryColumns):  # nothing of the last tick is clearly before itself
+            summaries = summaries.before(self.newest_arrival - summaries.every)
         behind = [
-            (self.newest_arrival - head.at, head.events)
-            for head in heads
-            if self.newest_arrival > head.at
-            and self.newest_arrival - head.at > self._tolerance(head.partition)
-            and not self._was_awaited(head.partition)
+            (self.newest_arrival - summary.at, summary.events)
+            for summary in summaries
+            if self.newest_arrival > summary.at
+            and self.newest_arrival - summary.at > self._tolerance(summary.partition)
+            and not self._was_awaited(summary.partition)
         ]
         if self.newest_arrival == BEGIN_OF_TIME or not behind:
             return None
@@ -186,7 +190,7 @@ class Timeline:
         if len(self.partitions) < 2:
             return []
         marks = {name: self._mark(name, known) for name, known in self.partitions.items()}
-        heard = {head.partition for head in self.open_heads}
+        heard = {summary.partition for summary in self.open_summaries}
         silent = {
             name
             for name, known in self.partitions.items()
@@ -274,7 +278,7 @@ class Timeline:
                     ]
                     for name, progress in sorted(self.partitions.items())
                 },
-                "open": [_written(head) for head in self.open_heads],
+                "open": [_written(summary) for summary in self.open_summaries],
                 **({"named": self.named} if self.named else {}),
             },
             separators=(",", ":"),
@@ -302,7 +306,7 @@ class Timeline:
             last_at=saved["last_at"],
             newest_arrival=saved.get("newest_arrival", saved["last_at"]),
             partitions={name: Progress(*values) for name, values in saved["partitions"].items()},
-            open_heads=[_read(values) for values in saved["open"]],
+            open_summaries=[_read(values) for values in saved["open"]],
             named=saved.get("named", {}),
         )
         # The first carries had neither; their state was the newest event time.
@@ -314,7 +318,7 @@ class Timeline:
     @property
     def newest_event_time(self) -> int:
         """The largest event time any tick has brought, BEGIN_OF_TIME before the first."""
-        return max([self.newest, *(head.max_event_time for head in self.open_heads)])
+        return max([self.newest, *(summary.max_event_time for summary in self.open_summaries)])
 
     def _name(self, named: Mapping[str, bool], at: int) -> None:
         """A partition that is new holds the watermark. Its silence counts from here, and so does that of one of which
@@ -336,21 +340,21 @@ class Timeline:
             del self.partitions[stand_in]
             self._all_marks = None
 
-    def _tick(self, tick: int, heads: tuple[Head, ...]) -> Row:
-        at = max(heads[0].at, self.last_at)
+    def _tick(self, tick: int, summaries: tuple[TickSummary, ...]) -> Row:
+        at = max(summaries[0].at, self.last_at)
         if self.last_tick is None:
             for known in self.partitions.values():  # named before the arrival clock was known
                 known.seen_at = at
             self._all_marks = None
         if self.last_tick is None or tick > self.last_tick:
             marks = self._settle(at)
-            self.last_tick, self.last_at, self.open_heads = tick, at, list(heads)
+            self.last_tick, self.last_at, self.open_summaries = tick, at, list(summaries)
         else:
             # The tick that the last batch cut, or an older one read out of step: it joins the open
             # tick, and is judged by the watermark already in force.
-            self.open_heads.extend(heads)
+            self.open_summaries.extend(summaries)
             marks = self._marks(at)
-        row = _held(Row(tick, at, self.watermark, heads=heads), marks)
+        row = _held(Row(tick, at, self.watermark, summaries=summaries), marks)
         if self.strategy.every != "event":
             return row
         self._settle(at)
@@ -358,14 +362,14 @@ class Timeline:
 
     def _settle(self, at: int) -> Active:
         """Let the open tick count, and move the watermark to what is known at `at`: the active marks."""
-        for head in self._open_tick():
-            known = self.partitions.get(head.partition)
-            state = advanced(self.strategy, known.state if known else None, head)
+        for summary in self._open_tick():
+            known = self.partitions.get(summary.partition)
+            state = advanced(self.strategy, known.state if known else None, summary)
             seen_at = max(self._tick_ends(), known.seen_at if known else BEGIN_OF_TIME)
-            self._move(head.partition, Progress(state, seen_at))
-            self._known(head.partition)
+            self._move(summary.partition, Progress(state, seen_at))
+            self._known(summary.partition)
         self.newest = self.newest_event_time
-        self.open_heads = []
+        self.open_summaries = []
         marks = self._marks(at)
         if marks:
             self._reach(marks.slowest)
@@ -385,22 +389,22 @@ class Timeline:
         if moment >= FIRST_MOMENT:
             self.watermark = max(self.watermark, moment)
 
-    def _open_tick(self) -> Iterator[Head]:
-        """What the open tick brought, one head a partition, however many batches it was read in."""
-        brought: dict[str, list[Head]] = {}
-        for head in self.open_heads:
-            brought.setdefault(head.partition, []).append(head)
-        for heads in brought.values():
-            if len(heads) == 1 and heads[0].tick == self.last_tick:
-                yield heads[0]
+    def _open_tick(self) -> Iterator[TickSummary]:
+        """What the open tick brought, one summary a partition, however many batches it was read in."""
+        brought: dict[str, list[TickSummary]] = {}
+        for summary in self.open_summaries:
+            brought.setdefault(summary.partition, []).append(summary)
+        for summaries in brought.values():
+            if len(summaries) == 1 and summaries[0].tick == self.last_tick:
+                yield summaries[0]
             else:
-                yield Head.joined(self.last_tick or 0, self.last_at, heads)
+                yield TickSummary.joined(self.last_tick or 0, self.last_at, summaries)
 
     def _forget(self) -> None:
         """Keep of every partition only when it was heard of; the open tick counts as that too."""
-        for head in self.open_heads:
-            self.partitions[head.partition] = Progress(None, self._tick_ends())
-        self.newest, self.open_heads = self.newest_event_time, []
+        for summary in self.open_summaries:
+            self.partitions[summary.partition] = Progress(None, self._tick_ends())
+        self.newest, self.open_summaries = self.newest_event_time, []
         for progress in self.partitions.values():
             progress.state = progress.mark = None
         self._all_marks = None
@@ -454,14 +458,14 @@ def _held(row: Row, marks: Active) -> Row:
     return replace(row, held_by=first, held_with=tuple(others), unheld=unheld)
 
 
-def _written(head: Head) -> list[Any]:
-    """A head as JSON; what only some strategies ask for comes last, and only where it is there."""
-    written: list[Any] = [head.tick, head.at, head.partition, head.events, head.max_event_time]
-    if head.marked is not None or head.times:
-        written += [head.marked, sorted(head.times.items())]
+def _written(summary: TickSummary) -> list[Any]:
+    """A summary as JSON; what only some strategies ask for comes last, and only where it is there."""
+    written: list[Any] = [summary.tick, summary.at, summary.partition, summary.events, summary.max_event_time]
+    if summary.marked is not None or summary.times:
+        written += [summary.marked, sorted(summary.times.items())]
     return written
 
 
-def _read(written: list[Any]) -> Head:
+def _read(written: list[Any]) -> TickSummary:
     asked_for = written[5:] or [None, ()]
-    return replace(Head(*written[:5]), marked=asked_for[0], times=dict(asked_for[1]))
+    return replace(TickSummary(*written[:5]), marked=asked_for[0], times=dict(asked_for[1]))

@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.model.heads import HeadColumns
 from latecomer.model.holding import Holding, holding_in_words
 from latecomer.model.merging import NOT_BEGUN, Begun, ReadTo
-from latecomer.model.strategies import Head, Strategy
+from latecomer.model.strategies import Strategy, TickSummary
+from latecomer.model.tick_summaries import SummaryColumns
 from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import TIMESTAMP
@@ -150,13 +150,13 @@ class TimelineKeeper:
         self,
         batch: int,
         origin: Origin,
-        heads: Iterable[Head],
+        summaries: Iterable[TickSummary],
         named: Mapping[str, bool] | None = None,
     ) -> Stretch:
         """The rows of a data batch: computed and written, or read back if that was done before."""
         if not self.table.holds(batch):
-            rows = self.timeline.extend(heads, named)
-            self._write(batch, rows, origin, heads if isinstance(heads, HeadColumns) else None)
+            rows = self.timeline.extend(summaries, named)
+            self._write(batch, rows, origin, summaries if isinstance(summaries, SummaryColumns) else None)
         return self.stretch(batch, batch)
 
     def advance(self, batch: int, row: Row) -> Stretch:
@@ -226,9 +226,9 @@ class TimelineKeeper:
         batch: int,
         rows: Sequence[Row],
         origin: Origin | None = None,
-        heads: HeadColumns | None = None,
+        summaries: SummaryColumns | None = None,
     ) -> None:
-        """`heads` are those of the rows, one tick each, where they are in columns."""
+        """`summaries` are those of the rows, one tick each, where they are in columns."""
         if origin is None:
             origin = Origin(self.accepted().batch)
         if not rows:
@@ -253,8 +253,8 @@ class TimelineKeeper:
                     "held_with": pa.array(
                         [list(row.held_with) or None for row in rows], pa.list_(pa.string())
                     ),
-                    "partitions": _listed(heads)
-                    if heads
+                    "partitions": _listed(summaries)
+                    if summaries
                     else pa.array(
                         [_partitions(row) for row in rows], self.table.schema.field("partitions").type
                     ),
@@ -322,21 +322,21 @@ def _read_back(written: str) -> dict[str, Accepted]:
 
 def _partitions(row: Row) -> list[dict[str, object]]:
     return [
-        {"partition": head.partition, "events": head.events, "max_event_time": head.max_event_time}
-        for head in row.heads
+        {"partition": summary.partition, "events": summary.events, "max_event_time": summary.max_event_time}
+        for summary in row.summaries
     ]
 
 
-def _listed(heads: HeadColumns) -> pa.ListArray:
-    """The same of heads in columns, tick by tick."""
-    named = pa.array(heads.names, pa.string()).take(pa.array(heads.nth))
+def _listed(summaries: SummaryColumns) -> pa.ListArray:
+    """The same of summaries in columns, tick by tick."""
+    named = pa.array(summaries.names, pa.string()).take(pa.array(summaries.nth))
     parts = {
         "partition": named,
-        "events": pa.array(heads.events),
-        "max_event_time": pa.array(heads.latest),
+        "events": pa.array(summaries.events),
+        "max_event_time": pa.array(summaries.latest),
     }
     each = pa.StructArray.from_arrays(list(parts.values()), list(parts))
-    return pa.ListArray.from_arrays(pa.array(heads.bounds, pa.int32()), each)
+    return pa.ListArray.from_arrays(pa.array(summaries.bounds, pa.int32()), each)
 
 
 def _stored(micros: int | None) -> int | None:

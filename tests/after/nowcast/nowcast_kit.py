@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake
 from latecomer.model.lateness.histogram import Whole
-from latecomer.model.strategies import Head
+from latecomer.model.strategies import TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.layout import LEDGER, WATERMARKS
@@ -111,7 +111,7 @@ def _tick(
     at = NOON + (int(events["came"][rows].max()) if now is None else now)
     newest = NOON + int(events["time"][: rows[-1] + 1].max())
     met = timeline.watermark
-    timeline.extend([Head(at // SECOND, at, "p0", len(rows), newest)])
+    timeline.extend([TickSummary(at // SECOND, at, "p0", len(rows), newest)])
     row = {
         "batch": batch,
         "tick": batch,

@@ -245,7 +245,7 @@ def test_a_batch_under_way_is_left_out(spark: SparkSession, tmp_path: Path) -> N
     engine = bench.engine()
     engine.data(0, bench.write(0, BATCHES[0]))
     logged = engine.log.write(1, bench.write(1, BATCHES[1]), engine.keeper.timeline)
-    engine.keeper.extend(1, Origin(1), logged.ticks.heads)
+    engine.keeper.extend(1, Origin(1), logged.ticks.summaries)
     found = replayed(bench)
     assert found.batches == 1
     assert_exact(found)

@@ -17,7 +17,7 @@ from latecomer.model.interpreter import cut, interpret
 from latecomer.model.lateness.course import Course, Moment, Walk, course_of_partitions
 from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
 from latecomer.model.panes import Op, Timing
-from latecomer.model.strategies import Bounded, Head, Strategy
+from latecomer.model.strategies import Bounded, Strategy, TickSummary
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Tumbling, Windows
 from scenarios import SECOND, scrambled_units
@@ -35,7 +35,7 @@ SWEEP = {
 
 def ticks_of(
     batch: Sequence[Arrival], every: int | str, first: int
-) -> list[tuple[int, list[Head], list[Arrival]]]:
+) -> list[tuple[int, list[TickSummary], list[Arrival]]]:
     """The ticks of a batch, as the engine logs them."""
     by_tick: dict[int, list[Arrival]] = {}
     for nth, arrival in enumerate(batch):
@@ -46,8 +46,8 @@ def ticks_of(
         by_partition: dict[str, list[Arrival]] = {}
         for arrival in by_tick[tick]:
             by_partition.setdefault(arrival.partition, []).append(arrival)
-        heads = [
-            Head(
+        summaries = [
+            TickSummary(
                 tick,
                 rows[0].arrival_time if every == "event" else tick * int(every),
                 partition,
@@ -56,7 +56,7 @@ def ticks_of(
             )
             for partition, rows in sorted(by_partition.items())
         ]
-        found.append((tick, heads, by_tick[tick]))
+        found.append((tick, summaries, by_tick[tick]))
     return found
 
 
@@ -71,7 +71,7 @@ def measured(
     for nth, batch in enumerate(batches):
         ticks = ticks_of(batch, strategy.every, count)
         count += len(batch)
-        walk.take(Moment(nth, "tick", 0, [(tick, heads) for tick, heads, _ in ticks]))
+        walk.take(Moment(nth, "tick", 0, [(tick, summaries) for tick, summaries, _ in ticks]))
         rows += [
             (nth, tick, each.event_time, hash(each.payload.get("key")) % 2**32)
             for tick, _, arrivals in ticks
@@ -179,17 +179,17 @@ def test_the_quick_way_of_several_partitions_is_the_walk(
     walk, ticks = Walk(strategy), []
     for nth, batch in enumerate(batches):
         mine = ticks_of(batch, every, 0)
-        walk.take(Moment(nth, "tick", 0, [(tick, heads) for tick, heads, _ in mine]))
-        ticks += [(nth, tick, heads) for tick, heads, _ in mine]
+        walk.take(Moment(nth, "tick", 0, [(tick, summaries) for tick, summaries, _ in mine]))
+        ticks += [(nth, tick, summaries) for tick, summaries, _ in mine]
     slow = walk.course()
-    flat = [(row, head) for row, (_, _, heads) in enumerate(ticks) for head in heads]
+    flat = [(row, summary) for row, (_, _, summaries) in enumerate(ticks) for summary in summaries]
     quick = course_of_partitions(
         np.array([nth for nth, _, _ in ticks]),
         np.array([tick for _, tick, _ in ticks]),
         np.array([tick * every for _, tick, _ in ticks]),
         np.array([row for row, _ in flat]),
-        np.array([slow.partitions.index(head.partition) for _, head in flat]),
-        np.array([head.max_event_time for _, head in flat]),
+        np.array([slow.partitions.index(summary.partition) for _, summary in flat]),
+        np.array([summary.max_event_time for _, summary in flat]),
         slow.partitions,
         every,
         strategy.idle_after,
@@ -198,7 +198,7 @@ def test_the_quick_way_of_several_partitions_is_the_walk(
         assert quick is None
         return
     assert quick is not None
-    for name in ("batch", "tick", "at", "newest", "step_newest", "step_at", "head_key", "head_before"):
+    for name in ("batch", "tick", "at", "newest", "step_newest", "step_at", "summary_key", "summary_before"):
         assert getattr(quick, name).tolist() == getattr(slow, name).tolist(), name
     assert {name: each.tolist() for name, each in quick.silences.items()} == {
         name: each.tolist() for name, each in slow.silences.items()

@@ -24,7 +24,7 @@ from latecomer.model.lateness.histogram import Whole
 from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.sources import BySource
-from latecomer.model.strategies import Bounded, Head, Strategy
+from latecomer.model.strategies import Bounded, Strategy, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.store.coverage import covered_since
@@ -231,10 +231,10 @@ class _Rows:
         self.named = rows["named"].to_pylist()
         lists = pa.concat_arrays([pa.array([], _HEADS), *rows["partitions"].cast(_HEADS).chunks])
         self.parent = np.asarray(pc.list_parent_indices(lists).to_numpy(zero_copy_only=False), np.int64)
-        heads = pc.list_flatten(lists)
-        self.partition: list[str] = heads.field("partition").to_pylist()
-        self.events = micros(heads.field("events"))
-        self.largest = micros(heads.field("max_event_time"))
+        summaries = pc.list_flatten(lists)
+        self.partition: list[str] = summaries.field("partition").to_pylist()
+        self.events = micros(summaries.field("events"))
+        self.largest = micros(summaries.field("max_event_time"))
 
     def in_order(self, strategy: Strategy) -> Course | None:
         """The course, where ticks were read in order and nothing else happened; None where a walk is needed."""
@@ -277,8 +277,8 @@ class _Rows:
         kind = self.kind[start]
         ticks = []
         for row in range(start, end):
-            heads = [
-                Head(
+            summaries = [
+                TickSummary(
                     int(self.tick[row]),
                     int(self.at[row]),
                     self.partition[nth],
@@ -287,8 +287,8 @@ class _Rows:
                 )
                 for nth in range(starts[row], starts[row + 1])
             ]
-            if heads or kind == "repair":
-                ticks.append((int(self.tick[row]), heads))
+            if summaries or kind == "repair":
+                ticks.append((int(self.tick[row]), summaries))
         named = next((each for each in self.named[start:end] if each), None)
         return Moment(
             int(self.batch[start]),

@@ -30,7 +30,7 @@ from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model.durations import shown_duration
 from latecomer.model.lateness.course import Course, Moment, Walk, course_in_order, course_of_partitions
 from latecomer.model.lateness.histogram import Flags, Whole
-from latecomer.model.strategies import Bounded, Head
+from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.windows import Tumbling
 
 LOG = logging.getLogger(__name__)
@@ -127,12 +127,12 @@ class RawHistory(History):
         counted.quiet = True
 
     def _course(self) -> Course:
-        heads = _Heads()
+        summaries = _Summaries()
         for times, arrivals, rows in self.files.events([]):
             LOG.info("reading arrivals, %s so far", f"{self.total:,}")
             self.total += len(times)
-            heads.add(arrivals // self.every, self._codes(rows), times)
-            self._lengthen(heads)
+            summaries.add(arrivals // self.every, self._codes(rows), times)
+            self._lengthen(summaries)
         if not self.total:
             raise refused(
                 "source",
@@ -140,9 +140,9 @@ class RawHistory(History):
                 self.source.path,
                 "name other columns",
             )
-        self._lengthen(heads)
+        self._lengthen(summaries)
         self.strategy = self._strategy()
-        tick, code, largest, events = heads.settled()
+        tick, code, largest, events = summaries.settled()
         names = self._partitions.names
         if len(names) <= 1:
             return course_in_order(tick, tick * self.every, largest, (names or [""])[0] or "")
@@ -160,11 +160,11 @@ class RawHistory(History):
         )
         return self._walked(tick, code, largest, events) if quick is None else quick
 
-    def _lengthen(self, heads: _Heads) -> None:
+    def _lengthen(self, summaries: _Summaries) -> None:
         """Longer ticks, where there are too many and their length is not given."""
-        while self.source.every is None and self.every < _TICKS[-1] and heads.too_many():
+        while self.source.every is None and self.every < _TICKS[-1] and summaries.too_many():
             longer = next(each for each in _TICKS if each > self.every)
-            heads.lengthen(longer // self.every)
+            summaries.lengthen(longer // self.every)
             self.every = longer
 
     def _walked(self, tick: Whole, code: Whole, largest: Whole, events: Whole) -> Course:
@@ -175,11 +175,11 @@ class RawHistory(History):
         every, ticks = self.every, []
         for start, end in pairwise(starts):
             now = columns[0][start]
-            heads = [
-                Head(now, now * every, names[columns[1][nth]], columns[3][nth], columns[2][nth])
+            summaries = [
+                TickSummary(now, now * every, names[columns[1][nth]], columns[3][nth], columns[2][nth])
                 for nth in range(start, end)
             ]
-            ticks.append((now, heads))
+            ticks.append((now, summaries))
         walk.take(Moment(0, "tick", 0, ticks))
         return walk.course()
 
@@ -202,7 +202,7 @@ class RawHistory(History):
             )
 
 
-class _Heads:
+class _Summaries:
     """The largest event time and the number of events of each tick and partition."""
 
     def __init__(self) -> None:

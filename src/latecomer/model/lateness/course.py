@@ -16,7 +16,7 @@ import numpy as np
 
 from latecomer.model.lateness.histogram import Flags, Whole
 from latecomer.model.sources import BySource
-from latecomer.model.strategies import Bounded, Head, Strategy
+from latecomer.model.strategies import Bounded, Strategy, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 
@@ -30,7 +30,7 @@ class Moment:
     batch: int
     kind: str
     at: int
-    ticks: Sequence[tuple[int, Sequence[Head]]] = ()
+    ticks: Sequence[tuple[int, Sequence[TickSummary]]] = ()
     """Each tick and what its partitions brought, in order."""
     named: Mapping[str, bool] | None = None
 
@@ -51,9 +51,9 @@ class Course:
     step_newest: Whole
     step_at: Whole
     partitions: list[str]
-    head_key: Whole
+    summary_key: Whole
     """Row of the tick times the number of partitions, plus the partition."""
-    head_before: Whole
+    summary_before: Whole
     """The newest event time of that partition before the tick; NOTHING where it had none."""
     silences: dict[str, Whole] = field(default_factory=dict)
     """How long each partition was silent between two ticks in which it spoke."""
@@ -78,10 +78,10 @@ class Course:
     def before(self, row: Whole, partition: Whole) -> Whole:
         """What each event's own partition had reached before its tick; NOTHING where it had not been heard of."""
         wanted = row * len(self.partitions) + partition
-        if not len(self.head_key):
+        if not len(self.summary_key):
             return np.full(len(row), NOTHING, np.int64)
-        found = np.minimum(np.searchsorted(self.head_key, wanted), len(self.head_key) - 1)
-        return np.where(self.head_key[found] == wanted, self.head_before[found], NOTHING)
+        found = np.minimum(np.searchsorted(self.summary_key, wanted), len(self.summary_key) - 1)
+        return np.where(self.summary_key[found] == wanted, self.summary_before[found], NOTHING)
 
     def closing(self, ends: Whole, delay: int) -> tuple[Whole, Flags]:
         """The step that closes each window under a delay, and whether any does."""
@@ -114,8 +114,8 @@ class Walk:
         self._timeline = Timeline(without_delay(strategy))
         self._own_tick_counts = strategy.every == "event"
         self._rows: list[tuple[int, int, int, int, bool]] = []
-        self._heads = array("q"), array("q"), array("q")
-        """Row, partition and what that had reached, of every head."""
+        self._summaries = array("q"), array("q"), array("q")
+        """Row, partition and what that had reached, of every summary."""
         self._steps: list[tuple[int, int]] = []
         self._codes: dict[str, int] = {}
         self._spoke: dict[str, array[int]] = {}
@@ -136,21 +136,21 @@ class Walk:
 
     def _take_ticks(self, moment: Moment) -> None:
         named = moment.named
-        for tick, heads in moment.ticks:
-            early = self._own_maxima(heads) if self._own_tick_counts else None
-            (row,) = self._timeline.extend(heads, named)
+        for tick, summaries in moment.ticks:
+            early = self._own_maxima(summaries) if self._own_tick_counts else None
+            (row,) = self._timeline.extend(summaries, named)
             named = None
-            before = self._own_maxima(heads) if early is None else early
+            before = self._own_maxima(summaries) if early is None else early
             nth = len(self._rows)
             self._rows.append((moment.batch, tick, row.at, row.watermark, True))
             for name, reached in before.items():
-                for column, value in zip(self._heads, (nth, self._code(name), reached), strict=True):
+                for column, value in zip(self._summaries, (nth, self._code(name), reached), strict=True):
                     column.append(value)
             self._step(row.watermark, row.at)
             if row.settled is not None:
                 self._step(row.settled, row.at)
-            for head in heads:
-                self._spoke.setdefault(head.partition, array("q")).append(row.at)
+            for summary in summaries:
+                self._spoke.setdefault(summary.partition, array("q")).append(row.at)
         if not moment.ticks and named is not None:
             self._timeline.extend([], named)
 
@@ -161,13 +161,13 @@ class Walk:
         if row is not None:
             self._step(row.watermark, row.at)
 
-    def _own_maxima(self, heads: Sequence[Head]) -> dict[str, int]:
+    def _own_maxima(self, summaries: Sequence[TickSummary]) -> dict[str, int]:
         known = self._timeline.partitions
         return {
-            head.partition: NOTHING
-            if head.partition not in known or known[head.partition].state is None
-            else int(known[head.partition].state)
-            for head in heads
+            summary.partition: NOTHING
+            if summary.partition not in known or known[summary.partition].state is None
+            else int(known[summary.partition].state)
+            for summary in summaries
         }
 
     def _code(self, partition: str) -> int:
@@ -181,7 +181,7 @@ class Walk:
         """What was walked so far."""
         columns = _columns(self._rows, 5)
         width = len(self._codes)
-        nth, code, before = (np.array(each, np.int64) for each in self._heads)
+        nth, code, before = (np.array(each, np.int64) for each in self._summaries)
         keys = nth * width + code
         newest, at = _columns(self._steps, 2)
         order = np.lexsort((columns[1], columns[0]))
@@ -248,8 +248,8 @@ def course_of_partitions(
     batch: Whole,
     tick: Whole,
     at: Whole,
-    head_row: Whole,
-    head_code: Whole,
+    summary_row: Whole,
+    summary_code: Whole,
     largest: Whole,
     names: list[str],
     every: int,
@@ -257,18 +257,18 @@ def course_of_partitions(
 ) -> Course | None:
     """The course of partitions whose ticks are in order; None where only a walk can tell.
 
-    A tick that a batch cut in two has a row for each part, and both are judged alike. Each head says in which row it
+    A tick that a batch cut in two has a row for each part, and both are judged alike. Each summary says in which row it
     is, of which partition, and the largest event time that it brought.
     """
     in_order = len(tick) > 1 and (np.diff(tick) >= 0).all() and (np.diff(at) >= 0).all()
     if not in_order or (at // every != tick).any() or len(tick) * len(names) > ROOM:
         return None
     ticks, first, place = np.unique(tick, return_index=True, return_inverse=True)
-    clock, head_place = at[first], place[head_row]
+    clock, summary_place = at[first], place[summary_row]
     brought = np.full((len(ticks), len(names)), NOTHING, np.int64)
-    np.maximum.at(brought, (head_place, head_code), largest)
+    np.maximum.at(brought, (summary_place, summary_code), largest)
     ends = np.full((len(ticks), len(names)), NOTHING, np.int64)
-    ends[head_place, head_code] = (ticks[head_place] + 1) * every
+    ends[summary_place, summary_code] = (ticks[summary_place] + 1) * every
     reached = _before(brought)
     known = reached != NOTHING
     active = known
@@ -278,9 +278,9 @@ def course_of_partitions(
     slowest = np.where(active, reached, np.iinfo(np.int64).max).min(axis=1)
     newest = np.maximum.accumulate(np.where(active.any(axis=1), slowest, reached.max(axis=1)))
     rises = np.flatnonzero(np.diff(newest, prepend=NOTHING) > 0)
-    keys = head_row * len(names) + head_code
+    keys = summary_row * len(names) + summary_code
     order = np.argsort(keys)
-    spoke = {name: np.unique(at[head_row[head_code == code]]) for code, name in enumerate(names)}
+    spoke = {name: np.unique(at[summary_row[summary_code == code]]) for code, name in enumerate(names)}
     return Course(
         batch,
         tick,
@@ -291,7 +291,7 @@ def course_of_partitions(
         clock[rises],
         names,
         keys[order],
-        reached[head_place, head_code][order],
+        reached[summary_place, summary_code][order],
         {name: np.diff(each) for name, each in spoke.items() if len(each) > 1},
     )
 

@@ -1,7 +1,8 @@
-"""Heads in columns: what ticks brought from many partitions.
+"""Tick summaries in columns: what ticks brought from many partitions.
 
-`Timeline` asks a strategy about each head. Where the strategy follows the largest event time, its answer is arithmetic:
-here it is done for all heads of a tick at once, so that ten thousand partitions cost little more than eight.
+`Timeline` asks a strategy about each summary. Where the strategy follows the largest event time, its answer is
+arithmetic. This module computes it for all summaries of a tick at once, so that ten thousand partitions cost little
+more than eight.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from latecomer.model.marks import Known, Marks, Whole
-from latecomer.model.strategies import Head
+from latecomer.model.strategies import TickSummary
 from latecomer.model.verdicts import BEGIN_OF_TIME
 
 
 @dataclass(frozen=True, eq=False)
-class HeadColumns(Sequence[Head]):
-    """Heads in order of their ticks and partitions, one for each; a `Head` is made of one that is asked for."""
+class SummaryColumns(Sequence[TickSummary]):
+    """In order of ticks and partitions, one for each. A `TickSummary` is made of one that is asked for."""
 
     every: int
     names: Sequence[str]
@@ -36,7 +37,7 @@ class HeadColumns(Sequence[Head]):
     @classmethod
     def of(
         cls, every: int, partitions: Sequence[str], tick: Whole, nth: Whole, events: Whole, latest: Whole
-    ) -> HeadColumns:
+    ) -> SummaryColumns:
         """From columns in any order; `nth` says which of the partitions, in any order, each is of."""
         names = sorted(partitions)
         places = {name: place for place, name in enumerate(names)}
@@ -48,14 +49,14 @@ class HeadColumns(Sequence[Head]):
         return len(self.tick)
 
     @overload
-    def __getitem__(self, place: int) -> Head: ...
+    def __getitem__(self, place: int) -> TickSummary: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Head]: ...
-    def __getitem__(self, place: int | slice) -> Head | Sequence[Head]:
+    def __getitem__(self, place: slice) -> Sequence[TickSummary]: ...
+    def __getitem__(self, place: int | slice) -> TickSummary | Sequence[TickSummary]:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         tick, name = int(self.tick[place]), self.names[int(self.nth[place])]
-        return Head(tick, tick * self.every, name, int(self.events[place]), int(self.latest[place]))
+        return TickSummary(tick, tick * self.every, name, int(self.events[place]), int(self.latest[place]))
 
     @cached_property
     def bounds(self) -> list[int]:
@@ -63,26 +64,26 @@ class HeadColumns(Sequence[Head]):
         begins = np.flatnonzero(np.diff(self.tick)) + 1
         return [0, *begins.tolist(), len(self)] if len(self) else [0]
 
-    def before(self, moment: int) -> Iterator[Head]:
+    def before(self, moment: int) -> Iterator[TickSummary]:
         """Those that came in ticks that begin before a moment."""
         return iter(self[: int(np.searchsorted(self.tick * self.every, moment))])
 
 
 class Moving:
-    """The partitions of heads in columns, and how their largest event times move their marks."""
+    """The partitions of summaries in columns, and how their largest event times move their marks."""
 
     def __init__(
-        self, heads: HeadColumns, marks: Marks, lags: Whole, known: Callable[[str, int, int], Known]
+        self, summaries: SummaryColumns, marks: Marks, lags: Whole, known: Callable[[str, int, int], Known]
     ) -> None:
         """`known` says what a timeline knows of a partition with this largest event time, heard of at this moment."""
-        self.heads = heads
+        self.summaries = summaries
         self.marks = marks
         self._lags = lags
         self._known = known
-        self._places = np.array([marks.place(name) for name in heads.names], np.int64)
-        self._newest = np.full(len(heads.names), BEGIN_OF_TIME, np.int64)
-        self._seen_at = np.full(len(heads.names), BEGIN_OF_TIME, np.int64)
-        self._heard = np.zeros(len(heads.names), bool)
+        self._places = np.array([marks.place(name) for name in summaries.names], np.int64)
+        self._newest = np.full(len(summaries.names), BEGIN_OF_TIME, np.int64)
+        self._seen_at = np.full(len(summaries.names), BEGIN_OF_TIME, np.int64)
+        self._heard = np.zeros(len(summaries.names), bool)
 
     def put(self, nth: int, newest: int | None, seen_at: int) -> None:
         """What was known of a partition before."""
@@ -90,15 +91,15 @@ class Moving:
         self._seen_at[nth] = seen_at
 
     def settle(self, begin: int, end: int, over: int) -> None:
-        """Let some heads count, of a tick that is over by then."""
-        nth = self.heads.nth[begin:end]
-        self._newest[nth] = np.maximum(self._newest[nth], self.heads.latest[begin:end])
+        """Let some summaries count, of a tick that is over by then."""
+        nth = self.summaries.nth[begin:end]
+        self._newest[nth] = np.maximum(self._newest[nth], self.summaries.latest[begin:end])
         self._seen_at[nth] = np.maximum(self._seen_at[nth], over)
         self._heard[nth] = True
         new = nth[self._places[nth] < 0]
         if len(new):
             self.marks.add([self._known(*each) for each in self._rows(new)])
-            self._places[new] = [self.marks.place(self.heads.names[each]) for each in new]
+            self._places[new] = [self.marks.place(self.summaries.names[each]) for each in new]
         marks = np.maximum(self._newest[nth] - self._lags[nth], BEGIN_OF_TIME)
         self.marks.move_all(self._places[nth], marks, self._seen_at[nth])
 
@@ -107,5 +108,5 @@ class Moving:
         return self._rows(np.flatnonzero(self._heard))
 
     def _rows(self, nth: npt.NDArray[np.intp]) -> list[tuple[str, int, int]]:
-        names = [self.heads.names[each] for each in nth]
+        names = [self.summaries.names[each] for each in nth]
         return list(zip(names, self._newest[nth].tolist(), self._seen_at[nth].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Heads in columns: the timeline says of them what it says of heads one by one."""
+"""Summaries in columns: the timeline says of them what it says of summaries one by one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples_kit import drawn
-from latecomer.model.heads import HeadColumns
-from latecomer.model.strategies import Ascending, Bounded, Head, Strategy
+from latecomer.model.strategies import Ascending, Bounded, Strategy, TickSummary
+from latecomer.model.tick_summaries import SummaryColumns
 from latecomer.model.timeline import Row, Timeline
 
 EVERY = 10
@@ -26,22 +26,22 @@ STRATEGIES = [
 ]
 
 
-def in_columns(heads: Sequence[Head]) -> HeadColumns:
-    names = list(dict.fromkeys(head.partition for head in heads))
+def in_columns(summaries: Sequence[TickSummary]) -> SummaryColumns:
+    names = list(dict.fromkeys(summary.partition for summary in summaries))
     columns = (
-        [head.tick for head in heads],
-        [names.index(head.partition) for head in heads],
-        [head.events for head in heads],
-        [head.max_event_time for head in heads],
+        [summary.tick for summary in summaries],
+        [names.index(summary.partition) for summary in summaries],
+        [summary.events for summary in summaries],
+        [summary.max_event_time for summary in summaries],
     )
-    return HeadColumns.of(EVERY, names, *(np.array(column, np.int64) for column in columns))
+    return SummaryColumns.of(EVERY, names, *(np.array(column, np.int64) for column in columns))
 
 
-def batch(chance: Random, first: int) -> list[Head]:
+def batch(chance: Random, first: int) -> list[TickSummary]:
     """What some ticks brought, in any order; some of them may have been read before."""
     ticks = sorted({first + chance.choice((-3, 0, 1, 1, 2, 5, 9, 30)) for _ in range(chance.randrange(1, 9))})
-    heads = [
-        Head(
+    summaries = [
+        TickSummary(
             tick,
             tick * EVERY,
             name,
@@ -51,12 +51,12 @@ def batch(chance: Random, first: int) -> list[Head]:
         for tick in ticks
         for name in chance.sample(NAMES, chance.randrange(1, len(NAMES)))
     ]
-    chance.shuffle(heads)
-    return heads
+    chance.shuffle(summaries)
+    return summaries
 
 
 def without_heads(rows: Sequence[Row]) -> list[Row]:
-    return [replace(row, heads=()) for row in rows]
+    return [replace(row, summaries=()) for row in rows]
 
 
 @given(st.integers(0, 10**9), st.sampled_from(STRATEGIES), st.booleans())
@@ -65,18 +65,18 @@ def test_columns_and_heads_move_a_timeline_alike(seed: int, strategy: Strategy, 
     chance, first = Random(seed), 1000
     one_by_one, at_once = Timeline(strategy), Timeline(strategy)
     for _ in range(4):
-        heads = batch(chance, first)
-        columns = in_columns(heads)
+        summaries = batch(chance, first)
+        columns = in_columns(summaries)
         known: Mapping[str, bool] | None = None
         if named:
             known = {name: chance.random() < 0.3 for name in chance.sample([*NAMES, "unheard"], 4)}
-        assert at_once.out_of_step(columns) == one_by_one.out_of_step(heads)
+        assert at_once.out_of_step(columns) == one_by_one.out_of_step(summaries)
         rows = at_once.extend(columns, known)
-        assert without_heads(rows) == without_heads(one_by_one.extend(heads, known))
+        assert without_heads(rows) == without_heads(one_by_one.extend(summaries, known))
         assert at_once.carry() == one_by_one.carry()
         assert at_once.holding() == one_by_one.holding()
         assert at_once == one_by_one
-        first = max(head.tick for head in heads)
+        first = max(summary.tick for summary in summaries)
         if chance.random() < 0.3:
             first += chance.randrange(12)
             assert at_once.heartbeat(first * EVERY) == one_by_one.heartbeat(first * EVERY)
@@ -84,12 +84,16 @@ def test_columns_and_heads_move_a_timeline_alike(seed: int, strategy: Strategy, 
 
 
 def test_columns_are_a_list_of_heads() -> None:
-    heads = [Head(7, 70, "b", 2, 69), Head(5, 50, "é", 1, 44), Head(7, 70, "a", 3, 60)]
-    columns = in_columns(heads)
-    assert list(columns) == [heads[1], heads[2], heads[0]]
-    assert columns[-1] == heads[0]
+    summaries = [
+        TickSummary(7, 70, "b", 2, 69),
+        TickSummary(5, 50, "é", 1, 44),
+        TickSummary(7, 70, "a", 3, 60),
+    ]
+    columns = in_columns(summaries)
+    assert list(columns) == [summaries[1], summaries[2], summaries[0]]
+    assert columns[-1] == summaries[0]
     assert columns.bounds == [0, 1, 3]
-    assert list(columns.before(70)) == [heads[1]]
+    assert list(columns.before(70)) == [summaries[1]]
     assert in_columns([]).bounds == [0]
 
 
@@ -100,10 +104,10 @@ def test_the_watermark_waits_for_the_slowest_of_many(partitions: int) -> None:
     nth = np.concatenate([np.arange(partitions), np.arange(1, partitions), [0]])
     latest = np.where(ticks == 100, 1000 + nth, 500_000)
     names = [f"p{each:05d}" for each in range(partitions)]
-    columns = HeadColumns.of(EVERY, names, ticks, nth, np.ones(len(nth), np.int64), latest)
+    columns = SummaryColumns.of(EVERY, names, ticks, nth, np.ones(len(nth), np.int64), latest)
     timeline = Timeline(Bounded("100us", every="10us"))
     first, second, third = timeline.extend(columns)
     assert (second.watermark, second.held_by, second.unheld) == (900, "p00000", 900 + partitions - 1)
     assert (third.watermark, third.held_by, third.unheld) == (900, "p00000", 499_900)
-    assert [head.partition for head in timeline.open_heads] == ["p00000"]
+    assert [summary.partition for summary in timeline.open_summaries] == ["p00000"]
     assert first.held_by is None
