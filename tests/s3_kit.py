@@ -97,7 +97,7 @@ def _await_answer(endpoint: str, process: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and process.poll() is None:
         try:
-            _request(f"{endpoint}/moto-api/", "GET")
+            _request(f"{endpoint}/", "GET")
         except OSError:
             time.sleep(0.1)
         else:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
 WITHOUT_CONDITIONS = "plain"
@@ -55,7 +55,7 @@ class Handler(MotoRequestHandler):
 
 
 def main() -> None:
-    application = OneAtATime(DomainDispatcherApplication(create_backend_app))
+    application = OneAtATime(create_backend_app("s3"))
     make_server(
         "127.0.0.1", int(sys.argv[1]), application, threaded=True, request_handler=Handler
     ).serve_forever()
