@@ -56,6 +56,7 @@ def test_whoever_is_stopped_while_it_stands_by_never_had_the_store(tmp_path: Pat
     assert not (tmp_path / "store" / "pipeline.json").exists()
 
 
+@pytest.mark.long
 def test_it_goes_on_once_the_store_is_let_go(tmp_path: Path, undisturbed: dict[str, list[str]]) -> None:
     file = with_lease(write_pipeline(tmp_path), 60)
     with exclusive(tmp_path / "store", takeover=60.0):

@@ -41,9 +41,11 @@ def test_interrupted_runs_leave_what_one_in_a_folder_does(
     tmp_path: Path,
     bucket: Bucket,
     undisturbed: dict[str, list[str]],
+    finished: Path,
     deadly: pytest.MonkeyPatch,
     names: Collection[str],
 ) -> None:
+    """And its results are read from the URL without Spark."""
     file = s3_kit.moved_to(write_pipeline(tmp_path), bucket)
     for boundary in in_turn(names):
         take_sink_away(file, boundary)
@@ -65,6 +67,7 @@ def test_interrupted_runs_leave_what_one_in_a_folder_does(
     assert left_behind(file)["totals.panes"] == undisturbed["totals.panes"]
     if names is BOUNDARIES:
         assert latecomer.replay(pipeline, spark=spark).equal
+    assert printed(file) == printed(finished)
 
 
 PRINT = """
@@ -78,17 +81,25 @@ finally:
 """
 
 
-def test_results_are_read_from_the_url_without_spark(
+def printed(file: Path) -> str:
+    """What `latecomer results` prints in a process that has no Spark."""
+    told = subprocess.run(
+        [sys.executable, "-c", PRINT, str(file)], capture_output=True, text=True, timeout=300, check=True
+    ).stdout
+    assert len(told) > 1000
+    return told
+
+
+@pytest.mark.long
+def test_sinks_that_are_folders_are_in_the_bucket_too(
     spark: SparkSession, tmp_path: Path, bucket: Bucket, finished: Path
 ) -> None:
-    """Its sinks that are folders are in the bucket, too."""
     file = s3_kit.moved_to(write_pipeline(tmp_path), bucket)
     text = file.read_text()
     for name, folder in (("delta", "results"), ("jsonl", "alerts"), ("parquet", "changes")):
         assert f"{name}: {folder}}}" in text
         text = text.replace(f"{name}: {folder}}}", f'{name}: "s3://{bucket.name}/sinks/{folder}"}}')
     file.write_text(text)
-    run(load_pipeline(file), once=True, spark=spark)
     run(load_pipeline(file), drain=True, spark=spark)
     sinks, local = bucket.url / "sinks", finished.parent
     here = Table(sinks / "results", None).query("select * from t").to_pylist()
@@ -97,14 +108,6 @@ def test_results_are_read_from_the_url_without_spark(
     for folder in ("alerts", "changes"):
         assert files.names(sinks / folder) == files.names(local / folder)
     assert files.size(sinks / "alerts" / "batch-0000000001.jsonl") > 100
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", PRINT, str(each)], capture_output=True, text=True, timeout=300, check=True
-        ).stdout
-        for each in (file, finished)
-    ]
-    assert len(printed[0]) > 1000
-    assert printed[0] == printed[1]
 
 
 def _without_clock(row: dict[str, object]) -> str:

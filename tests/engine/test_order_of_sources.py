@@ -69,7 +69,7 @@ def as_one_source(folders: Folders) -> Pipeline:
     )
 
 
-@pytest.mark.parametrize("slices", [1000, 2])
+@pytest.mark.parametrize("slices", [pytest.param(1000, marks=pytest.mark.long), 2])
 def test_two_folders_are_judged_as_one_source_is(slices: int, spark: SparkSession, tmp_path: Path) -> None:
     """In one batch, and in several that end within files."""
     folders = Folders(tmp_path, DELAYS, slices)
@@ -144,7 +144,7 @@ def test_what_ended_holds_the_watermark_where_nothing_says_that_it_is_idle(
     assert "idle_after" in caplog.text
 
 
-@pytest.mark.parametrize("slices", [1000, 1])
+@pytest.mark.parametrize("slices", [1000, pytest.param(1, marks=pytest.mark.long)])
 def test_history_in_instalments(slices: int, spark: SparkSession, tmp_path: Path) -> None:
     """What the first run leaves, the next goes on with: sources that come up to one another."""
     folders = Folders(tmp_path, DELAYS, slices)
@@ -288,7 +288,7 @@ class Notes(PolledSource):
 """
 
 
-@pytest.mark.parametrize("stamped", [True, False])
+@pytest.mark.parametrize("stamped", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_source_of_ones_own_beside_files(stamped: bool, spark: SparkSession, tmp_path: Path) -> None:
     """One that says when its rows came is read in their order. The rows of one that does not have come when they are
     read, after all files. It is waited for until then: nothing is late."""

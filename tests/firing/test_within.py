@@ -32,7 +32,7 @@ def firing_within() -> st.SearchStrategy[Output]:
 
 
 @given(quiet_batches(), watermarks(), firing_within(), st.booleans(), st.booleans())
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_rule_fires_as_the_oracle_says(
     batches: list[Batch], strategy: Strategy, output: Output, drain: bool, restart: bool
 ) -> None:

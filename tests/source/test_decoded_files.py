@@ -208,7 +208,7 @@ def grouped(*counts: int, **way: object) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("rule", ["ignore", "keep"])
+@pytest.mark.parametrize("rule", ["ignore", pytest.param("keep", marks=pytest.mark.long)])
 def test_parquet_files_that_mean_harm_do_not_end_the_process(tmp_path: Path, rule: str) -> None:
     whole = grouped(3, 0, compression="none", use_dictionary=False)
     assert read_apart(tmp_path, whole, rule) == "3"

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from kafka_kit import Client
@@ -74,6 +75,7 @@ def counted(pipeline: Pipeline) -> dict[str, int]:
     return found
 
 
+@pytest.mark.long
 def test_a_topic_and_a_folder_are_followed_together(
     spark: SparkSession, kafka: Client, tmp_path: Path
 ) -> None:

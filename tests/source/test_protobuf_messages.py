@@ -362,7 +362,7 @@ def test_a_moment_that_there_is_not_is_corrupt(moment: dict[str, int]) -> None:
     assert decoded(schema, schema, [framed(1, ride.SerializeToString())])[0][CORRUPT] is not None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_mutated_bytes_are_rows_or_corrupt_and_never_an_error(data: st.DataObject) -> None:
     schema = parse_schema(RIDE)

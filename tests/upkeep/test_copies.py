@@ -181,7 +181,7 @@ def test_snapshots_beside_a_run_are_gone_on_with_to_the_same_end(bench: Bench, t
     running = threading.Thread(target=run_to_the_end, args=(pipeline,))
     running.start()
     taken = []
-    while running.is_alive() and len(taken) < 4:
+    while running.is_alive() and len(taken) < 2:
         try:
             taken.append(snapshot(pipeline.store_path, tmp_path / f"copy{len(taken)}"))
         except NoStore:  # no batch yet

@@ -57,7 +57,7 @@ def test_a_source_that_became_slower_is_noticed(seed: int) -> None:
 
 
 @given(st.floats(20, 60), st.sampled_from([0.0, 0.0005, 0.001]), st.integers(0, 50))
-@settings(max_examples=4)
+@settings(max_examples=2)
 def test_what_differs_by_less_than_a_percentage_point_is_no_drift(
     mean: float, slower: float, seed: int
 ) -> None:
