@@ -22,14 +22,15 @@ from pyspark.sql import functions as F
 from bench.processes import answer
 from bench.workload import COLUMNS, DAY, START
 from latecomer.after.rebuild import rebuilding
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.engine.running import run
 from latecomer.model.durations import to_moment
 from latecomer.model.strategies import Bounded
 from latecomer.spark.session import build_session
+from latecomer.store.data_files import DataFile
 from latecomer.store.store import open_store
-from latecomer.store.table import DataFile
 
 
 def plain(spark: SparkSession, paths: list[str], first: int, folder: Path) -> float:

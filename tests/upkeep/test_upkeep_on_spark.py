@@ -24,7 +24,9 @@ from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.after.replay.replaying import replay
 from latecomer.after.serving.correcting import correct
-from latecomer.config.models import Output, Pipeline, Retention
+from latecomer.config.models import Pipeline
+from latecomer.config.operation import Retention
+from latecomer.config.outputs import Output
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.errors import NoStore, NotCovered
@@ -35,9 +37,10 @@ from latecomer.model.strategies import Bounded
 from latecomer.pipeline import Engine
 from latecomer.spark.base import InProcess
 from latecomer.store.coverage import covered_since, removals, removed_until
+from latecomer.store.data_files import is_merged
 from latecomer.store.lock import exclusive
 from latecomer.store.store import Store, open_store
-from latecomer.store.table import Table, is_merged
+from latecomer.store.table import Table
 from latecomer.upkeep.compacting import compact
 from spark_kit import Bench, as_lines, comparable, require_equal, stored_entries, stored_panes
 

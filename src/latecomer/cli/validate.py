@@ -28,7 +28,9 @@ MOST_FILES = 1_000
 
 if TYPE_CHECKING:
     from latecomer.config.merged import Columns
-    from latecomer.config.models import Output, Pipeline, Retention
+    from latecomer.config.models import Pipeline
+    from latecomer.config.operation import Retention
+    from latecomer.config.outputs import Output
     from latecomer.config.sinks import Sink
     from latecomer.model.strategies import Strategy
 
@@ -38,7 +40,8 @@ def validate(file: File) -> None:
     from latecomer.config.load import check_against, check_secrets, doubts
     from latecomer.config.paths import list_files
     from latecomer.store.pins import read_pins
-    from latecomer.store.store import Store, columns_known, source_columns
+    from latecomer.store.source_columns import columns_known, source_columns
+    from latecomer.store.store import Store
 
     pipeline = load(file)
     check_secrets(pipeline, file)

@@ -236,16 +236,12 @@ def footer(file: Location) -> pq.FileMetaData:
     return pq.read_metadata(_name(file), filesystem=_system(file))
 
 
-def values_held(files: Iterable[Location], columns: Iterable[str]) -> dict[str, int]:
-    """How many values some columns hold that are no null, by what Parquet files say of themselves."""
-    held = dict.fromkeys(columns, 0)
-    for file in files:
-        written = footer(file)
-        for group in map(written.row_group, range(written.num_row_groups)):
-            for chunk in map(group.column, range(group.num_columns)):
-                if chunk.path_in_schema in held:
-                    held[chunk.path_in_schema] += chunk.statistics.num_values
-    return held
+def described(file: Location) -> tuple[pq.FileMetaData, int]:
+    """What a Parquet file says of itself, and its size."""
+    if isinstance(file, Url):
+        opened = objects.open_object(file)
+        return pq.read_metadata(pa.PythonFile(opened, mode="r")), opened.size()
+    return footer(file), size(file)
 
 
 def read_table(file: Location, columns: Sequence[str] | None = None) -> pa.Table:
@@ -283,6 +279,19 @@ def write_table(
         local.make_folders(file.parent)
         pq.write_table(rows, file, row_group_size=row_group_size, use_dictionary=often)
     return file
+
+
+def write_small_table(rows: pa.Table, file: Location) -> tuple[pq.FileMetaData, int]:
+    """Write a few rows likewise; what the file says of itself, and its size, without another look."""
+    memory = pa.BufferOutputStream()
+    pq.write_table(rows, memory)
+    content = memory.getvalue()
+    if isinstance(file, Url):
+        objects.put_buffer(file, content)
+    else:
+        local.make_folders(file.parent)
+        Path(file).write_bytes(content)
+    return pq.read_metadata(pa.BufferReader(content)), content.size
 
 
 def new_parquet(file: Location, schema: pa.Schema) -> pq.ParquetWriter:

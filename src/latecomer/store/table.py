@@ -8,227 +8,45 @@ committed once, and files that no commit names do not exist for readers.
 
 from __future__ import annotations
 
-import json
 import logging
-import math
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
-from typing import Any
+from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from deltalake import (
-    CommitProperties,
-    DeltaTable,
-    PostCommitHookProperties,
-    QueryBuilder,
-    Schema,
-    Transaction,
-)
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
-from latecomer.errors.system import refusal_of, refused_in_words
-from latecomer.model.durations import format_duration, to_micros
-from latecomer.model.verdicts import END_OF_TIME
+from latecomer.errors import StoreError
 from latecomer.store import files as fs
-from latecomer.store.commits import (
-    REACHED,
-    commit_exists,
-    commit_file,
-    last_version,
-    sync_commits,
-    torn_checkpoints,
-    torn_commits,
-)
-from latecomer.store.delta_tables import KEPT, LOG_KEPT, create_delta, open_delta, properties
+from latecomer.store.commits import REACHED, commit_file, sync_commits
+from latecomer.store.data_files import TO, DataFile, batch_of, batches_of, bounds_of, is_merged, kind_of
+from latecomer.store.delta_tables import CHECKPOINT_EVERY, actions_for, create_delta, properties
 from latecomer.store.fences import fences_over
 from latecomer.store.files import Location, make_folder, sync_files
-from latecomer.store.sql import double_quoted
+from latecomer.store.questions import asked, selected_columns
+from latecomer.store.readable import APPLICATION, ReadableTable
+from latecomer.store.table_errors import is_overtaken
+from latecomer.store.wider_types import wider_schema
 
 LOG = logging.getLogger(__name__)
-APPLICATION = "latecomer"
 NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
-_COUNTED = (int, datetime, date)
-_NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _LEVELS = 3
 """A table is at most this deep in its store: outputs/NAME/panes."""
 _AFTER_COMMIT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 """What delta-rs does then. Commits that are too old are looked for when there is another checkpoint, not every time."""
 _BEFORE_0088 = "_old_commits"
 """Where earlier versions put commits that had left the log."""
-_TO = "to"
-"""Between the first and the last batch, in the name of a folder of merged files."""
+Change: TypeAlias = Callable[[DeltaTable, CommitProperties], object]
+"""What makes a commit, with what it is to say."""
 
 
-@dataclass(frozen=True)
-class DataFile:
-    """A Parquet file of a table: where it is, relative to the table, and what it holds."""
-
-    path: str
-    size: int
-    rows: int
-    minimum: dict[str, Any] = field(default_factory=dict)
-    maximum: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def windows(self) -> tuple[int | None, int | None]:
-        """Where the first of its windows starts and the last one ends, in microseconds. None where that is not
-        known: Delta keeps no bound so far from our time as a global window's."""
-        start, end = self.minimum.get("window_start"), self.maximum.get("window_end")
-        return None if start is None else to_micros(start), None if end is None else to_micros(end)
-
-    @property
-    def window_ends(self) -> tuple[int, int]:
-        """Where the first and the last of its windows end, in microseconds; a bound that is not known is that of a
-        global window, which ends with time itself."""
-        first, last = self.minimum.get("window_end"), self.maximum.get("window_end")
-        return (
-            END_OF_TIME if first is None else to_micros(first),
-            END_OF_TIME if last is None else to_micros(last),
-        )
-
-
-ALL = "*"
-_SQL_TYPES = {
-    pa.bool_(): "boolean",
-    pa.int64(): "bigint",
-    pa.string(): "varchar",
-    pa.float64(): "double",
-    pa.decimal128(38, 6): "decimal(38, 6)",
-}
-"""The types of columns that came after the first stores; any other is null of no type."""
-
-
-def wider_schema(there: pa.Schema, wanted: pa.Schema) -> pa.Schema:
-    """A schema with the types that are wanted where they are wider than those that are there.
-
-    >>> wider_schema(pa.schema([("a", pa.int32()), ("b", pa.int64())]), pa.schema([("a", pa.int64())]))
-    a: int64
-    b: int64
-    """
-    new = {field.name: field.type for field in wanted}
-    return pa.schema(
-        [field.with_type(_wider(field.type, new.get(field.name, field.type))) for field in there]
-    )
-
-
-def _wider(before: pa.DataType, after: pa.DataType) -> pa.DataType:
-    """The type that is there, and in the place of each part that the other holds more of, that part. Fields that an
-    object has not come last."""
-    if not holds(before, after):
-        return before
-    if pa.types.is_struct(before):
-        there = [each.with_type(_wider(each.type, after.field(each.name).type)) for each in before]
-        names = {each.name for each in before}
-        return pa.struct([*there, *(each for each in after if each.name not in names)])
-    if pa.types.is_list(before):
-        return pa.list_(before.value_field.with_type(_wider(before.value_type, after.value_type)))
-    if pa.types.is_map(before):
-        values = before.item_field.with_type(_wider(before.item_type, after.item_type))
-        return pa.map_(before.key_field, values)
-    return after
-
-
-def holds(before: pa.DataType, after: pa.DataType) -> bool:
-    """Whether a type holds every value of another exactly; where they are not alike, whether it is of its kind."""
-    if pa.types.is_struct(before) and pa.types.is_struct(after):
-        new = {field.name: field.type for field in after}
-        return all(field.name in new and holds(field.type, new[field.name]) for field in before)
-    if pa.types.is_list(before) and pa.types.is_list(after):
-        return holds(before.value_type, after.value_type)
-    if pa.types.is_map(before) and pa.types.is_map(after):
-        return bool(before.key_type == after.key_type) and holds(before.item_type, after.item_type)
-    if pa.types.is_decimal128(before) and pa.types.is_decimal128(after):
-        return bool(after.scale == before.scale and after.precision >= before.precision)
-    for kind in (pa.types.is_signed_integer, pa.types.is_floating):
-        if kind(before) and kind(after):
-            return bool(after.bit_width >= before.bit_width)
-    return bool(before == after)
-
-
-_KEEPING = threading.Lock()
-
-
-class Table:
-    """One Delta table of the store."""
-
-    def __init__(
-        self, root: Location, schema: pa.Schema, zeros: Sequence[str] = (), kept: int = KEPT
-    ) -> None:
-        self.root = root
-        self.schema = schema
-        self.zeros = zeros
-        """Columns that are 0, not null, in rows of an earlier version."""
-        self.kept = kept
-        """How long it keeps files that were replaced, in microseconds. Its first commit writes that down."""
-        self._says_so = False
-        self._delta: DeltaTable | None = None
-        self._known: tuple[int, dict[str, int]] = -1, {}
-        """The last batch of each application, as of a version: Delta takes a while to look it up."""
-
-    @property
-    def exists(self) -> bool:
-        return self._open() is not None
-
-    def explained(self) -> AbstractContextManager[None]:
-        """What Delta, Arrow and the file system say, in one sentence of ours."""
-        return explained(self.root)
-
-    @property
-    def identity(self) -> str:
-        """What tells this table from one that was in the same place before; empty before the first commit."""
-        delta = self._open()
-        return "" if delta is None else str(delta.metadata().id)
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that are there: a table of an earlier version may have fewer than its schema."""
-        delta = self._open()
-        return self.schema.names if delta is None else [field.name for field in delta.schema().fields]
-
-    def last_batch(self, application: str = APPLICATION) -> int:
-        """The last batch committed, -1 before the first."""
-        delta = self._open()
-        if delta is None:
-            return -1
-        with self.explained():
-            version = delta.version()
-            if self._known[0] != version:
-                self._known = version, {}
-            known = self._known[1]
-            if application not in known:
-                known[application] = self._last_of(delta, application)
-            return known[application]
-
-    def _last_of(self, delta: DeltaTable, application: str) -> int:
-        try:
-            return _reached(delta, application)
-        except DeltaError as error:
-            if not fs.is_folder(self.root) or commit_exists(self.root, delta.version()):
-                raise
-            raise StoreError(
-                f"table {self.root} was opened more than {format_duration(LOG_KEPT)} ago, and its log of then is gone; "
-                "ask again"
-            ) from error
-
-    def reached_by(self, name: str) -> int:
-        """The last batch that another table had, or how far something was counted, when this one was last committed, as
-        it is written down here; -1 where nothing is."""
-        return self.last_batch(REACHED + name)
-
-    def holds(self, batch: int, application: str = APPLICATION) -> bool:
-        """Whether this batch is committed: its step can be skipped."""
-        return self.last_batch(application) >= batch
+class Table(ReadableTable):
+    """One Delta table of the store, which is written here, too."""
 
     def new_folder(self, batch: int, kind: str = "") -> Location:
         """A folder that no commit refers to, for the files of one attempt at one batch."""
@@ -236,16 +54,15 @@ class Table:
 
     def merged_folder(self, first: int, last: int, token: str, kind: str = "") -> Location:
         """Likewise, for what is made of the files of several batches; `token` is one merge's."""
-        return self.root / "data" / f"{first:010d}{_TO}{last:010d}-{token}{kind and '-' + kind}"
+        return self.root / "data" / f"{first:010d}{TO}{last:010d}-{token}{kind and '-' + kind}"
 
     def describe(self, file: Location) -> DataFile:
         """A file's size, rows and bounds, from its footer alone."""
         with self.explained():
-            metadata = fs.footer(file)
-        minimum, maximum = _bounds(metadata)
-        return DataFile(
-            file.relative_to(self.root).as_posix(), fs.size(file), metadata.num_rows, minimum, maximum
-        )
+            return self._data_file(file, *fs.described(file))
+
+    def _data_file(self, file: Location, metadata: pq.FileMetaData, size: int) -> DataFile:
+        return DataFile(file.relative_to(self.root).as_posix(), size, metadata.num_rows, *bounds_of(metadata))
 
     def commit(
         self,
@@ -261,41 +78,45 @@ class Table:
         `reached` is written down with it: the last batch of other tables, which this step rests on, or how far
         something else has been counted. `metadata` stands in the commit itself, beside Delta's own timestamp.
         """
-        delta = self._create_or_open()
+        described = ((file, self.describe(file)) for file in files)
+        return self._commit(batch, described, remove, application, reached, metadata)
+
+    def _commit(
+        self,
+        batch: int,
+        files: Iterable[tuple[Location, DataFile]],
+        remove: Iterable[DataFile],
+        application: str,
+        reached: Mapping[str, int],
+        metadata: Mapping[str, str],
+    ) -> list[DataFile]:
+        self._create_or_open()
         late = self._fence_late()
         if self.holds(batch, application):
             if late:
                 raise self._made_late()
             return []
-        self._widen(delta)
-        self._say_what_is_kept(delta)
-        replaced = list(remove)
-        self._require_there(replaced)
-        described = self._described(files)
-        last = [Transaction(REACHED + name, last) for name, last in reached.items() if last >= 0]
-        last.append(Transaction(application, batch))  # the last line: with it the commit is whole
+        self._widen()
+        self._say_what_is_kept()
+        added, removed = self._synced(files), list(remove)
+        # The batch is in the last line: with it the commit is whole.
+        batches = {
+            **{REACHED + name: last for name, last in reached.items() if last >= 0},
+            application: batch,
+        }
 
-        def change(fences: list[Transaction]) -> None:
-            self._require_there(replaced)
-            delta.create_write_transaction(
-                _actions(described, replaced, data_change=True),
-                "append",
-                self.schema,
-                commit_properties=CommitProperties(
-                    custom_metadata=dict(metadata) or None, app_transactions=[*fences, *last]
-                ),
-                post_commithook_properties=_AFTER_COMMIT,
-            )
+        def change(delta: DeltaTable, said: CommitProperties) -> None:
+            _add(delta, actions_for(added, removed, data_change=True), self.schema, said)
 
         def committed() -> None:
             try:
-                self._change(delta, change)
+                self._change(change, removed, batches, metadata)
             except StoreError:
-                if not self._was_done(batch, application, described):
+                if not self._was_done(batch, application, added):
                     raise
 
         fs.patiently(self.root, committed)
-        return described
+        return added
 
     def _was_done(self, batch: int, application: str, described: Sequence[DataFile]) -> bool:
         """Whether a commit that failed was done after all: at a URL its answer can be lost."""
@@ -308,42 +129,22 @@ class Table:
 
     def fence(self, application: str, token: int) -> None:
         """Have no commit come after this one that carries an older token, where the table is there."""
-        if (delta := self._open()) is None:
+        if self._open() is None:
             return
+
+        def change(delta: DeltaTable, said: CommitProperties) -> None:
+            _add(delta, [], self.stored_schema, said)
 
         def fenced() -> None:
             while self.last_batch(application) < token:
                 try:
-                    with self._durably(delta):
-                        delta.create_write_transaction(
-                            [],
-                            "append",
-                            self.stored_schema,
-                            commit_properties=CommitProperties(
-                                app_transactions=[Transaction(application, token)]
-                            ),
-                            post_commithook_properties=_AFTER_COMMIT,
-                        )
+                    self._make(change, {application: token})
                 except StoreError as error:
                     self.refresh()  # the answer of a commit that was done can be lost
                     if not is_overtaken(error) and self.last_batch(application) < token:
                         raise
 
         fs.patiently(self.root, fenced)
-
-    def _require_made_before(self) -> None:
-        """Refuse a table that was made since this process took over, and by somebody else: what is known here of the
-        store does not go with what it holds."""
-        late = (fence for fence in fences_over(self.root) if fence.around_files)
-        if any(self.last_batch(fence.application) < fence.token for fence in late) and self.last_batch() >= 0:
-            self._delta = None
-            raise self._made_late()
-
-    def _made_late(self) -> StoreError:
-        return StoreError(
-            f"table {self.root} was made by an engine that had lost the store already; run again, and what it holds is "
-            "taken into account"
-        )
 
     def _fence_late(self) -> bool:
         """Fence a table off that was not there when this engine took over; whether somebody else has made it."""
@@ -356,33 +157,20 @@ class Table:
 
     def widen(self) -> None:
         """Have all the columns of its schema, in types as wide as there, where the table is there."""
-        if (delta := self._open()) is not None:
-            self._widen(delta)
-
-    @property
-    def is_narrower(self) -> bool:
-        """Whether a column that is there is of a narrower type than in its schema."""
-        return bool(wider_schema(self.stored_schema, self.schema) != self.stored_schema)
+        if self.exists:
+            self._widen()
 
     def rearrange(self, files: Iterable[Location], remove: Sequence[DataFile]) -> list[DataFile]:
         """Put files in the place of others, which hold no more than those: no batch, and no news to anybody."""
-        delta = self._create_or_open()
+        self._create_or_open()
         self._fence_late()
-        self._require_there(remove)
-        described = self._described(files)
+        added = self._synced((file, self.describe(file)) for file in files)
 
-        def change(fences: list[Transaction]) -> None:
-            self._require_there(remove)
-            delta.create_write_transaction(
-                _actions(described, remove, data_change=False),
-                "append",
-                self.stored_schema,
-                commit_properties=CommitProperties(app_transactions=fences),
-                post_commithook_properties=_AFTER_COMMIT,
-            )
+        def change(delta: DeltaTable, said: CommitProperties) -> None:
+            _add(delta, actions_for(added, remove, data_change=False), self.stored_schema, said)
 
-        self._change(delta, change)
-        return described
+        self._change(change, remove)
+        return added
 
     def append(
         self,
@@ -395,57 +183,10 @@ class Table:
         """Write and commit a small table from the driver."""
         if self.holds(batch, application):
             return
-        cast = rows.cast(self.schema)
+        cast, file = rows.cast(self.schema), self.new_folder(batch) / "part.parquet"
         with self.explained():
-            file = fs.write_table(cast, self.new_folder(batch) / "part.parquet")
-        self.commit(batch, [file], application=application, reached=reached, metadata=metadata)
-
-    def files(self) -> list[DataFile]:
-        """Every file that the table is made of now."""
-        delta = self._open()
-        with self.explained():
-            return [] if delta is None else _files_of(delta)
-
-    @property
-    def stored_schema(self) -> pa.Schema:
-        """The columns that are there, with their types."""
-        delta = self._open()
-        return self.schema if delta is None else pa.schema(delta.schema().to_arrow())
-
-    def rows(self) -> int:
-        """How many there are."""
-        return sum(file.rows for file in self.files())
-
-    def rows_of(self, batch: int) -> int:
-        """How many rows a batch has."""
-        files = [file for file in self.files() if batch in batches_of(file)]
-        merged = [file for file in files if is_merged(file)]
-        alone = sum(file.rows for file in files if not is_merged(file))
-        if not merged:
-            return alone
-        with self.explained():
-            rows = self.dataset(merged)
-            return alone + int(rows.count_rows(filter=pc.field("batch") == batch))
-
-    def files_before(self, batch: int) -> list[DataFile]:
-        """Every file that the table was made of before a batch was committed: they are still there."""
-        delta = self._open()
-        with self.explained():
-            while delta is not None and _reached(delta) >= batch:
-                delta = open_delta(self.root, delta.version() - 1)
-            return [] if delta is None else _files_of(delta)
-
-    def location(self, file: DataFile) -> Location:
-        """Where one of its files is."""
-        return self.root / file.path
-
-    def dataset(self, files: Iterable[DataFile], schema: pa.Schema | None = None) -> ds.Dataset:
-        """Some of its files as one, to be read without Spark: with all columns, or those of a schema."""
-        return fs.dataset(map(self.location, files), self.stored_schema if schema is None else schema)
-
-    def paths(self, files: Iterable[DataFile]) -> list[str]:
-        """Where files are, for Spark and for whoever reads them outside."""
-        return [fs.url(self.location(file)) for file in files]
+            described = self._data_file(file, *fs.write_small_table(cast, file))
+        self._commit(batch, [(file, described)], (), application, reached, metadata)
 
     def query(self, sql: str, **others: Table) -> pa.Table:
         """Ask the table as it is now, named `t` in a SELECT, without Spark; others join under their names.
@@ -457,138 +198,93 @@ class Table:
     def queried(self) -> tuple[DeltaTable, str]:
         """What a question is put to: the table as it is now, and its columns in SQL, with those that it lacks."""
         self.refresh()
-        selected = self._selected()
+        selected = selected_columns(self.schema, self.columns, self.zeros)
         return self._create_or_open(), selected
 
     def _answer(self, tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> pa.Table:
         with self.explained():
             return pa.table(asked(tables, sql))
 
-    def _selected(self) -> str:
-        """The columns of its schema in SQL: those that are not stored are null, or 0."""
-        there = set(self.columns) if self.schema is not None else set()
-        zeros = [double_quoted(name) for name in self.zeros if name in there]
-        filled = [f"coalesce({name}, 0) as {name}" for name in zeros]
-        lacking = [field for field in self.schema or () if field.name not in there]
-        missing = [
-            f"cast({0 if field.name in self.zeros else 'null'} as {_SQL_TYPES[field.type]}) as "
-            f"{double_quoted(field.name)}"
-            if field.type in _SQL_TYPES
-            else f"null as {double_quoted(field.name)}"
-            for field in lacking
-        ]
-        return ", ".join([f"{ALL} replace ({', '.join(filled)})" if filled else ALL, *missing])
-
-    def refresh(self) -> None:
-        """See what others have committed since."""
-        if self._delta is not None:
-            with self.explained():
-                fs.patiently(self.root, self._delta.update_incremental)
-                self._note_last_batch(self._delta)
-
-    def _note_last_batch(self, delta: DeltaTable) -> None:
-        """Know the last batch as of now: whoever has a table open for long finds no commits of then."""
-        if self._known[0] != delta.version():
-            self._known = delta.version(), {APPLICATION: _reached(delta)}
-
-    def refresh_whole(self) -> None:
-        """Likewise, and say so where the newest commit is torn."""
-        self.refresh()
-        if self._delta is not None:
-            with self.explained():
-                self._require_whole()
-
-    def _open(self) -> DeltaTable | None:
-        if self._delta is None:
-            with self.explained():
-                try:
-                    opened: DeltaTable | None = open_delta(self.root)
-                except TableNotFoundError:
-                    opened = None
-                except DeltaError:
-                    self._require_whole(thorough=True)
-                    raise
-                self._require_whole()
-                if opened is not None:
-                    self._note_last_batch(opened)
-            self._keep(opened)
-            if opened is not None:
-                self._require_made_before()
-        return self._delta
-
-    def _keep(self, opened: DeltaTable | None) -> None:
-        """Keep the table as it was opened first. Another thread may have opened it meanwhile, and committed since: a
-        commit on what was read before that is refused."""
-        with _KEEPING:
-            if self._delta is None:
-                self._delta = opened
-
-    def _require_whole(self, thorough: bool = False) -> None:
-        torn = torn_commits(self.root, thorough)
-        if torn:
-            raise TornCommit(self.root, torn[0], last_version(self.root))
-        if thorough and (checkpoints := torn_checkpoints(self.root)):
-            raise TornCheckpoint(checkpoints[0])
-
-    def _described(self, files: Iterable[Location]) -> list[DataFile]:
+    def _synced(self, files: Iterable[tuple[Location, DataFile]]) -> list[DataFile]:
         """The files that hold rows: on the disk before a commit names them.
 
-        Hadoop's checksum beside a file goes: torn, it would make a whole file unreadable.
+        Hadoop's checksum beside a file on a disk goes: torn, it would make a whole file unreadable.
         """
-        found = [(file, self.describe(file)) for file in files]
+        found = list(files)
         with self.explained():
-            for file, _ in found:
+            for file, _ in () if fs.is_url(self.root) else found:
                 fs.remove(file.with_name(f".{file.name}.crc"))
             sync_files((file for file, described in found if described.rows), self.root)
         return [described for _, described in found if described.rows]
 
-    def _change(self, delta: DeltaTable, change: Callable[[list[Transaction]], None]) -> None:
+    def _change(
+        self,
+        change: Change,
+        removed: Sequence[DataFile] = (),
+        batches: Mapping[str, int] = NOTHING_REACHED,
+        metadata: Mapping[str, str] = NO_METADATA,
+    ) -> None:
         """Change the table under the tokens of this process: refused where the table has a newer one.
 
-        What is committed meanwhile with one of these tokens is seen by Delta as a conflict. It is either of an engine
-        that has taken over, which the next look at the table tells, or of another thread under the same token.
+        What is committed after the table was read, with one of these tokens, is seen by Delta as a conflict. It is
+        either of an engine that has taken over, which the next look at the table tells, or of another thread under the
+        same token. So nobody reads on between the look at the tokens and the commit.
         """
         while True:
-            fences = self._transactions()
-            try:
-                with self._durably(delta):
-                    change(fences)
-                return
-            except StoreError as error:
-                if not fences or not is_overtaken(error):
-                    raise
-                self.refresh()
+            with self._turn:
+                self._require_there(removed)
+                tokens = self._tokens()
+                try:
+                    self._make(change, {**tokens, **batches}, metadata)
+                    return
+                except StoreError as error:
+                    if not tokens or not is_overtaken(error):
+                        raise
+                    self.refresh()
+                    if any(
+                        self.holds(each, name)
+                        for name, each in batches.items()
+                        if not name.startswith(REACHED)
+                    ):
+                        raise
 
-    def _transactions(self) -> list[Transaction]:
+    def _tokens(self) -> dict[str, int]:
         """The tokens that a commit carries; an error where the table has a newer one."""
         fences = fences_over(self.root)
+        self._current()
         for each in fences:
             each.require()
             if self.last_batch(each.application) > each.token:
                 raise each.refusal()
-        return [Transaction(each.application, each.token) for each in fences]
+        return {each.application: each.token for each in fences}
 
-    @contextmanager
-    def _durably(self, delta: DeltaTable) -> Iterator[None]:
-        """A change of the table, which is on the disk before anything is done that rests on it."""
-        before = delta.version()
-        with self.explained():
-            yield
-            fs.patiently(self.root, delta.update_incremental)
-            if sync_commits(self.root, range(before + 1, delta.version() + 1)):
+    def _make(
+        self, change: Change, batches: Mapping[str, int], metadata: Mapping[str, str] = NO_METADATA
+    ) -> None:
+        """Make one commit. On a disk it is there for good before anything is done that rests on it."""
+        with self._turn, self.explained():
+            delta = self._current()
+            assert delta is not None  # noqa: S101
+            before = delta.version()
+            change(
+                delta,
+                CommitProperties(
+                    custom_metadata=dict(metadata) or None,
+                    app_transactions=[Transaction(*each) for each in batches.items()],
+                ),
+            )
+            known = self._known[1] if self._known[0] == before else {}
+            self._known = before + 1, {**known, **batches}
+            self._ahead = before + 1 - delta.version()  # delta-rs has looked at some changes itself
+            if fs.is_url(self.root):
+                has_checkpoint = (before + 2) % CHECKPOINT_EVERY == 0
+            else:
+                self.refresh()
+                has_checkpoint = sync_commits(self.root, range(before + 1, delta.version() + 1))
+            if has_checkpoint:
+                self._current()
                 with suppress(DeltaError, OSError):  # somebody else is at it, or may not delete: another time
                     delta.cleanup_metadata()
-
-    def missing_file(self) -> DataFile | None:
-        """A file that the table is made of and that is not there, or not as long as it was; none if all is well."""
-        for file in self.files():
-            try:
-                size = fs.size(self.location(file))
-            except FileNotFoundError:
-                return file
-            if size != file.size:
-                return file
-        return None
 
     def _require_there(self, files: Sequence[DataFile]) -> None:
         """Delta does not mind if a file is taken out twice, and what came in its place would count twice."""
@@ -602,46 +298,27 @@ class Table:
                 f"table {self.root} has changed meanwhile: {gone[0]} is no longer part of it; start again"
             )
 
-    def unnamed_since(self, moment: float) -> list[Location]:
-        """The files below it that were written, and taken out of it, before a moment (in seconds since the epoch), as
-        delta-rs finds them: by the hour, rounded up. When it was taken out is known for as long as `kept`."""
-        delta = self._open()
-        if delta is None:
-            return []
-        self.refresh()
-        hours = max(0, math.ceil((time.time() - moment - 60) / 3600))
-        with self.explained():
-            found = delta.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
-        there = set(fs.files_below(self.root / "data")) if found else set()  # some are deleted already
-        return sorted(there.intersection(self.root / name for name in found))
-
-    def _say_what_is_kept(self, delta: DeltaTable) -> None:
+    def _say_what_is_kept(self) -> None:
         """A table of an earlier version, or of a pipeline file that has changed, says what it keeps from here on."""
         if self._says_so:
             return
-        there = delta.metadata().configuration
+        there = self._create_or_open().metadata().configuration
         if new := {name: value for name, value in properties(self.kept).items() if there.get(name) != value}:
-            with self._durably(delta):
-                delta.alter.set_table_properties(new)
+            self._change(lambda delta, said: delta.alter.set_table_properties(new, commit_properties=said))
             fs.remove_all(self.root / _BEFORE_0088)
         self._says_so = True
 
-    def _widen(self, delta: DeltaTable) -> None:
+    def _widen(self) -> None:
         """Columns that were thought of after the table was made: null in what is there."""
         there = set(self.columns)
         if missing := [field for field in self.schema if field.name not in there]:
             fields = Schema.from_arrow(pa.schema(missing)).fields
-            self._change(
-                delta,
-                lambda fences: delta.alter.add_columns(
-                    fields, commit_properties=CommitProperties(app_transactions=fences)
-                ),
-            )
+            self._change(lambda delta, said: delta.alter.add_columns(fields, commit_properties=said))
         schema = wider_schema(self.stored_schema, self.schema)
         if schema != self.stored_schema:
-            self._retype(delta, schema)
+            self._retype(schema)
 
-    def _retype(self, delta: DeltaTable, schema: pa.Schema) -> None:
+    def _retype(self, schema: pa.Schema) -> None:
         """Write every file again with columns of wider types, in the same order, and commit them with the types in one
         step: all files of a Delta table have the types that it says."""
         LOG.info(
@@ -659,16 +336,13 @@ class Table:
                     for batch in self.dataset([file], schema).to_batches():
                         writer.write_batch(batch)
                 written.append(place)
-        described = self._described(written)
+        added = self._synced((file, self.describe(file)) for file in written)
         self._change(
-            delta,
-            lambda fences: delta.create_write_transaction(
-                _actions(described, (), data_change=False),
-                "overwrite",
-                schema,
-                commit_properties=CommitProperties(app_transactions=fences),
-            ),
+            lambda delta, said: delta.create_write_transaction(
+                actions_for(added, (), data_change=False), "overwrite", schema, commit_properties=said
+            )
         )
+        self._current()
 
     def _create_or_open(self) -> DeltaTable:
         delta = self._open()
@@ -704,167 +378,14 @@ def with_empty_ones(*tables: Table) -> Iterator[list[Table]]:
         ]
 
 
-def asked(tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> Any:
-    """What Delta tables answer, as a stream of Arrow's: each under its name, with its columns in SQL."""
-    builder, widened = QueryBuilder(), []
-    for name, (delta, selected) in tables.items():
-        builder = builder.register(name if selected == ALL else f"{name}_stored", delta)
-        if selected != ALL:
-            widened.append(f"{name} as (select {selected} from {name}_stored)")
-    return builder.execute(f"with {', '.join(widened)} {sql}" if widened else sql)
-
-
-@contextmanager
-def explained(root: Location) -> Iterator[None]:
-    """What Delta, Arrow and the file system say of a table, in one sentence of ours."""
-    try:
-        yield
-    except (DeltaError, pa.ArrowException, OSError) as error:
-        if (found := fs.outage(root, error)) is not None:
-            raise found from error
-        raise StoreError(_in_one_sentence(root, error)) from error
-
-
-def is_overtaken(error: StoreError) -> bool:
-    """Whether a commit was refused because another one with a transaction of the same application came first."""
-    return isinstance(error.__cause__, CommitFailedError) and "Concurrent transaction" in str(error.__cause__)
-
-
-def _in_one_sentence(root: Location, error: Exception) -> str:
-    if (refused := refusal_of(error)) is not None:
-        return f"table {root} cannot be used: {refused_in_words(refused, None)}"
-    if isinstance(error, CommitFailedError):
-        reason = f"was changed by somebody else meanwhile ({first_line(error)})"
-        fix = "let only one run write to it, and run again"
-    elif not fs.is_folder(root):
-        reason, fix = "is not there any more", "put the store back, or start a new one"
-    else:
-        reason = f"cannot be used ({first_line(error)})"
-        fix = "restore it from a copy, or start a new store and read the source again"
-    return f"table {root} {reason}; {fix}"
-
-
-def _reached(delta: DeltaTable, application: str = APPLICATION) -> int:
-    version = delta.transaction_version(application)
-    return -1 if version is None else version
-
-
-def _files_of(delta: DeltaTable) -> list[DataFile]:
-    return [
-        DataFile(
-            action["path"],
-            action["size_bytes"],
-            action["num_records"],
-            {name[4:]: value for name, value in action.items() if name.startswith("min.")},
-            {name[4:]: value for name, value in action.items() if name.startswith("max.")},
-        )
-        for action in pa.table(delta.get_add_actions(flatten=True)).to_pylist()
-    ]
-
-
-def token_of(file: DataFile) -> str:
-    """The attempt that wrote a file."""
-    return file.path.split("/")[1].split("-")[1]
-
-
-def batches_of(file: DataFile) -> range:
-    """The batches that a file may hold rows of, from the name of its folder: the one that wrote it, or those
-    that were merged into it."""
-    named = _folder(file)
-    if named is None:  # written by another hand
-        return range(file.minimum["batch"], file.maximum["batch"] + 1)
-    first, _, last = named.split("-")[0].partition(_TO)
-    return range(int(first), int(last or first) + 1)
-
-
-def batch_of(file: DataFile) -> int:
-    """The last batch that a file may hold rows of."""
-    return batches_of(file)[-1]
-
-
-def is_merged(file: DataFile) -> bool:
-    """Whether a file came of others, and may hold rows of several batches."""
-    named = _folder(file)
-    return named is None or _TO in named.split("-")[0]
-
-
-def kind_of(file: DataFile) -> str:
-    """What kind of files its folder was made for, empty where none was named."""
-    return (_folder(file) or "").partition("-")[2].partition("-")[2]
-
-
-def _folder(file: DataFile) -> str | None:
-    """The folder that a file lies in, None where it is not one of ours."""
-    data, _, rest = file.path.partition("/")
-    return rest.partition("/")[0] if data == "data" and rest else None
-
-
-def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
-    minimum: dict[str, Any] = {}
-    maximum: dict[str, Any] = {}
-    beyond = set[str]()
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for index in range(row_group.num_columns):
-            column = row_group.column(index)
-            # Bounds of text are not needed, and Arrow would have to decode them.
-            if column.physical_type not in _NUMBERED or "." in column.path_in_schema:
-                continue
-            statistics = column.statistics
-            if statistics is None or not statistics.has_min_max:
-                continue
-            name = column.path_in_schema
-            try:
-                low, high = statistics.min, statistics.max
-            except OverflowError:  # a day in a year that Python does not count
-                beyond.add(name)
-                continue
-            if isinstance(low, _COUNTED) and not isinstance(low, bool):
-                minimum[name] = min(minimum.get(name, low), low)
-                maximum[name] = max(maximum.get(name, high), high)
-    for name in beyond:
-        minimum.pop(name, None)
-        maximum.pop(name, None)
-    return minimum, maximum
-
-
-def _actions(
-    added: Iterable[DataFile], removed: Iterable[DataFile], data_change: bool
-) -> list[AddAction | RemoveAction]:
-    now = int(time.time() * 1000)
-    return [
-        *(AddAction(file.path, file.size, {}, now, data_change, _statistics(file)) for file in added),
-        *(RemoveAction(file.path, data_change, now, file.size, {}) for file in removed),
-    ]
-
-
-def name_files(delta: DeltaTable, files: Sequence[DataFile], schema: pa.Schema) -> None:
-    """Make a table of files that are there, with what is known of them."""
-    delta.create_write_transaction(_actions(files, (), data_change=True), "append", schema)
-    delta.update_incremental()
-
-
-def _statistics(file: DataFile) -> str:
-    return json.dumps(
-        {
-            "numRecords": file.rows,
-            "minValues": _written_bounds(file.minimum),
-            "maxValues": _written_bounds(file.maximum),
-            "nullCount": {},
-        }
-    )
-
-
-def _written_bounds(bounds: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _written(value) for name, value in bounds.items() if isinstance(value, _COUNTED)}
-
-
-def _written(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return value.isoformat() if isinstance(value, date) else value
-
-
 def moments(rows: Sequence[int | None]) -> pa.Array:
     """Microseconds as a column of UTC timestamps."""
     return pa.array(rows, pa.timestamp("us", "UTC"))
+
+
+def _add(
+    delta: DeltaTable, actions: list[AddAction | RemoveAction], schema: pa.Schema, said: CommitProperties
+) -> None:
+    delta.create_write_transaction(
+        actions, "append", schema, commit_properties=said, post_commithook_properties=_AFTER_COMMIT
+    )

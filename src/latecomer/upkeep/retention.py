@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import looks_back
+from latecomer.config.lateness_checks import looks_back
 from latecomer.config.sinks import Stream
 from latecomer.errors import LedgerError
 from latecomer.model.durations import to_micros
@@ -34,11 +34,12 @@ from latecomer.store.coverage import (
     removals,
     removed_until,
 )
+from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import AMOUNT, FATE_COLUMNS, TIMESTAMP, PaneLayout
 from latecomer.store.sql import text_literal
 from latecomer.store.store import OutputTables, Store, as_received_sql
-from latecomer.store.table import DataFile, Table, batch_of, batches_of, is_merged
+from latecomer.store.table import Table
 from latecomer.upkeep.merging import without
 
 _WIDE = pa.decimal256(76, 6)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from latecomer.after.advise.history import numbers
 from latecomer.after.reading.computed import computed_column, distinct, kept_by
 from latecomer.after.reading.met import met_watermarks, micros
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.lateness.histogram import Whole
@@ -28,9 +28,9 @@ from latecomer.model.types import is_numeric
 from latecomer.model.verdicts import OnError
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.coverage import covered_since
+from latecomer.store.data_files import DataFile
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile
 
 LOG = logging.getLogger(__name__)
 

@@ -25,16 +25,17 @@ from latecomer.after.reading.values import like, moments, plain, refused, togeth
 from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.gaps import KINDS, Gap, Reconciliation, Tolerance, less, total
 from latecomer.after.replay.comparison import CHANGE, CHANGES, DIFFERENT, EQUAL, EXTRA, MISSING
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Pipeline
+from latecomer.config.names import PRIVATE
 from latecomer.errors import did_you_mean, other_settings
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import FIRST_MOMENT, zone_of
+from latecomer.store.definitions import definition_of
 from latecomer.store.files import scratch
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted, listed
-from latecomer.store.store import definition_of, open_store
+from latecomer.store.store import open_store
 from latecomer.store.table import Table
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from latecomer.after.reading.accounts import FIRST_DELIVERY, Span, looks_for_rep
 from latecomer.after.reading.reader import Reader
 from latecomer.after.serving.columns import GATHERED
 from latecomer.after.serving.states import averaged, gathered_columns, state_columns, with_states
-from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Output
+from latecomer.config.names import PRIVATE
+from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
 from latecomer.model.aggregates import ADDITIVE, SKETCHED, Aggregate
@@ -32,9 +32,10 @@ from latecomer.store.files import write_table
 from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
 from latecomer.store.lock import TABLE, exclusive
 from latecomer.store.private import keep_private
+from latecomer.store.readable import APPLICATION
 from latecomer.store.sql import double_quoted, listed
 from latecomer.store.store import OutputTables
-from latecomer.store.table import APPLICATION, Table
+from latecomer.store.table import Table
 
 IN_RANGE = "latecomer.range"
 """Calls for a range of windows are counted here; calls for all of them by the side output's last batch."""
