@@ -22,7 +22,7 @@ from latecomer.firing.cuts import NEVER, Cuts, Turns, cuts
 from latecomer.firing.merging import Firing, constant, following, numbers, places_of, said
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
-from latecomer.model.triggers import AfterFirst, Every, Rule, Until
+from latecomer.model.triggers import AfterFirst, Every, Rule, Until, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.columns import (
@@ -70,7 +70,7 @@ def folded(events: pa.Table, found: Judged, merger: Merger) -> pa.Table:
         ours = found.fate == fate
         if isinstance(rule, Every) and rule.clock == "arrival":
             intervals[ours] = found.clock[ours] // rule.every
-        elif output.per_firing(rule):
+        elif per_firing(rule):
             alone |= ours
     inputs = merger.of_events(found)
     together = places_of([pa.table({START: found.start, END: found.end, _STEP: intervals})])[~alone]
@@ -128,11 +128,11 @@ class FiringWithin(Firing):
     ) -> dict[str, pa.Table]:
         fresh = pa.concat_tables(partials) if partials else None
         parts: list[Mapping[str, pa.Table]] = []
-        trigger, output = self.output.trigger, self.output
+        trigger = self.output.trigger
         for late, rule in ((False, trigger.early), (True, trigger.late)):
             rows = _chosen(fresh, _are_late(fresh), late)
             known = _chosen(states, None if states is None else _waits(states), late)
-            if not output.per_firing(rule):
+            if not per_firing(rule):
                 parts.append(super().lanes([] if rows is None else [rows], known, clocks))
             elif late:
                 parts.append(self._late_lanes(rule, rows, known, clocks))
@@ -249,7 +249,7 @@ class FiringWithin(Firing):
 
     def late_panes(self, added: pa.Table, earlier: pa.Table, clocks: Clocks) -> pa.Table:
         """The LATE panes of each window and key that late events touched, in order, each after what it takes back."""
-        if not self.output.per_firing(self.output.trigger.late):
+        if not per_firing(self.output.trigger.late):
             return super().late_panes(added, earlier, clocks)
         held = self._newest(added, earlier)
         discards = self.output.accumulation is Accumulation.DISCARDING
