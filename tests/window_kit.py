@@ -53,13 +53,11 @@ WHENS: dict[str, Predicate] = {
 """Predicates of triggers, for the oracle."""
 
 
-def rules(*clocks: str, per_batch: bool = True) -> st.SearchStrategy[dict[str, Any]]:
-    """Rules of a trigger, by these clocks; those of sessions are `per_batch`."""
+def rules(*clocks: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Rules of a trigger, by these clocks."""
     every = {"every": micros(1, 20), "clock": st.sampled_from(clocks)}
     count = {"count": st.integers(1, 4)}
     simple = st.fixed_dictionaries(every) | st.fixed_dictionaries(count)
-    if per_batch:
-        return simple
     once = st.fixed_dictionaries({**every, **PER}) | st.fixed_dictionaries({**count, **PER})
     simple |= st.fixed_dictionaries({"after_first": micros(1, 20)})
     simple |= st.fixed_dictionaries({"when": st.sampled_from(sorted(WHENS))})
@@ -72,16 +70,14 @@ def several(part: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries({"any": some}) | st.fixed_dictionaries({"all": some})
 
 
-def early(per_batch: bool) -> st.SearchStrategy[Any]:
-    rule = rules("arrival", "event", per_batch=per_batch)
-    if per_batch:
-        return st.none() | rule
+def early() -> st.SearchStrategy[Any]:
+    rule = rules("arrival", "event")
     part = rule.filter(lambda each: each.get("per") != "batch")
     return st.none() | rule | st.fixed_dictionaries({"repeat": part, "until": part})
 
 
-def late(per_batch: bool) -> st.SearchStrategy[Any]:
-    return st.just("batch") | rules("arrival", per_batch=per_batch)
+def late() -> st.SearchStrategy[Any]:
+    return st.just("batch") | rules("arrival")
 
 
 @st.composite
@@ -100,8 +96,8 @@ def any_outputs(
         "late": policy,
         "too_late": draw(st.sampled_from(TooLatePolicy)),
         "trigger": {
-            "early": draw(early("session" in chosen)),
-            "late": draw(late("session" in chosen)),
+            "early": draw(early()),
+            "late": draw(late()),
             "on_time": draw(st.sampled_from(("always", "if_changed"))),
             "closing": draw(st.booleans()),
         },

@@ -7,11 +7,9 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from latecomer.config.checks import check
 from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.cuts import Turns, cuts
@@ -21,13 +19,13 @@ from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.triggers import AllOf, AnyOf, Count, Every, Rule, When
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from scenarios import watermarks
-from spark_kit import PAYLOAD, Batch, Bench, assert_same, pipeline_over
-from window_kit import any_outputs, micros, quiet_batches, sliding
+from spark_kit import PAYLOAD, Batch, Bench, assert_same
+from window_kit import any_outputs, micros, quiet_batches, sessions, sliding
 
 
 def firing_within() -> st.SearchStrategy[Output]:
     tumbling = st.fixed_dictionaries({"tumbling": micros(1, 15), "offset": micros(0, 9)})
-    windows = tumbling | sliding() | st.just({"global": True})
+    windows = tumbling | sliding() | st.just({"global": True}) | sessions()
     return any_outputs(window=windows).filter(lambda output: output.fires_within)
 
 
@@ -88,15 +86,6 @@ def test_where_panes_are_cut() -> None:
     assert panes(When("paise > 3"), clocks, paid) == ["01", "234", "(5)"]
     assert panes(AnyOf([Count(2), Every("10us")]), clocks, paid, now=25) == ["01", "23", "4", "(5)"]
     assert panes(AllOf([Count(3), Every("10us")]), clocks, paid, now=25) == ["012", "345"]
-
-
-@pytest.mark.parametrize("rule", [{"count": 3, "per": "firing"}, {"when": "paise > 3"}])
-def test_a_session_fires_once_a_batch(tmp_path: Path, rule: object) -> None:
-    output = Output(window={"session": "10us"}, aggregates={"rows": "count(*)"}, trigger={"early": rule})
-    problems = check(pipeline_over(tmp_path, Bounded("1us"), {"out": output}, PAYLOAD, ()))
-    assert [(each.field, each.message) for each in problems] == [
-        ("outputs.out.trigger.early", "a session fires once a batch")
-    ]
 
 
 def test_sessions_of_all_events_beside_sessions_of_a_key() -> None:

@@ -23,7 +23,7 @@ from latecomer.model.windows import Session
 from latecomer.testing.checking import fires_by_itself
 from scenarios import arrivals, cuts, one_by_one, out_of_step, quick, thorough, watermarks
 from timeline_kit import Reader
-from window_kit import AGGREGATES, WHENS, any_outputs, quiet_batches, sliding
+from window_kit import AGGREGATES, WHENS, any_outputs, quiet_batches, sessions, sliding
 
 PER_EVENT = Bounded("0s", every="event")
 TUMBLING = {"tumbling": "10us"}
@@ -190,7 +190,7 @@ def all_but_batches(panes: Sequence[Pane]) -> dict[object, list[Pane]]:
     return found
 
 
-@given(arrivals(), watermarks(), any_outputs(sliding()), cuts(), cuts())
+@given(arrivals(), watermarks(), any_outputs(sliding()) | any_outputs(sessions()), cuts(), cuts())
 @thorough
 def test_panes_of_each_firing_are_the_same_wherever_batches_are_cut(
     read: list[Arrival], strategy: Strategy, output: Output, one: list[int], other: list[int]

@@ -17,7 +17,7 @@ from latecomer.model.panes import Accumulation, Op, surviving
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.verdicts import Fate, LatePolicy
 from scenarios import arrivals, one_by_one, out_of_step, quick, thorough, watermarks
-from window_kit import any_outputs, quiet_batches, sessions
+from window_kit import WHENS, any_outputs, quiet_batches, sessions
 
 PER_EVENT = Bounded("0s", every="event")
 SLOW = Bounded("1h")
@@ -214,7 +214,7 @@ def test_a_discarding_session_that_has_grown_tells_everything_anew() -> None:
 def test_at_most_one_session_stands_at_any_instant(
     batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output
 ) -> None:
-    told = interpret(batches, strategy, {"out": output})
+    told = interpret(batches, strategy, {"out": output}, when=WHENS)
     panes = told.panes("out")
     for length in range(1, len(panes) + 1):
         if length < len(panes) and panes[length].op is Op.RETRACT:
@@ -241,7 +241,7 @@ def test_when_all_are_on_time_their_order_says_nothing(
         Arrival(one.event_time, place, "", one.payload)
         for place, one in enumerate(rng.sample(read, len(read)))
     ]
-    told = [interpret([each], SLOW, {"out": on_time}, drain=True) for each in (read, shuffled)]
+    told = [interpret([each], SLOW, {"out": on_time}, drain=True, when=WHENS) for each in (read, shuffled)]
     left, right = ({place: pane.values for place, pane in one.surviving("out").items()} for one in told)
     assert left == right
 
@@ -251,7 +251,7 @@ def test_when_all_are_on_time_their_order_says_nothing(
 def test_sessions_on_time_are_the_runs_without_a_gap(read: list[Arrival], output: Output) -> None:
     """Worked out once more, from the sorted times."""
     whole = output.model_copy(update={"by": (), "window": output.window.model_copy(update={"max": None})})
-    told = interpret([read], SLOW, {"out": whole}, drain=True)
+    told = interpret([read], SLOW, {"out": whole}, drain=True, when=WHENS)
     gap, runs = output.window.gap, []
     for time in sorted(one.event_time for one in read):
         if runs and (time < runs[-1][1] or (output.window.joins and time == runs[-1][1])):
@@ -267,7 +267,7 @@ def test_a_retract_names_a_pane_that_stands(
     batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output
 ) -> None:
     standing = set()
-    for pane in interpret(batches, strategy, {"out": output}, drain=True).panes("out"):
+    for pane in interpret(batches, strategy, {"out": output}, drain=True, when=WHENS).panes("out"):
         if pane.op is Op.RETRACT:
             assert (pane.place, pane.sequence) in standing
             standing.discard((pane.place, pane.sequence))
@@ -282,7 +282,7 @@ def test_the_last_pane_of_a_session_is_the_last_word_on_its_stretch(
     batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output
 ) -> None:
     last: list[tuple[int, int, object]] = []
-    for pane in interpret(batches, strategy, {"out": output}, drain=True).panes("out"):
+    for pane in interpret(batches, strategy, {"out": output}, drain=True, when=WHENS).panes("out"):
         for start, end, key in last:
             assert key != pane.key or pane.window_end <= start or end <= pane.window_start
         if pane.is_last:
@@ -295,6 +295,8 @@ def test_what_takes_no_late_events_takes_nothing_back_but_early_panes(
     batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output
 ) -> None:
     update = {"late": LatePolicy.DROP, "accumulation": Accumulation.ACCUMULATING}
-    panes = interpret(batches, strategy, {"out": output.model_copy(update=update)}, drain=True).panes("out")
+    panes = interpret(
+        batches, strategy, {"out": output.model_copy(update=update)}, drain=True, when=WHENS
+    ).panes("out")
     told = {(pane.place, pane.sequence): pane.timing for pane in panes if pane.op is Op.INSERT}
     assert {told[pane.place, pane.sequence].value for pane in panes if pane.op is Op.RETRACT} <= {"EARLY"}

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.columns import Lane
-from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions, standing_panes
-from latecomer.firing.session_lanes import session_lanes
+from latecomer.firing.session_bucket import Bucket, Folded, fold_events, in_order_of_arrival, standing_panes
+from latecomer.firing.session_within import lanes_of
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.interpreter import interpret
 from latecomer.model.strategies import Strategy
@@ -25,6 +25,7 @@ from latecomer.model.timeline import Row, Timeline
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.store.columns import when_column
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.timeline.keeper import Step, Stretch
 from latecomer.windowing.columns import KEY
@@ -34,7 +35,7 @@ from latecomer.windowing.session_judge import Arrivals, prompt_fates
 from scenarios import thorough, watermarks
 from spark_kit import PAYLOAD, pipeline_over
 from timeline_kit import Reader
-from window_kit import any_outputs, quiet_batches, sessions
+from window_kit import WHENS, any_outputs, quiet_batches, sessions
 
 Judgement = tuple[Fate, int | None]
 
@@ -70,14 +71,14 @@ class Kernels:
             [(at, each) for at, each in zip(positions, batch, strict=True) if at % self.splits == split]
             for split in range(self.splits)
         ]
-        self._close(number, stretch, [self._arrivals(number, part) for part in parts if part])
+        self._close(number, stretch, [self._arrivals(number, stretch, part) for part in parts if part])
 
     def quiet(self, number: int, row: Row) -> bool:
         """A batch without events, if anything fires in it."""
         stretch = Stretch([(number, row)], self.before)
         return self._close(number, stretch, [], only_if_fired=True)
 
-    def _arrivals(self, number: int, part: Sequence[tuple[int, Arrival]]) -> Arrivals:
+    def _arrivals(self, number: int, stretch: Stretch, part: Sequence[tuple[int, Arrival]]) -> Arrivals:
         positions, events = zip(*part, strict=True)
         moments = (
             pa.array([getattr(each, name) for each in events], pa.int64()).cast(TIMESTAMP)
@@ -103,12 +104,18 @@ class Kernels:
         }
         ok = [each.payload["ok"] is True or self.output.where is None for each in events]
         marks = np.array([self.reader.in_force[at] for at in positions], np.int64)
-        return Arrivals.of(rows, columns, marks, np.array(ok), np.zeros(len(ok), bool))
+        columns |= {
+            when_column(sql): pa.array([holds(each.payload) is True for each in events])
+            for sql, holds in WHENS.items()
+        }
+        clocks = stretch.clocked.clock(rows)
+        return Arrivals.of(rows, columns, clocks, marks, np.array(ok), np.zeros(len(ok), bool))
 
     def _close(
         self, number: int, stretch: Stretch, parts: Sequence[Arrivals], only_if_fired: bool = False
     ) -> bool:
-        splits = [fold_events(part, self.merger, stretch.fires_at) for part in parts]
+        alone = in_order_of_arrival(self.output, stretch.fires_at)
+        splits = [fold_events(part, self.merger, stretch.fires_at, alone) for part in parts]
         splits = pickle.loads(pickle.dumps(splits))  # as tasks send it
         judged, lanes = [], []
         for bucket in range(self.buckets):
@@ -140,10 +147,7 @@ class Kernels:
         if self.panes:
             ours = replace(ours, closed=standing_panes(pa.concat_tables(self.panes), ours, self.merger))
         judged = ours.judged([(0, self.output)])
-        found = merge_sessions(ours, judged, self.merger)
-        if found is None:
-            return [], []
-        lanes = session_lanes(found, Clocks.of(number, stretch, self.output), self.merger)
+        lanes = lanes_of(ours, judged, Clocks.of(number, stretch, self.output), self.merger)
         return [] if judged is None else [(ours.suspects, judged)], list(lanes.items())
 
     def _folded_in(self, bucket: int, folded: Folded) -> Folded:
@@ -227,7 +231,7 @@ def test_kernels_of_sessions_equal_the_oracle(
     drain: bool,
 ) -> None:
     where = {"one": lambda payload: payload["ok"]} if output.where else {}
-    told = interpret(batches, strategy, {"one": output}, where=where, drain=drain)
+    told = interpret(batches, strategy, {"one": output}, where=where, drain=drain, when=WHENS)
     kernels = Kernels(output, strategy, splits, buckets)
     for number, batch in zip(told.numbers, batches, strict=False):
         if isinstance(batch, Heartbeat):

@@ -20,7 +20,7 @@ from latecomer.errors.redacting import redacted
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated
-from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When
+from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When, per_firing
 from latecomer.model.windows import AnyWindow, Calendar, Global, Session, Sliding, Tumbling, zone_of
 
 MOST_FILES = 1_000
@@ -336,7 +336,7 @@ def _firings(output: Output) -> str:
     early, late, text = output.trigger.early, output.trigger.late, ""
     for what, rule in (("open windows", early), ("late events", late)):
         if isinstance(rule, Rule):
-            each = "" if output.per_firing(rule) else ", at most once a batch"
+            each = "" if per_firing(rule) else ", at most once a batch"
             text += f"; {what} are published {rule_in_words(rule)}{each}"
     if output.accumulation is Accumulation.DISCARDING:
         text += "; panes are to be added up"

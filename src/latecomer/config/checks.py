@@ -19,7 +19,6 @@ from latecomer.config.views import in_each_source
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model.aggregates import ADDITIVE
 from latecomer.model.panes import Accumulation
-from latecomer.model.triggers import Rule
 from latecomer.model.verdicts import LatePolicy
 
 _OF_PANES = f"every pane has {', '.join(RESERVED)}"
@@ -35,7 +34,6 @@ def check(pipeline: Pipeline) -> list[Problem]:
         problems += unsafe_lateness(pipeline, name, output)
         problems += _accumulation(name, output)
         problems += _empty_windows(name, output)
-        problems += _session_triggers(name, output)
         problems += sinks_that_cannot(name, output)
         problems += _output_names(name, output, pipeline.ledger)
     return problems
@@ -97,16 +95,6 @@ def _schedules(pipeline: Pipeline) -> Iterator[Problem]:
         if name not in pipeline.outputs:
             fix = did_you_mean(name, pipeline.outputs)
             yield Problem(f"schedule.{name}", "the pipeline has no such output", name, fix)
-
-
-def _session_triggers(name: str, output: Output) -> Iterator[Problem]:
-    """Sessions fire when a batch ends: where they begin and end depends on all of its events."""
-    trigger = output.trigger
-    for field, rule in (("early", trigger.early), ("late", trigger.late)):
-        if output.window.merges and isinstance(rule, Rule) and rule.cadence == "firing":
-            written = trigger.model_dump(mode="json")[field]
-            fix = "write every or count, and leave per out or write per: batch"
-            yield Problem(f"outputs.{name}.trigger.{field}", "a session fires once a batch", written, fix)
 
 
 def _empty_windows(name: str, output: Output) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeGuard
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 
@@ -15,7 +15,7 @@ from latecomer.model.base import Model
 from latecomer.model.durations import Duration
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import check_where, named_columns, with_paths_quoted
-from latecomer.model.triggers import Rule, Trigger
+from latecomer.model.triggers import Trigger
 from latecomer.model.verdicts import LatePolicy, OnError, TooLatePolicy
 from latecomer.model.windows import AnyWindow
 
@@ -138,14 +138,10 @@ class Output(Model):
         lateness = self.allowed_lateness if self.late.accepts else 0
         return lateness + self.window.joinable_after
 
-    def per_firing(self, rule: object) -> TypeGuard[Rule]:
-        """Whether each firing of a rule of its trigger is a pane, wherever batches are cut."""
-        return self.trigger.per_firing(rule, self.window.merges)
-
     @property
     def fires_within(self) -> bool:
         """Whether panes fire within a batch, not at its end alone."""
-        return any(map(self.per_firing, self.trigger.rules))
+        return self.trigger.fires_within
 
     @property
     def closes_silently(self) -> bool:

@@ -17,7 +17,7 @@ from latecomer.firing.clocks import Clocks
 from latecomer.firing.columns import Lane
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
-from latecomer.model.triggers import Count, Every
+from latecomer.model.triggers import Count, Every, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.store.columns import EVENTS, SINCE
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
@@ -81,7 +81,7 @@ class Firing:
     def _early_due(self, merged: pa.Table, clocks: Clocks) -> Flags:
         """Whether windows fire early, if they are open."""
         rule = self.output.trigger.early
-        if rule is None or self.output.per_firing(rule):
+        if rule is None or per_firing(rule):
             return np.zeros(merged.num_rows, bool)
         since = numbers(merged, SINCE)
         match rule:

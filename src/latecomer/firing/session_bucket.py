@@ -21,8 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.config.outputs import Output
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation
+from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS, HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.columns import END, FATE, START
@@ -30,6 +32,7 @@ from latecomer.windowing.fates import CODES, Periods
 from latecomer.windowing.judge import Flags, Judged, Micros
 from latecomer.windowing.merge import Merger, replaced
 from latecomer.windowing.session_judge import (
+    ORDER,
     Arrivals,
     judged_suspects,
     prompt_fates,
@@ -52,9 +55,9 @@ class Folded:
     witnesses: pa.Table | None = None
 
 
-def fold_events(arrivals: Arrivals, merger: Merger, last: int | None) -> Folded:
+def fold_events(arrivals: Arrivals, merger: Merger, last: int | None, alone: bool = False) -> Folded:
     """Fold the events of one split. `last` is the highest watermark that an event of the batch met; None where none
-    of them came behind it."""
+    of them came behind it. Each prompt event stays `alone` where the order in which they came matters."""
     output = merger.output
     window, by = session_of(output), output.by
     suspects = arrivals.suspects(window) if last is not None else np.zeros(len(arrivals), bool)
@@ -62,7 +65,22 @@ def fold_events(arrivals: Arrivals, merger: Merger, last: int | None) -> Folded:
     if suspects.any():
         prompt, late = arrivals.only(~suspects), arrivals.only(suspects).apart()
     witnesses = None if last is None else witnesses_of(prompt, by, window, last)
-    return Folded(_partials(prompt, merger) if len(prompt) else None, late, witnesses)
+    partials = _each_alone if alone else _partials
+    return Folded(partials(prompt, merger) if len(prompt) else None, late, witnesses)
+
+
+def in_order_of_arrival(output: Output, last: int | None) -> bool:
+    """Whether the order in which prompt events came matters: where open sessions fire within a batch, or where late
+    ones do and there may be such."""
+    return per_firing(output.trigger.early) or (output.fires_within and last is not None)
+
+
+def _each_alone(prompt: Arrivals, merger: Merger) -> pa.Table:
+    """Prompt events as inputs of a merge, with what their order is known by."""
+    window = session_of(merger.output)
+    places = prompt.places(merger.output.by, window)
+    inputs = merger.of_events(prompt.judged(places.start, places.end, prompt_fates(prompt)))
+    return with_order(inputs, prompt)
 
 
 def _partials(prompt: Arrivals, merger: Merger) -> pa.Table:
@@ -122,7 +140,7 @@ def merge_sessions(bucket: Bucket, judged: Judged | None, merger: Merger) -> Ses
     output = merger.output
     by, window = output.by, session_of(output)
     events = [each.partials for each in bucket.folded if each.partials is not None]
-    events += [] if judged is None else [_entered(merger.of_events(judged))]
+    events += [] if judged is None else [entered(merger.of_events(judged))]
     fresh = pa.concat_tables(events, promote_options="default") if events else None
     states = bucket.states
     if fresh is None and states is None:
@@ -163,11 +181,19 @@ def _discards(merger: Merger) -> bool:
     return merger.output.accumulation is Accumulation.DISCARDING
 
 
-def _entered(inputs: pa.Table) -> pa.Table:
+def entered(inputs: pa.Table) -> pa.Table:
     """Suspects as inputs: those that were accepted are in one session with the events that were on time."""
     fate = np.asarray(flat(inputs.column(FATE)))
     one = np.where(fate <= _ENTERS, CODES[Fate.ON_TIME], fate).astype(np.int8)
     return inputs.set_column(inputs.schema.get_field_index(FATE), FATE, pa.array(one))
+
+
+def with_order(inputs: pa.Table, arrivals: Arrivals) -> pa.Table:
+    """Events as inputs, with the columns in whose order they came."""
+    came = arrivals.rows(list(ORDER.values()))
+    for name, stored in ORDER.items():
+        inputs = inputs.append_column(name, flat(came.column(stored)))
+    return inputs
 
 
 def _spanning(inputs: pa.Table, which: Flags, start: Micros, end: Micros) -> pa.Table:
@@ -196,16 +222,19 @@ def _published_apart(
     another."""
     by = merger.output.by
     of = covering(Places.of_panes(states, by), Places.of_panes(published, by))
-    state = states.take(pa.array(of))
-    places = (Places.of_panes(each, by) for each in (state, published))
-    before, pane = places
-    apart = (before.start == pane.start) & (before.end == pane.end)
+    apart = pieces_apart(merger, published, states, of)
     rows, of = published.filter(pa.array(apart)), of[apart]
     for name in (HELD, SINCE, UNSETTLED, WAITING_EVENTS):
         rows = replaced(rows, name, 0)
     rows = merger.emptied(rows, _same(rows, merger, start[of], end[of]))
     inputs = merger.of_states(rows, Fate.ON_TIME)
     return _spanning(inputs, np.ones(rows.num_rows, bool), start[of], end[of])
+
+
+def pieces_apart(merger: Merger, published: pa.Table, states: pa.Table, of: Micros) -> Flags:
+    """Whether each pane of an open session that discards holds what the state `of` that session no longer does."""
+    before = Places.of_panes(states.take(pa.array(of)), merger.output.by)
+    return _same(published, merger, before.start, before.end)
 
 
 def _same(panes: pa.Table, merger: Merger, start: Micros, end: Micros) -> Flags:

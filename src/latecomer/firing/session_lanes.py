@@ -24,7 +24,7 @@ from latecomer.firing.columns import Lane
 from latecomer.firing.session_bucket import Sessions
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
-from latecomer.model.triggers import Count, Every
+from latecomer.model.triggers import Count, Every, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.store.columns import HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
@@ -98,6 +98,8 @@ class _Lanes:
 
     def _early_due(self) -> Flags:
         start, clocks = self._numbers(START), self.clocks
+        if per_firing(self.output.trigger.early):
+            return np.zeros(len(start), bool)
         match self.output.trigger.early:
             case Count(count=count):
                 return self._numbers(SINCE) >= count
@@ -109,6 +111,8 @@ class _Lanes:
         return np.zeros(len(start), bool)
 
     def _late_due(self) -> Flags:
+        if per_firing(self.output.trigger.late):
+            return np.zeros(len(self._ours), bool)
         match self.output.trigger.late:
             case Count(count=count):
                 return (self._numbers(WAITING_EVENTS) >= count) | self._over(self.clocks.now)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
 from latecomer.firing.columns import Lane
-from latecomer.model.triggers import Count, Every
+from latecomer.model.triggers import Count, Every, per_firing
 from latecomer.store.columns import SINCE, WAITING_EVENTS
 from latecomer.store.data_files import DataFile, kind_of
 from latecomer.store.files import dataset
@@ -33,7 +33,7 @@ def silence_publishes(
     """Whether one of these open states publishes anything in a stretch without events; `fires` says whether its trigger
     does."""
     early, late = output.trigger.early, output.trigger.late
-    by_rule = any(output.per_firing(rule) and not isinstance(rule, Every | Count) for rule in (early, late))
+    by_rule = any(per_firing(rule) and not isinstance(rule, Every | Count) for rule in (early, late))
     if by_rule and states and fires(states, stretch):
         return True
     still_open = [file for file in states if kind_of(file) != Lane.WAITING]

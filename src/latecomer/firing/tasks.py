@@ -24,8 +24,8 @@ from latecomer.firing.columns import Lane
 from latecomer.firing.empty import KnownKeys, empty_panes, windows_closed
 from latecomer.firing.folding import event_columns, fold, set_aside
 from latecomer.firing.lanes import counts_of_lanes
-from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions, standing_panes
-from latecomer.firing.session_lanes import session_lanes
+from latecomer.firing.session_bucket import Bucket, Folded, fold_events, in_order_of_arrival, standing_panes
+from latecomer.firing.session_within import lanes_of
 from latecomer.firing.stopping import stopping_in_words
 from latecomer.firing.within import firing_of
 from latecomer.log.logged import Logged, LogSplit
@@ -248,7 +248,8 @@ class _SessionFolding(_Folding):
         if arrivals.failed.any():
             some = events.filter(pa.array(arrivals.failed))
             self.file(failed_letters(some, merger.layout.events, output))
-        self._folded.append(fold_events(arrivals, merger, self.task.behind))
+        behind = self.task.behind
+        self._folded.append(fold_events(arrivals, merger, behind, in_order_of_arrival(output, behind)))
 
     def by_bucket(self) -> Iterator[tuple[int, Any]]:
         by, count = self.merger.output.by, self.task.buckets[self.name]
@@ -407,16 +408,13 @@ class _SessionMerging(_Merging):
         bucket = Bucket(every, self.read(asked.states), self.read(asked.published))
         bucket = replace(bucket, closed=self._closed(bucket))
         judged = bucket.judged([(0, merger.output)])
-        sessions = merge_sessions(bucket, judged, merger)
-        lanes: dict[str, pa.Table] = {}
-        if sessions is not None:
-            lanes.update(session_lanes(sessions, asked.clocks, merger))
+        lanes = lanes_of(bucket, judged, asked.clocks, merger)
         for lane, rows in lanes.items():
             if lane == Lane.FIRED:
                 self.publish(lane, rows)
             elif lane != Lane.REST:
                 self.write(lane, rows)
-        self.close(bucket.published if sessions is None else lanes.get(Lane.TO_RETRACT))
+        self.close(lanes.get(Lane.TO_RETRACT))
         late: list[Location] = []
         if bucket.suspects is not None and judged is not None:
             late = _written_aside(set_aside(bucket.suspects.rows(), judged, merger.layout), asked.late)
@@ -443,8 +441,13 @@ class _SessionMerging(_Merging):
 def fires_quietly(plan: Shared[FiringPlan], task: BucketTask) -> bool:
     """Whether triggers publish anything of a bucket without new events."""
     for name, asked in task.outputs.items():
-        merging = _Merging(plan.value.mergers[name], asked, task, name)
-        lanes = merging.firing.lanes([], merging.read(asked.states), asked.clocks)
+        merger = plan.value.mergers[name]
+        merging = _Merging(merger, asked, task, name)
+        states = merging.read(asked.states)
+        if merger.output.window.merges:
+            lanes = lanes_of(Bucket(states=states), None, asked.clocks, merger)
+        else:
+            lanes = merging.firing.lanes([], states, asked.clocks)
         if any(lanes[lane].num_rows for lane in (Lane.FIRED, Lane.LATE) if lane in lanes):
             return True
     return False

@@ -22,7 +22,7 @@ from latecomer.firing.cuts import NEVER, Cuts, Turns, cuts
 from latecomer.firing.merging import Firing, constant, following, numbers, places_of, said
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
-from latecomer.model.triggers import AfterFirst, Every, Rule, Until
+from latecomer.model.triggers import AfterFirst, Every, Rule, Until, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.columns import (
@@ -70,7 +70,7 @@ def folded(events: pa.Table, found: Judged, merger: Merger) -> pa.Table:
         ours = found.fate == fate
         if isinstance(rule, Every) and rule.clock == "arrival":
             intervals[ours] = found.clock[ours] // rule.every
-        elif output.per_firing(rule):
+        elif per_firing(rule):
             alone |= ours
     inputs = merger.of_events(found)
     together = places_of([pa.table({START: found.start, END: found.end, _STEP: intervals})])[~alone]
@@ -80,15 +80,15 @@ def folded(events: pa.Table, found: Judged, merger: Merger) -> pa.Table:
         ORIGIN: found.columns[ORIGIN].cast(pa.string()),
         POSITION: found.columns[POSITION].cast(pa.int64()),
     }
-    some = _merged(merger, inputs.take(pa.array(each)), np.arange(len(each)))
-    more = _merged(merger, inputs.take(pa.array(rest)), together)
+    some = merged_by(merger, inputs.take(pa.array(each)), np.arange(len(each)))
+    more = merged_by(merger, inputs.take(pa.array(rest)), together)
     for name, column in order.items():
         some = some.append_column(name, column.take(pa.array(each)))
         more = more.append_column(name, pa.nulls(more.num_rows, column.type))
     return pa.concat_tables([some, more])
 
 
-def _merged(merger: Merger, inputs: pa.Table, groups: Micros) -> pa.Table:
+def merged_by(merger: Merger, inputs: pa.Table, groups: Micros) -> pa.Table:
     """Inputs merged by the number of their group, in the order of these numbers."""
     merged = merger.merge([inputs.append_column(_STEP, pa.array(groups))], within=_STEP)
     order = np.argsort(np.asarray(flat(merged.column(_STEP))), kind="stable")
@@ -128,11 +128,11 @@ class FiringWithin(Firing):
     ) -> dict[str, pa.Table]:
         fresh = pa.concat_tables(partials) if partials else None
         parts: list[Mapping[str, pa.Table]] = []
-        trigger, output = self.output.trigger, self.output
+        trigger = self.output.trigger
         for late, rule in ((False, trigger.early), (True, trigger.late)):
             rows = _chosen(fresh, _are_late(fresh), late)
             known = _chosen(states, None if states is None else _waits(states), late)
-            if not output.per_firing(rule):
+            if not per_firing(rule):
                 parts.append(super().lanes([] if rows is None else [rows], known, clocks))
             elif late:
                 parts.append(self._late_lanes(rule, rows, known, clocks))
@@ -155,7 +155,9 @@ class FiringWithin(Firing):
         discards = self.output.accumulation is Accumulation.DISCARDING
         shown = found.rows if discards else self.running(found.rows, found.place)
         sequence = _sequences(found) + found.nth
-        shown = _with(shown, {**self._of_window(found), LAST_SEQUENCE: pa.array(sequence, mask=sequence < 0)})
+        shown = with_columns(
+            shown, {**self._of_window(found), LAST_SEQUENCE: pa.array(sequence, mask=sequence < 0)}
+        )
         early = self._early(rule, shown, found, clocks, discards)
         left = self._left(shown, found, discards)
         lanes = self.laned(left, np.zeros(left.num_rows, bool), clocks)
@@ -194,14 +196,14 @@ class FiringWithin(Firing):
         left, own = shown.filter(last), found.rows.filter(last)
         fired = found.fires[found.last]
         for name in self._since:
-            left = _with(left, {name: flat(own.column(name))})
+            left = with_columns(left, {name: flat(own.column(name))})
             left = replaced(left, name, None if name in (SINCE_CLOCK, SINCE_MARK) else 0, fired)
         if discards:
             for name in self.merger.new_columns:
                 left = replaced(left, name, 0, fired)
             left = self.merger.emptied(left, fired)
         sequence = pc.if_else(pa.array(fired), following(left), flat(left.column(LAST_SEQUENCE)))
-        return _with(left, {LAST_SEQUENCE: sequence})
+        return with_columns(left, {LAST_SEQUENCE: sequence})
 
     @property
     def _since(self) -> list[str]:
@@ -249,7 +251,7 @@ class FiringWithin(Firing):
 
     def late_panes(self, added: pa.Table, earlier: pa.Table, clocks: Clocks) -> pa.Table:
         """The LATE panes of each window and key that late events touched, in order, each after what it takes back."""
-        if not self.output.per_firing(self.output.trigger.late):
+        if not per_firing(self.output.trigger.late):
             return super().late_panes(added, earlier, clocks)
         held = self._newest(added, earlier)
         discards = self.output.accumulation is Accumulation.DISCARDING
@@ -264,7 +266,7 @@ class FiringWithin(Firing):
                 self.merger.of_states(added, Fate.LATE_ACCEPTED, fresh=True),
             ]
         ).take(pa.array(order))
-        alone = _merged(self.merger, inputs, np.arange(len(order)))
+        alone = merged_by(self.merger, inputs, np.arange(len(order)))
         shown = alone if discards else self.running(alone, place)
         first = _firsts(place)
         nth = Panes(shown, place, is_held, first).nth
@@ -309,7 +311,7 @@ class FiringWithin(Firing):
         cut = rows.cut(rule, order, self._turns(place, inputs, clocks, fate))
         first = _firsts(place)
         begins = first | np.append(False, cut.pane[1:] != cut.pane[:-1])
-        merged = _merged(self.merger, inputs, np.cumsum(begins) - 1)
+        merged = merged_by(self.merger, inputs, np.cumsum(begins) - 1)
         return Panes(merged, place[begins], cut.fires[begins], first[begins])
 
     def _turns(self, place: Micros, inputs: pa.Table, clocks: Clocks, fate: Fate) -> Turns:
@@ -332,7 +334,7 @@ class FiringWithin(Firing):
         opens = nth % 2 == 0
         pair = np.cumsum(opens) - 1
         inputs = self.merger.again(rows)
-        sums = self.running(_merged(self.merger, inputs, pair), place[opens])
+        sums = self.running(merged_by(self.merger, inputs, pair), place[opens])
         later = np.flatnonzero(opens & ~first)
         found = [rows.filter(pa.array(first)), sums.take(pa.array(pair[~opens]))]
         at = [np.flatnonzero(first), np.flatnonzero(~opens)]
@@ -340,7 +342,7 @@ class FiringWithin(Firing):
             both = pa.concat_tables(
                 [self.merger.again(sums.take(pa.array(pair[later] - 1))), inputs.take(pa.array(later))]
             )
-            found.append(_merged(self.merger, both, np.tile(np.arange(len(later)), 2)))
+            found.append(merged_by(self.merger, both, np.tile(np.arange(len(later)), 2)))
             at.append(later)
         return pa.concat_tables(found).take(pa.array(np.argsort(np.concatenate(at))))
 
@@ -459,7 +461,7 @@ def _begins(first: Flags) -> Micros:
     return found
 
 
-def _with(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
+def with_columns(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
     """Rows with other columns of these names."""
     for name, column in columns.items():
         at = rows.schema.get_field_index(name)

@@ -15,7 +15,7 @@ from latecomer.errors import LatecomerError
 from latecomer.model.arrivals import Arrival, Judged, Key, OutputRules, Published
 from latecomer.model.clock import Predicate
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
-from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When
+from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, OnError, Verdict, fate_of, judge
 from latecomer.model.windows import FixedWindow, Window
 
@@ -121,8 +121,7 @@ class Book(ABC):
     @property
     def fires_within(self) -> bool:
         """Whether panes fire within a batch, not at its end alone."""
-        trigger, sessions = self.rules.trigger, self.rules.window.merges
-        return any(trigger.per_firing(rule, sessions) for rule in trigger.rules)
+        return self.rules.trigger.fires_within
 
     def take(self, batch: int, position: int, arrival: Arrival, watermark: int, clock: int) -> list[Judged]:
         """The event's fate for each of its windows, and its place in those that accept it."""
@@ -174,7 +173,8 @@ class Book(ABC):
         for holding in self.unpublished:
             self._settle(holding, moment)
         for holding in self.unpublished:
-            holding.early_is_over |= self._early_ends(holding, moment)
+            is_open = holding.window.end > moment.watermark
+            holding.early_is_over |= is_open and self._early_ends(holding, moment)
         for holding in self._to_close(moment):
             for pane in self._fire(holding, Timing.CLOSING, last=True):
                 yield Published(moment.batch, pane)
@@ -236,7 +236,7 @@ class Book(ABC):
         early, start = self.rules.trigger.early, holding.window.start
         if early is None or holding.window.end <= moment.watermark or not holding.unpublished_events:
             return False
-        if self.rules.trigger.per_firing(early, self.rules.window.merges):
+        if per_firing(early):
             return self._early_fires(early, holding, moment)
         if not moment.ends_batch:
             return False
@@ -254,7 +254,7 @@ class Book(ABC):
         if holding.window.end > moment.watermark or not holding.waiting:
             return False
         late, waiting = self.rules.trigger.late, len(holding.waiting)
-        if self.rules.trigger.per_firing(late, self.rules.window.merges):
+        if per_firing(late):
             final = self._is_final(holding.window, moment.watermark)
             return final or self._ready(late, holding.waiting, holding, moment)
         if not moment.ends_batch:

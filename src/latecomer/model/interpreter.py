@@ -158,9 +158,10 @@ def interpret(
 
 def _book(rules: OutputRules, where: Predicate | None, when: Mapping[str, Predicate]) -> Book:
     window: AnyWindow = rules.window
+    asked = {sql: when[sql] for sql in rules.trigger.whens}
     if isinstance(window, Session):
-        return SessionBook(rules, window, where)
-    return WindowBook(rules, window, where, {sql: when[sql] for sql in rules.trigger.whens})
+        return SessionBook(rules, window, where, asked)
+    return WindowBook(rules, window, where, asked)
 
 
 class _Run:

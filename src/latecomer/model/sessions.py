@@ -8,6 +8,8 @@ come too late: whatever was published for good stays true, and no two sessions o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from latecomer.model.arrivals import Arrival, Key, OutputRules
 from latecomer.model.books import ACCEPTED, Book, Holding, Moment, in_order
 from latecomer.model.clock import Predicate
@@ -19,8 +21,14 @@ from latecomer.model.windows import Session, Window
 class SessionBook(Book):
     """Sessions of each key, final ones too."""
 
-    def __init__(self, rules: OutputRules, window: Session, where: Predicate | None) -> None:
-        super().__init__(rules, where)
+    def __init__(
+        self,
+        rules: OutputRules,
+        window: Session,
+        where: Predicate | None,
+        when: Mapping[str, Predicate] | None = None,
+    ) -> None:
+        super().__init__(rules, where, when)
         self.window = window
         self.sessions: dict[Key, list[Holding]] = {}
 
@@ -38,12 +46,11 @@ class SessionBook(Book):
         joined = Window(min(each.start for each in windows), max(each.end for each in windows))
         judged = self._judge(joined, watermark)
         if judged[2] in ACCEPTED:
-            taken = [
-                *(event for session in touched for event in session.taken),
-                self._new(arrival, judged[2], watermark),
-            ]
+            before = sorted((event for each in touched for event in each.taken), key=lambda event: event.nth)
+            taken = [*before, self._new(arrival, judged[2], watermark)]
             standing = [pane for session in touched for pane in session.standing]
-            session = Holding(joined, key, taken, standing)
+            is_over = any(session.early_is_over for session in touched)
+            session = Holding(joined, key, taken, standing, is_over)
             self.sessions[key] = [*(each for each in sessions if each not in touched), session]
             self.unpublished = [*(each for each in self.unpublished if each not in touched), session]
         return [judged]

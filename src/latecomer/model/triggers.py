@@ -35,10 +35,9 @@ class Rule(Model):
         super().__init__(**fields)
 
     @property
-    def cadence(self) -> Per | None:
-        """A pane for each firing, or at most one for each batch. None: for each firing, but of a session for each
-        batch."""
-        return "firing"
+    def per_batch(self) -> bool:
+        """Whether it is looked at when a batch ends, for at most one pane; else each firing is a pane."""
+        return False
 
     @property
     def parts(self) -> tuple[Rule, ...]:
@@ -70,8 +69,8 @@ class Every(Rule):
     per: Per | None = None
 
     @property
-    def cadence(self) -> Per | None:
-        return self.per
+    def per_batch(self) -> bool:
+        return self.per == "batch"
 
 
 class Count(Rule):
@@ -81,8 +80,8 @@ class Count(Rule):
     per: Per | None = None
 
     @property
-    def cadence(self) -> Per | None:
-        return self.per
+    def per_batch(self) -> bool:
+        return self.per == "batch"
 
 
 class AfterFirst(Rule):
@@ -108,7 +107,7 @@ def _simple(written: object) -> Rule:
     rule = read_rule(written)
     if any(isinstance(each, Until) for each in (rule, *rule.parts)):
         raise ValueError("until stands alone; put any or all inside repeat and until")
-    if rule.cadence == "batch":
+    if rule.per_batch:
         raise ValueError("per: batch stands alone; leave it out within other rules")
     return rule
 
@@ -246,6 +245,11 @@ _LATE = _schema(
 )
 
 
+def per_firing(rule: object) -> TypeGuard[Rule]:
+    """Whether each firing of a rule is a pane, wherever batches are cut."""
+    return isinstance(rule, Rule) and not rule.per_batch
+
+
 class Trigger(Model):
     """When panes fire: before a window closes, when it does, for late events, and when nothing more can come."""
 
@@ -275,9 +279,10 @@ class Trigger(Model):
         unused = {"on_time": "always", "closing": False}
         return {name: value for name, value in written.items() if unused.get(name, ...) != value}
 
-    def per_firing(self, rule: object, sessions: bool) -> TypeGuard[Rule]:
-        """Whether each firing of one of its rules is a pane, wherever batches are cut. Those of sessions are not."""
-        return isinstance(rule, Rule) and rule.cadence != "batch" and not sessions
+    @property
+    def fires_within(self) -> bool:
+        """Whether panes fire within a batch, not at its end alone."""
+        return any(map(per_firing, self.rules))
 
     @property
     def rules(self) -> list[Rule]:

@@ -43,6 +43,8 @@ FIRST_CLOCK = f"{PRIVATE}first_clock"
 """Of a trigger that ends: the arrival clock at the first event of the window, bigint."""
 FIRST_MARK = f"{PRIVATE}first_mark"
 """The watermark that it met, bigint."""
+EARLY_IS_OVER = f"{PRIVATE}early_is_over"
+"""Of a session: whether it has ended, 0 or more, bigint."""
 
 
 def when_column(when: str) -> str:

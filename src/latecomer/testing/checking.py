@@ -7,6 +7,7 @@ from typing import Any
 
 from latecomer.config.outputs import Output
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
+from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Window
 from latecomer.testing.differences import Difference, Line, Pair, compared, differs, matched
@@ -277,9 +278,9 @@ def compare_cuts(
 
 def fires_by_itself(output: Output) -> bool:
     """Whether no batch cut may change which panes there are: none of its rules goes by batches."""
-    waits = output.late.accepts and not output.per_firing(output.trigger.late)
+    waits = output.late.accepts and not per_firing(output.trigger.late)
     early = output.trigger.early
-    return not output.window.merges and not waits and (early is None or output.per_firing(early))
+    return not waits and (early is None or per_firing(early))
 
 
 def _panes(outcome: Outcome, name: str) -> list[str]:

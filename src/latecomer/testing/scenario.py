@@ -11,6 +11,7 @@ from latecomer.config.merged import SOURCE
 from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.durations import parse_duration
+from latecomer.model.triggers import per_firing
 from latecomer.testing.notation import read_row
 from latecomer.testing.rows import Row
 from latecomer.testing.times import DAY, Times
@@ -68,7 +69,7 @@ def settles(output: Output, steps: Sequence[Step]) -> bool:
     still hold back or have published early what a drain would settle."""
     drained = any(isinstance(step, Drain) for step in steps)
     plain = output.trigger.early is None and output.trigger.late == "batch"
-    return drained or plain or all(map(output.per_firing, output.trigger.rules))
+    return drained or plain or all(map(per_firing, output.trigger.rules))
 
 
 # The same input under other batch cuts

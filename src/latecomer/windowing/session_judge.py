@@ -23,13 +23,14 @@ from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.store.columns import when_column
 from latecomer.store.layout import EventLayout
 from latecomer.timeline.watermarks import Timeline, micros_of
 from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
 from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES, Periods
 from latecomer.windowing.judge import Flags, Judged, Micros, fates
-from latecomer.windowing.seen import as_seen, stored_columns
+from latecomer.windowing.seen import as_seen, holds, stored_columns
 from latecomer.windowing.sessions import Places, in_order, key_codes, numbered, span_ends
 
 ORDER = {BATCH: "batch", TICK: "tick", ARRIVAL: "arrival_time", ORIGIN: "origin", POSITION: "position"}
@@ -55,6 +56,8 @@ class Arrivals:
     """The columns that the output needs, by the source's names and its own: the keys among them."""
     time: Micros
     arrival: Micros
+    clock: Micros
+    """Where the arrival clock stood."""
     watermark: Micros
     kept: Flags
     """Whether each gets to a session: the output's `where` keeps it, and it can be computed."""
@@ -66,13 +69,14 @@ class Arrivals:
         cls,
         logged: pa.Table,
         columns: Mapping[str, pa.Array],
+        clock: Micros,
         watermark: Micros,
         kept: Flags,
         failed: Flags,
     ) -> Arrivals:
         """All events of a table."""
         time, arrival = (micros_of(logged, name) for name in ("event_time", "arrival_time"))
-        return cls(logged, np.arange(logged.num_rows), columns, time, arrival, watermark, kept, failed)
+        return cls(logged, np.arange(logged.num_rows), columns, time, arrival, clock, watermark, kept, failed)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -92,6 +96,7 @@ class Arrivals:
             columns,
             self.time[which],
             self.arrival[which],
+            self.clock[which],
             self.watermark[which],
             self.kept[which],
             self.failed[which],
@@ -117,7 +122,7 @@ class Arrivals:
             self.columns,
             self.time,
             self.arrival,
-            self.arrival,
+            self.clock,
             self.watermark,
             start,
             end,
@@ -135,14 +140,16 @@ def arrivals_of(
     output = periods[-1][1]
     seen = as_seen(events, layout, output)
     columns = {name: seen.column(name) for name in dict.fromkeys([*output.by, *wanted])}
+    columns |= {when_column(sql): pa.array(holds(seen, output, sql)[0]) for sql in output.trigger.whens}
+    clock, watermark = timeline.clock(events), timeline.over(events)
     if len(periods) == 1:
         found = entering(seen, output)
-        return Arrivals.of(events, columns, timeline.over(events), found.enters, found.failed)
+        return Arrivals.of(events, columns, clock, watermark, found.enters, found.failed)
     enters, failed = np.zeros(events.num_rows, bool), np.zeros(events.num_rows, bool)
     for under, rows in by_policy(micros_of(events, "batch"), periods):
         found = entering(as_seen(events.take(pa.array(rows)), layout, under), under)
         enters[rows], failed[rows] = found.enters, found.failed
-    return Arrivals.of(events, columns, timeline.over(events), enters, failed)
+    return Arrivals.of(events, columns, clock, watermark, enters, failed)
 
 
 def event_columns(layout: EventLayout, periods: Periods, wanted: Sequence[str]) -> list[str]:
@@ -162,6 +169,7 @@ def together(parts: Sequence[Arrivals]) -> Arrivals:
     return Arrivals.of(
         pa.concat_tables([part.rows() for part in parts]),
         columns,
+        np.concatenate([part.clock for part in parts]),
         np.concatenate([part.watermark for part in parts]),
         np.concatenate([part.kept for part in parts]),
         np.concatenate([part.failed for part in parts]),
@@ -264,6 +272,16 @@ def _in_turn(
 
 def _epochs(codes: Micros, came: pa.Table, suspects: int) -> Micros:
     """For each event, how many suspects of its key came before it. The numbers of a key follow those of another."""
+    order = order_of_arrival(codes, came)
+    is_suspect = (order < suspects).astype(np.int64)
+    of_key = np.cumsum(np.append(True, codes[order][1:] != codes[order][:-1]))
+    epoch = np.empty(len(codes), np.int64)
+    epoch[order] = np.cumsum(is_suspect) - is_suspect + of_key
+    return epoch
+
+
+def order_of_arrival(codes: Micros, came: pa.Table) -> Micros:
+    """Events of a key in the order in which they came, key after key."""
     origin = flat(came.column(ORIGIN)).dictionary_encode()
     rank = np.full(len(origin.dictionary) + 1, -1, np.int64)  # an event without origin comes first
     rank[np.asarray(pc.sort_indices(origin.dictionary))] = np.arange(len(origin.dictionary))
@@ -273,12 +291,7 @@ def _epochs(codes: Micros, came: pa.Table, suspects: int) -> Micros:
         if name != ORIGIN
     }
     numbers[ORIGIN] = rank[np.asarray(origin.indices.fill_null(-1))]
-    order = in_order(codes, *(numbers[name] for name in ORDER))
-    is_suspect = (order < suspects).astype(np.int64)
-    of_key = np.cumsum(np.append(True, codes[order][1:] != codes[order][:-1]))
-    epoch = np.empty(len(codes), np.int64)
-    epoch[order] = np.cumsum(is_suspect) - is_suspect + of_key
-    return epoch
+    return in_order(codes, *(numbers[name] for name in ORDER))
 
 
 @dataclass(frozen=True)
@@ -300,7 +313,7 @@ class _Items:
         # Witnesses first, then the suspect that came after them: the order in which things happened.
         rows = rows[np.lexsort((rows < self.suspects, self.epoch[rows], group[rows]))]
         start, end = np.zeros(self.suspects, np.int64), np.zeros(self.suspects, np.int64)
-        sessions, current = _Sessions(window), -1
+        sessions, current = KeySessions(window), -1
         for nth, here, low, high in zip(
             rows.tolist(),
             group[rows].tolist(),
@@ -309,7 +322,7 @@ class _Items:
             strict=True,
         ):
             if here != current:
-                sessions, current = _Sessions(window), here
+                sessions, current = KeySessions(window), here
             if nth < self.suspects:
                 start[nth], end[nth] = sessions.judge(low, high, int(bound[nth]))
             else:
@@ -317,7 +330,7 @@ class _Items:
         return start, end
 
 
-class _Sessions:
+class KeySessions:
     """The sessions of a key, in order, none overlapping another."""
 
     def __init__(self, window: Session) -> None:
@@ -327,22 +340,22 @@ class _Sessions:
 
     def join(self, start: int, end: int) -> None:
         """A span, and all that it meets, become one."""
-        self._put(start, end, *self._met(start, end))
+        self.put(start, end, *self.met(start, end))
 
     def judge(self, start: int, end: int, bound: int) -> tuple[int, int]:
         """The session by which a suspect is judged: the first final one that it meets, or else the one that it makes.
 
         That one stands from now on, if it ends after the bound.
         """
-        low, high = self._met(start, end)
+        low, high = self.met(start, end)
         if low < high and self.ends[low] <= bound - self.window.joinable_after:
             return self.starts[low], self.ends[low]
         made = self._made(start, end, low, high)
         if made[1] > bound:
-            self._put(start, end, low, high)
+            self.put(start, end, low, high)
         return made
 
-    def _met(self, start: int, end: int) -> tuple[int, int]:
+    def met(self, start: int, end: int) -> tuple[int, int]:
         """Which sessions a span meets: from one up to another."""
         low, high = bisect_right(self.ends, start), bisect_left(self.starts, end)
         if self.window.joins:
@@ -356,6 +369,7 @@ class _Sessions:
     def _made(self, start: int, end: int, low: int, high: int) -> tuple[int, int]:
         return (min(start, self.starts[low]), max(end, self.ends[high - 1])) if low < high else (start, end)
 
-    def _put(self, start: int, end: int, low: int, high: int) -> None:
+    def put(self, start: int, end: int, low: int, high: int) -> None:
+        """A span and the sessions that it meets become one."""
         made = self._made(start, end, low, high)
         self.starts[low:high], self.ends[low:high] = [made[0]], [made[1]]

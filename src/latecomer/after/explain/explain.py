@@ -38,6 +38,7 @@ from latecomer.config.outputs import Output
 from latecomer.config.zoned import written
 from latecomer.model.durations import format_duration, shown_duration, to_micros
 from latecomer.model.panes import Op, Timing
+from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import Fate, Verdict
 from latecomer.model.windows import Session, Window
 from latecomer.store.columns import EVENTS as PANE_EVENTS
@@ -317,7 +318,7 @@ class _Case:
         under = in_force(self._periods, batch)
         types, measures = self.finder.book.layout.types, list(self.store.measures())
         rules = {Timing.EARLY: under.trigger.early, Timing.LATE: under.trigger.late}
-        within = [timing for timing, rule in rules.items() if under.per_firing(rule)]
+        within = [timing for timing, rule in rules.items() if per_firing(rule)]
         return Rules(under.aggregates, types, under.accumulation, self._session, measures, within)
 
     def _passes(self, judged: Judged, batch: int) -> bool | None:

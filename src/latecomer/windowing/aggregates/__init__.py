@@ -15,6 +15,7 @@ from latecomer.model.aggregates import Aggregate
 from latecomer.model.triggers import Every, Until
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import (
+    EARLY_IS_OVER,
     EVENTS,
     FIRST_CLOCK,
     FIRST_MARK,
@@ -44,6 +45,7 @@ from latecomer.windowing.aggregates.counts import (
     WithFate,
     behind,
     every_row,
+    no_row,
     once,
     partly,
 )
@@ -118,6 +120,7 @@ def _of_trigger(output: Output) -> list[State]:
         found += [Count(when_column(sql), flagged) for sql, flagged in whens.items()]
         found.append(Earliest(FIRST_CLOCK, attrgetter("clock")))
         found += [Earliest(FIRST_MARK, attrgetter("watermark"))] if by_mark else []
+        found += [Count(EARLY_IS_OVER, no_row)] if output.window.merges else []
     return found
 
 

@@ -55,6 +55,11 @@ def every_row(events: Events) -> Flags:
     return np.ones(len(events), bool)
 
 
+def no_row(events: Events) -> Flags:
+    """No event."""
+    return np.zeros(len(events), bool)
+
+
 def once(events: Events) -> Flags:
     """Each event once."""
     return events.leading
