@@ -23,10 +23,10 @@ _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.decommission.enabled=t
 
 
 class Process:
-    """A Java process of Spark's, in a process group of its own: what it starts ends with it."""
+    """A Java process of Spark's, in a folder and a process group of its own: what it starts ends with it."""
 
     def __init__(self, folder: Path, name: str, *command: str, python: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "tmp").mkdir(parents=True, exist_ok=True)
         self.log = folder / f"{name}.log"
         environment = {
             **os.environ,
@@ -35,6 +35,7 @@ class Process:
             "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": str(python),
             "SPARK_LOCAL_DIRS": str(folder / "scratch"),
+            "TMPDIR": str(folder / "tmp"),
         }
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
