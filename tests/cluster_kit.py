@@ -19,7 +19,9 @@ from latecomer.testing.servers import free_ports
 
 PATIENCE = 60.0
 _HOME = Path(pyspark.__file__).parent
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.decommission.enabled=true"
+QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""For processes that soon end, and for the executors that workers start: only Java's quick compiler."""
+_JAVA = "-XX:+UseSerialGC -Dspark.decommission.enabled=true"
 
 
 class Process:
@@ -30,6 +32,7 @@ class Process:
         self.log = folder / f"{name}.log"
         environment = {
             **os.environ,
+            **QUICK_JAVA,
             "SPARK_HOME": str(_HOME),
             "SPARK_DAEMON_JAVA_OPTS": _JAVA,
             "SPARK_DAEMON_MEMORY": "256m",

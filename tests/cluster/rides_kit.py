@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from random import Random
 
 import pyarrow as pa
 
-from cluster_kit import PATIENCE, Cluster
+from cluster_kit import PATIENCE, QUICK_JAVA, Cluster
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.store.table import Table
@@ -78,11 +79,40 @@ def on(cluster: Cluster, python: str = sys.executable, options: str = "") -> dic
     conf = "--conf spark.executor.memory=512m --conf spark.driver.host=127.0.0.1"
     return {
         **os.environ,
+        **QUICK_JAVA,
         "LATECOMER_MASTER": cluster.url,
         "LATECOMER_MEMORY": "512m",
         "PYSPARK_PYTHON": python,
         "PYSPARK_SUBMIT_ARGS": f"{conf} {options} pyspark-shell",
     }
+
+
+class EventLog:
+    """What Spark says of its jobs and tasks while a driver runs."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._folder = folder
+        settings = {
+            "enabled": "true",
+            "dir": folder.as_uri(),
+            "compress": "false",
+            "rolling.enabled": "false",
+        }
+        self.options = " ".join(f"--conf spark.eventLog.{name}={value}" for name, value in settings.items())
+
+    def says(self, pattern: str) -> bool:
+        said = b"".join(file.read_bytes() for file in self._folder.iterdir())
+        return re.search(pattern.encode(), said) is not None
+
+    def wait_for(self, batch: int, job: str, driver: subprocess.Popen[str]) -> None:
+        """Wait until tasks of a job of a batch are at work."""
+        deadline = time.monotonic() + 10 * PATIENCE
+        while not self.says(f'"batch {batch} [^"]+ {job}"') and driver.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.5)  # until they have begun
+        assert driver.poll() is None, driver.communicate()[0]
 
 
 def started(file: Path, environment: dict[str, str], *options: str) -> subprocess.Popen[str]:

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from cluster.rides_kit import ended, on, pipeline, rides, started, tables
+from cluster.rides_kit import EventLog, ended, on, pipeline, rides, started, tables
 from cluster_kit import PATIENCE, Cluster, running_cluster
 from latecomer.config.load import load_pipeline
 from latecomer.engine.running import run
@@ -28,53 +28,55 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-def test_a_cluster_leaves_the_same_tables_and_the_doctor_looks_at_it(
-    spark: SparkSession, cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_cluster_leaves_the_same_tables(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     rides(tmp_path, files=4, rows=1_000)
     on_cluster, here = pipeline(tmp_path, "cluster"), pipeline(tmp_path, "here")
     said = ended(started(on_cluster, on(cluster)))
     run(load_pipeline(here), drain=True, spark=spark)
     assert tables(on_cluster) == tables(here)
     assert "Spark ran" in said
-    looked_at(on(cluster))  # here, since a cluster takes long to start
 
 
-BEGUN: dict[str, Callable[[Path], bool]] = {
-    "log": lambda store: any((store / "events").rglob("*.parquet")),
-    "windows": lambda store: any((store / "watermarks" / "_delta_log").glob("*.json")),
-}
-"""How it is seen from outside that a job is at work."""
+@pytest.mark.long
+def test_the_doctor_looks_at_every_executor(cluster: Cluster) -> None:
+    """tests/spark/test_executors.py has the same of one."""
+    looked_at(on(cluster))
+
+
+JOBS = ("log", "windows")
 
 
 def disturbed(
     spark: SparkSession, folder: Path, job: str, disturb: Callable[[Cluster], None], options: str = ""
-) -> None:
+) -> EventLog:
     """A run on a cluster to which something happens in a job leaves the tables of an undisturbed one."""
     rides(folder, files=8, rows=100_000)
     on_cluster, here = pipeline(folder, "cluster"), pipeline(folder, "here")
+    log = EventLog(folder / "log")
     with running_cluster(folder / "machines") as machines:
-        process = started(on_cluster, on(machines, options=options))
-        deadline = time.monotonic() + 4 * PATIENCE
-        while not BEGUN[job](folder / "cluster") and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.02)
-        assert process.poll() is None, process.communicate()[0]
+        process = started(on_cluster, on(machines, options=f"{options} {log.options}"))
+        log.wait_for(0, job, process)
         disturb(machines)
         ended(process)
     run(load_pipeline(here), drain=True, spark=spark)
     assert tables(on_cluster) == tables(here)
+    return log
+
+
+TASK_LOST = '"Reason":"ExecutorLostFailure"'
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("job", BEGUN)
+@pytest.mark.parametrize("job", JOBS)
 def test_a_worker_killed_in_a_job_leaves_the_same_tables(
     spark: SparkSession, tmp_path: Path, job: str
 ) -> None:
-    disturbed(spark, tmp_path, job, lambda machines: machines.workers[0].kill())
+    log = disturbed(spark, tmp_path, job, lambda machines: machines.workers[0].kill())
+    assert log.says(TASK_LOST)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("job", BEGUN)
+@pytest.mark.parametrize("job", JOBS)
 def test_an_executor_that_is_lost_is_replaced_and_leaves_the_same_tables(
     spark: SparkSession, tmp_path: Path, job: str
 ) -> None:
@@ -87,13 +89,14 @@ def test_an_executor_that_is_lost_is_replaced_and_leaves_the_same_tables(
             with suppress(psutil.NoSuchProcess):
                 each.kill()
 
-    disturbed(spark, tmp_path, job, lose)
+    assert disturbed(spark, tmp_path, job, lose).says(TASK_LOST)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("job", BEGUN)
+@pytest.mark.parametrize("job", JOBS)
 def test_a_task_that_ran_twice_counts_once(spark: SparkSession, tmp_path: Path, job: str) -> None:
-    """Speculation: an executor stands still for a while, its tasks are run elsewhere, and then it goes on with them."""
+    """Speculation: an executor stands still for a while, its tasks are run elsewhere, and then it goes on with them.
+    tests/faults/test_attempts.py attempts all tasks twice, in one process."""
 
     def stall(machines: Cluster) -> None:
         stalled = machines.workers[0].executors()
@@ -109,11 +112,12 @@ def test_a_task_that_ran_twice_counts_once(spark: SparkSession, tmp_path: Path, 
     eager = ("", ".interval=100ms", ".multiplier=1.1", ".quantile=0.1", ".minTaskRuntime=100ms")
     speculation = [f"spark.speculation{each}" for each in eager]
     speculation[0] += "=true"
-    disturbed(spark, tmp_path, job, stall, " ".join(f"--conf {each}" for each in speculation))
+    log = disturbed(spark, tmp_path, job, stall, " ".join(f"--conf {each}" for each in speculation))
+    assert log.says('"Speculative":true')
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("job", BEGUN)
+@pytest.mark.parametrize("job", JOBS)
 def test_a_worker_that_is_taken_out_of_service_leaves_the_same_tables(
     spark: SparkSession, tmp_path: Path, job: str
 ) -> None:
@@ -125,7 +129,8 @@ def test_a_worker_that_is_taken_out_of_service_leaves_the_same_tables(
         worker.wait_for("[Dd]ecommission")
 
     settings = ("spark.decommission.enabled=true", "spark.storage.decommission.enabled=true")
-    disturbed(spark, tmp_path, job, decommission, " ".join(f"--conf {each}" for each in settings))
+    log = disturbed(spark, tmp_path, job, decommission, " ".join(f"--conf {each}" for each in settings))
+    assert log.says("SparkListenerExecutorRemoved")
 
 
 def looked_at(environment: dict[str, str], *options: str) -> None:

@@ -13,7 +13,7 @@ import obstore
 import pytest
 from pyspark.sql import SparkSession
 
-from cluster.rides_kit import ended, on, pipeline, rides, started, tables
+from cluster.rides_kit import EventLog, ended, on, pipeline, rides, started, tables
 from cluster_kit import PATIENCE, running_cluster
 from faults.lease_kit import token
 from latecomer.config.load import load_pipeline
@@ -36,25 +36,22 @@ def test_nothing_that_dies_shows_in_the_tables(spark: SparkSession, tmp_path: Pa
     file = pipeline(drivers, "store", f"s3://{bucket.name}", MOST, more)
     store = load_pipeline(file).store_path
 
-    def there(folder: str, ending: str) -> bool:
-        pages = obstore.list(bucket.store, prefix=f"store/{folder}")
-        return any(each["path"].endswith(ending) for page in pages for each in page)
-
+    log = EventLog(drivers / "log")
     with running_cluster(tmp_path / "machines", workers=3) as machines:
         environment = {**on(machines), "XDG_STATE_HOME": str(drivers / "state")}
-        first = started(file, {**environment, VARIABLE: "minutes.panes.written@1"})
+        watched = {**on(machines, options=log.options), "XDG_STATE_HOME": str(drivers / "state")}
+        first = started(file, {**watched, VARIABLE: "minutes.panes.written@1"})
         until(lambda: first.poll() is not None or token(store) == 1)
         standby = started(file, environment, "--standby")
-        until(lambda: first.poll() is not None or there("events", ".parquet"))
-        assert first.poll() is None, first.communicate()[0]
-        machines.workers[0].kill()  # in the log's job
-        until(lambda: first.poll() is not None or there("watermarks/_delta_log", ".json"))
-        assert first.poll() is None, first.communicate()[0]
-        machines.workers[1].kill()  # in the windows' job
+        log.wait_for(0, "log", first)
+        machines.workers[0].kill()
+        log.wait_for(0, "windows", first)
+        machines.workers[1].kill()
         said, _ = first.communicate(timeout=10 * PATIENCE)
         assert first.returncode == -signal.SIGKILL, said  # in the middle of the second batch
-        assert standby.poll() is None
+        assert standby.poll() is None, standby.communicate()[0]
         ended(standby)
+    assert log.says('"Reason":"ExecutorLostFailure"')
     assert token(store) == 2
     assert check_ledger(load_pipeline(file)) == []
     assert sorted(each.suffix for each in drivers.iterdir() if each.is_file()) == [".yaml"]
