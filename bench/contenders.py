@@ -24,7 +24,7 @@ from latecomer.config.sources import Files, Frames, Source
 from latecomer.engine.running import run
 from latecomer.ledger.report import BatchReport
 from latecomer.model.strategies import Bounded
-from latecomer.spark.session import build_session
+from latecomer.spark.session import LOOPBACK, build_session
 from latecomer.store.sql import ddl
 
 WINDOWS: dict[str, dict[str, str]] = {
@@ -227,6 +227,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--identified-by", choices=["", "nothing", *IDS], default="")
     parser.add_argument("--outputs", type=int, default=1)
     parser.add_argument("--cores", type=int, help="of Spark; all of the machine's unless said")
+    parser.add_argument("--executors", type=int, help="processes of one core each, in place of such cores")
     parser.add_argument("--end", choices=["once", "drain"], default="once", help="drain closes every window")
     return parser
 
@@ -237,6 +238,8 @@ def main() -> None:
     settings = {"spark.driver.memory": "4g", "spark.sql.streaming.numRecentProgressUpdates": "1000"}
     if asked.cores:
         settings["spark.master"] = f"local[{asked.cores}]"
+    if asked.executors:
+        settings |= {"spark.master": f"local-cluster[{asked.executors},1,1024]", **LOOPBACK}
     spark = build_session(asked.name, **settings)
     measured = CONTENDERS[asked.name](spark, asked)
     runtime = spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]

@@ -19,6 +19,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import obstore
+import psutil
+from obstore.store import S3Store
+
 from bench.workload import COLUMNS
 from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
@@ -39,16 +43,17 @@ KEYS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench-bench", "A
 
 
 @contextmanager
-def endpoint() -> Iterator[str]:
+def endpoint() -> Iterator[tuple[str, psutil.Process | None]]:
+    """Where the server is, and its process if it is on this machine by us."""
     if named := os.environ.get("LATECOMER_BENCH_S3"):
-        yield named
+        yield named, None
         return
     os.environ.update(KEYS)
     (port,) = free_ports(1)
     server = subprocess.Popen([sys.executable, str(SERVER), str(port)])
     try:
         _make_bucket(port)
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", psutil.Process(server.pid)
     finally:
         server.kill()
         server.wait()
@@ -88,13 +93,27 @@ def pipeline_of(source: Path, store: str, storage: Storage) -> Pipeline:
     )
 
 
+def _worked(server: psutil.Process | None) -> float:
+    """The processor time that the server has used."""
+    return 0.0 if server is None else sum(server.cpu_times()[:2])
+
+
+def _copied(place: str, size: int) -> float:
+    """How long a plain client takes to put so many bytes and to get them back."""
+    store = S3Store("bench", endpoint=place, client_options={"allow_http": True})
+    began = time.monotonic()
+    obstore.put(store, "copy", os.urandom(size))
+    obstore.get(store, "copy").bytes()
+    return time.monotonic() - began
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("source", type=Path)
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--work", type=Path, required=True)
     asked = parser.parse_args()
-    with endpoint() as place:
+    with endpoint() as (place, server):
         bucket = Storage(endpoint=place, allow_http=place.startswith("http:"))
         stores = {
             "disk": (str(asked.work / "store"), Storage()),
@@ -107,14 +126,18 @@ def main() -> None:
             engines[name] = Engine(SparkRunner(own_session(spark)), made)
             start_engine(engines[name])
         files = sorted(asked.source.glob("part-*"))
-        seconds: dict[str, list[float]] = {name: [] for name in stores}
+        seconds: dict[str, list[float]] = {name: [] for name in (*stores, "server", "copy")}
         for nth, file in enumerate(files):
             piece = FileSlice.of([SourceFile(file.as_uri(), nth, file.stat().st_size)])
             for name in sorted(stores, reverse=nth % 2 == 1):
-                began = time.monotonic()
+                began, worked = time.monotonic(), _worked(server)
                 engines[name].data(nth, piece)
                 engines[name].settle()
                 seconds[name].append(time.monotonic() - began)
+                if name == "bucket":
+                    seconds["server"].append(_worked(server) - worked)
+            log, last = engines["bucket"].log, engines["bucket"].last
+            seconds["copy"].append(_copied(place, sum(each.size for each in log.written(last))))
         for engine in engines.values():
             engine.finish()
             engine.close()

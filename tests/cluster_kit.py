@@ -19,22 +19,26 @@ from latecomer.testing.servers import free_ports
 
 PATIENCE = 60.0
 _HOME = Path(pyspark.__file__).parent
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.decommission.enabled=true"
+QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""For processes that soon end, and for the executors that workers start: only Java's quick compiler."""
+_JAVA = "-XX:+UseSerialGC -Dspark.decommission.enabled=true"
 
 
 class Process:
-    """A Java process of Spark's, in a process group of its own: what it starts ends with it."""
+    """A Java process of Spark's, in a folder and a process group of its own: what it starts ends with it."""
 
     def __init__(self, folder: Path, name: str, *command: str, python: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "tmp").mkdir(parents=True, exist_ok=True)
         self.log = folder / f"{name}.log"
         environment = {
             **os.environ,
+            **QUICK_JAVA,
             "SPARK_HOME": str(_HOME),
             "SPARK_DAEMON_JAVA_OPTS": _JAVA,
             "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": str(python),
             "SPARK_LOCAL_DIRS": str(folder / "scratch"),
+            "TMPDIR": str(folder / "tmp"),
         }
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
 from typing import Any
 
 from pyspark import cloudpickle
+from pyspark.sql import SparkSession
 
 from latecomer.pipeline import Engine
 from latecomer.spark.base import Buckets, InProcess, Made, Shared
@@ -21,15 +23,18 @@ class Spread(InProcess):
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
     ) -> Made:
         if buckets is None:
-            found = [each for task in tasks for each in _sent(list(done(_sent(kernel), [_sent(task)])))]
+            found = [each for task in tasks for each in self.attempt(done, kernel, [task])]
         else:
-            parted = [pair for task in tasks for pair in _sent(list(by_bucket(_sent(kernel), [_sent(task)])))]
+            # A shuffle hands over in any order what tasks have made: here the last task's comes first.
+            parted = [
+                pair
+                for nth, task in reversed(list(enumerate(tasks)))
+                for pair in self.attempt(by_bucket, kernel, nth, [task])
+            ]
             found = [
                 each
                 for nth in range(len(buckets.tasks))
-                for each in _sent(
-                    list(merged(_sent(buckets), nth, [pair for pair in parted if pair[0] == nth]))
-                )
+                for each in self.attempt(merged, buckets, nth, [pair for pair in parted if pair[0] == nth])
             ]
         for each in found:
             if each.error is not None:
@@ -38,6 +43,23 @@ class Spread(InProcess):
             [each.result for each in found if not each.of_bucket],
             [each.result for each in found if each.of_bucket],
         )
+
+    def attempt(self, task: Callable[..., Iterator[Any]], *given: Any) -> list[Any]:
+        """What a task makes of what it is given."""
+        return list(_sent(list(task(*map(_sent, given)))))
+
+
+class Twice(Spread):
+    """Attempts each task twice, as Spark does where an executor stands still or is lost: either attempt may count, and
+    of one task another for each bucket."""
+
+    def __init__(self, start: Callable[[], SparkSession]) -> None:
+        super().__init__(start)
+        self._chance = Random(30)
+
+    def attempt(self, task: Callable[..., Iterator[Any]], *given: Any) -> list[Any]:
+        both = [super(Twice, self).attempt(task, *given) for _ in range(2)]
+        return [self._chance.choice(pair) for pair in zip(*both, strict=True)]
 
 
 def spread_out(engine: Engine) -> Engine:

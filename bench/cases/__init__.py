@@ -61,6 +61,7 @@ CASES: dict[str, Case] = {
     "throughput": Case(streams.throughput, _large, checked=True),
     "frames": Case(streams.frames, _large, checked=True),
     "cores": Case(streams.cores, _large, checked=True),
+    "executors": Case(streams.executors, _large),
     "bad-lines": Case(streams.bad_lines, _bad, checked=True),
     "identified": Case(streams.identified, _ids, checked=True),
     "partitions": Case(streams.partitions, _partitions, checked=True),

@@ -3,7 +3,6 @@ also where a worker is killed in the middle of a job."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -12,70 +11,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from random import Random
 
 import psutil
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from cluster.rides_kit import EventLog, ended, on, pipeline, rides, started, tables
 from cluster_kit import PATIENCE, Cluster, running_cluster
-from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.engine.running import run
-
-PIPELINE = """
-name: rides
-store: ./{store}
-source:
-  files: {{path: ./in, format: json, order_by: seen}}
-  columns: {{at: timestamp, seen: timestamp, id: string, city: string, paise: bigint}}
-event: {{time: at, id: id, partition: city}}
-watermark: {{delay: 20s, idle_after: 2m}}
-ledger: [paise]
-outputs:
-  minutes:
-    window: {{tumbling: 1m}}
-    by: [city]
-    aggregates: {{n: count(*), paise: sum(paise), riders: approx_count_distinct(id)}}
-    allowed_lateness: 5m
-    late: retract
-    too_late: side_output
-  visits:
-    window: {{session: 30s}}
-    by: [city]
-    aggregates: {{n: count(*), paise: sum(paise)}}
-    late: update
-"""
-
-
-def rides(folder: Path, files: int, rows: int) -> None:
-    chance = Random(7)
-    (folder / "in").mkdir(parents=True)
-    for nth in range(files):
-        with open(folder / "in" / f"{nth:03d}.json", "w", encoding="utf-8") as lines:
-            for place in range(rows):
-                seen = 1_700_000_000 + (nth * rows + place) * 3600 / (files * rows)
-                at = seen - chance.choice((0, 1, 2, 5, 40, 100, 2000))
-                ride = {
-                    "at": _moment(at),
-                    "seen": _moment(seen),
-                    "id": f"{nth}-{place if place % 50 else 0}",
-                    "city": chance.choice(("pune", "agra", "delhi", "kochi", None)),
-                    "paise": chance.randrange(10_000),
-                }
-                lines.write("{broken\n" if place % 97 == 96 else json.dumps(ride) + "\n")
-
-
-def _moment(seconds: float) -> str:
-    whole = int(seconds)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{int((seconds - whole) * 1e6):06d}Z"
-
-
-def pipeline(folder: Path, store: str) -> Path:
-    file = folder / f"{store}.yaml"
-    file.write_text(PIPELINE.format(store=store))
-    return file
 
 
 @pytest.fixture(scope="module")
@@ -84,99 +28,55 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-def on(cluster: Cluster, python: str = sys.executable, options: str = "") -> dict[str, str]:
-    """The environment of a driver on a cluster."""
-    conf = "--conf spark.executor.memory=512m --conf spark.driver.host=127.0.0.1"
-    return {
-        **os.environ,
-        "LATECOMER_MASTER": cluster.url,
-        "LATECOMER_MEMORY": "512m",
-        "PYSPARK_PYTHON": python,
-        "PYSPARK_SUBMIT_ARGS": f"{conf} {options} pyspark-shell",
-    }
-
-
-def started(file: Path, environment: dict[str, str], *options: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "latecomer", "run", str(file), "--drain", *options],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def ended(process: subprocess.Popen[str]) -> str:
-    said, _ = process.communicate(timeout=10 * PATIENCE)
-    assert process.returncode == 0, said
-    return said
-
-
-def tables(file: Path) -> dict[str, list[str]]:
-    """Everything that was published and accounted for, in one order."""
-    reader = Reader(load_pipeline(file))
-    found: dict[str, pa.Table] = {"ledger": reader.ledger()}
-    for name in ("minutes", "visits"):
-        found[name] = reader.panes(name)
-        found[f"late of {name}"] = reader.late(name)
-    return {
-        name: sorted(map(repr, rows.drop_columns(_of_the_run(rows)).to_pylist()))
-        for name, rows in found.items()
-    }
-
-
-def _of_the_run(rows: pa.Table) -> list[str]:
-    """What says when a run was."""
-    return [name for name in rows.column_names if name in ("published_at", "origin", "position")]
-
-
-def test_a_cluster_leaves_the_same_tables_and_the_doctor_looks_at_it(
-    spark: SparkSession, cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_cluster_leaves_the_same_tables(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     rides(tmp_path, files=4, rows=1_000)
     on_cluster, here = pipeline(tmp_path, "cluster"), pipeline(tmp_path, "here")
     said = ended(started(on_cluster, on(cluster)))
     run(load_pipeline(here), drain=True, spark=spark)
     assert tables(on_cluster) == tables(here)
     assert "Spark ran" in said
-    looked_at(on(cluster))  # here, since a cluster takes long to start
 
 
-BEGUN: dict[str, Callable[[Path], bool]] = {
-    "log": lambda store: any((store / "events").rglob("*.parquet")),
-    "windows": lambda store: any((store / "watermarks" / "_delta_log").glob("*.json")),
-}
-"""How it is seen from outside that a job is at work."""
+@pytest.mark.long
+def test_the_doctor_looks_at_every_executor(cluster: Cluster) -> None:
+    """tests/spark/test_executors.py has the same of one."""
+    looked_at(on(cluster))
+
+
+JOBS = ("log", "windows")
 
 
 def disturbed(
     spark: SparkSession, folder: Path, job: str, disturb: Callable[[Cluster], None], options: str = ""
-) -> None:
+) -> EventLog:
     """A run on a cluster to which something happens in a job leaves the tables of an undisturbed one."""
     rides(folder, files=8, rows=100_000)
     on_cluster, here = pipeline(folder, "cluster"), pipeline(folder, "here")
+    log = EventLog(folder / "log")
     with running_cluster(folder / "machines") as machines:
-        process = started(on_cluster, on(machines, options=options))
-        deadline = time.monotonic() + 4 * PATIENCE
-        while not BEGUN[job](folder / "cluster") and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.02)
-        assert process.poll() is None, process.communicate()[0]
+        process = started(on_cluster, on(machines, options=f"{options} {log.options}"))
+        log.wait_for(0, job, process)
         disturb(machines)
         ended(process)
     run(load_pipeline(here), drain=True, spark=spark)
     assert tables(on_cluster) == tables(here)
+    return log
+
+
+TASK_LOST = '"Reason":"ExecutorLostFailure"'
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("job", BEGUN)
+@pytest.mark.parametrize("job", JOBS)
 def test_a_worker_killed_in_a_job_leaves_the_same_tables(
     spark: SparkSession, tmp_path: Path, job: str
 ) -> None:
-    disturbed(spark, tmp_path, job, lambda machines: machines.workers[0].kill())
+    log = disturbed(spark, tmp_path, job, lambda machines: machines.workers[0].kill())
+    assert log.says(TASK_LOST)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("job", BEGUN)
+@pytest.mark.parametrize("job", JOBS)
 def test_an_executor_that_is_lost_is_replaced_and_leaves_the_same_tables(
     spark: SparkSession, tmp_path: Path, job: str
 ) -> None:
@@ -189,13 +89,14 @@ def test_an_executor_that_is_lost_is_replaced_and_leaves_the_same_tables(
             with suppress(psutil.NoSuchProcess):
                 each.kill()
 
-    disturbed(spark, tmp_path, job, lose)
+    assert disturbed(spark, tmp_path, job, lose).says(TASK_LOST)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("job", BEGUN)
+@pytest.mark.parametrize("job", JOBS)
 def test_a_task_that_ran_twice_counts_once(spark: SparkSession, tmp_path: Path, job: str) -> None:
-    """Speculation: an executor stands still for a while, its tasks are run elsewhere, and then it goes on with them."""
+    """Speculation: an executor stands still for a while, its tasks are run elsewhere, and then it goes on with them.
+    tests/faults/test_attempts.py attempts all tasks twice, in one process."""
 
     def stall(machines: Cluster) -> None:
         stalled = machines.workers[0].executors()
@@ -211,11 +112,12 @@ def test_a_task_that_ran_twice_counts_once(spark: SparkSession, tmp_path: Path, 
     eager = ("", ".interval=100ms", ".multiplier=1.1", ".quantile=0.1", ".minTaskRuntime=100ms")
     speculation = [f"spark.speculation{each}" for each in eager]
     speculation[0] += "=true"
-    disturbed(spark, tmp_path, job, stall, " ".join(f"--conf {each}" for each in speculation))
+    log = disturbed(spark, tmp_path, job, stall, " ".join(f"--conf {each}" for each in speculation))
+    assert log.says('"Speculative":true')
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("job", BEGUN)
+@pytest.mark.parametrize("job", JOBS)
 def test_a_worker_that_is_taken_out_of_service_leaves_the_same_tables(
     spark: SparkSession, tmp_path: Path, job: str
 ) -> None:
@@ -227,7 +129,8 @@ def test_a_worker_that_is_taken_out_of_service_leaves_the_same_tables(
         worker.wait_for("[Dd]ecommission")
 
     settings = ("spark.decommission.enabled=true", "spark.storage.decommission.enabled=true")
-    disturbed(spark, tmp_path, job, decommission, " ".join(f"--conf {each}" for each in settings))
+    log = disturbed(spark, tmp_path, job, decommission, " ".join(f"--conf {each}" for each in settings))
+    assert log.says("SparkListenerExecutorRemoved")
 
 
 def looked_at(environment: dict[str, str], *options: str) -> None:

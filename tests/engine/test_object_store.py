@@ -159,7 +159,7 @@ def test_a_source_in_a_bucket_is_read_like_one_in_a_folder(
 def test_what_spark_computes_keeps_its_order_at_a_url(
     spark: SparkSession, tmp_path: Path, bucket: Bucket
 ) -> None:
-    """A sketch depends on the order of what it was given."""
+    """Sums of floating point numbers depend on the order of what they were given."""
     storage = Storage.model_validate({**bucket.options, "credentials": str(s3_kit.write_keys(tmp_path))})
     written = write_frame(spark.range(0, 64, 1, 8), reached_by(Url(str(bucket.url)), storage) / "staging")
     assert len(written) == 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -77,6 +78,21 @@ def test_sketches_of_both_sides_merge(spark: SparkSession, count: int) -> None:
     merged = spark.createDataFrame(pa.table({"s": pa.array([theirs, ours], pa.binary())}))
     (answer,) = merged.selectExpr("hll_sketch_estimate(hll_union_agg(s, true)) as n").collect()
     assert answer["n"] == distinct(theirs, ours)
+
+
+@pytest.mark.parametrize("count", [0, 100, 384, 385, 700, 5_000])
+def test_a_counter_is_the_same_in_whatever_order_and_however_many_steps(count: int) -> None:
+    """Where an executor is lost, a batch is cut elsewhere and its parts come in another order."""
+    words, chance, found = [f"payer {each}" for each in range(count)], Random(7), set[int]()
+    for _ in range(30):
+        chance.shuffle(words)
+        parts = chance.choice((1, 2, 5, 30))
+        merged = [counter(words[nth::parts], "string") for nth in range(parts)]
+        early = chance.randrange(parts + 1)
+        late = [word for nth in range(early, parts) for word in words[nth::parts]]
+        found.add(merged_counter(late, merged[:early])[1])
+    assert len(found) == 1
+    assert found.pop() == pytest.approx(count, rel=0.06)
 
 
 @pytest.mark.parametrize(("kind", "family"), [("bigint", "bigint"), ("double", "double")])

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import latecomer.spark.executors as this
 from latecomer.errors import MachineError
 from latecomer.spark.errors import SPARK_ERRORS, first_line
+from latecomer.spark.session import own_python
 
 PACKAGES = ("latecomer", "pyspark", "pyarrow", "numpy")
 """What a task imports."""
@@ -41,7 +42,8 @@ def executors_of(spark: SparkSession) -> list[Executor]:
     cloudpickle.register_pickle_by_value(this)  # type: ignore[no-untyped-call]  # executors may have no latecomer to find it in
     try:
         count = max(context.defaultParallelism, 1) * TASKS_EACH
-        found = context.parallelize(range(count), count).mapPartitions(partial(_found, PACKAGES)).collect()
+        with own_python(context):
+            found = context.parallelize(range(count), count).mapPartitions(partial(_found, PACKAGES)).collect()
     except SPARK_ERRORS as error:
         raise MachineError(f"no task could be run on the cluster: {first_line(error)}") from error
     finally:

@@ -86,7 +86,8 @@ class SparkRunner:
         count = len(buckets.tasks)
         if count == 1 and len(tasks) <= 1:
             return context.parallelize([tasks], 1).mapPartitions(partial(_in_one, kernel, buckets))
-        parted = context.parallelize(tasks, max(len(tasks), 1)).mapPartitions(partial(by_bucket, kernel))
+        every = context.parallelize(tasks, max(len(tasks), 1))
+        parted = every.mapPartitionsWithIndex(partial(by_bucket, kernel))
         return parted.partitionBy(count, _itself).mapPartitionsWithIndex(partial(merged, buckets))
 
 

@@ -7,10 +7,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from latecomer.errors import LatecomerError, StoreError
 from latecomer.spark.base import Buckets
+
+_Part = tuple[int, Any]
+"""Something that a task has made, and which task that was."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +40,20 @@ def done(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Done]:
         yield Done(result, time.perf_counter() - began, error)
 
 
-def by_bucket(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-    """What a kernel makes of each task, by bucket; its own result goes with the first."""
+def by_bucket(kernel: Callable[[Any], Any], nth: int, tasks: Iterable[Any]) -> Iterator[tuple[int, _Part]]:
+    """What a kernel makes of a task, by bucket; its own result goes with the first. `nth` says which task it is."""
     for each in done(kernel, tasks):
         parted = each.result
-        yield 0, each if each.error is not None else replace(each, result=parted.result)
+        yield 0, (nth, each if each.error is not None else replace(each, result=parted.result))
         if each.error is None:
-            yield from parted.parts.items()
+            yield from ((bucket, (nth, part)) for bucket, part in parted.parts.items())
 
 
-def merged(buckets: Buckets, nth: int, found: Iterable[tuple[int, Any]]) -> Iterator[Done]:
-    """What comes of a bucket; with the first, the results of the tasks."""
+def merged(buckets: Buckets, nth: int, found: Iterable[tuple[int, _Part]]) -> Iterator[Done]:
+    """What comes of a bucket; with the first, the results of the tasks. A shuffle hands over whatever is there first:
+    the parts are put into the order of tasks, so that every attempt does the same."""
     parts = []
-    for _, each in found:
+    for _, each in sorted((part for _, part in found), key=itemgetter(0)):
         if isinstance(each, Done):
             yield each
         else:
@@ -63,7 +68,7 @@ def _of_bucket(kernel: Callable[[Any, list[Any]], Any], parts: list[Any], task: 
 
 def in_one(kernel: Callable[[Any], Any], buckets: Buckets, tasks: Iterable[Any]) -> Iterator[Done]:
     """The same where one task does all of it: nothing is shuffled."""
-    return merged(buckets, 0, by_bucket(kernel, tasks))
+    return merged(buckets, 0, by_bucket(kernel, 0, tasks))
 
 
 def _portable(error: Exception) -> Exception:
