@@ -359,6 +359,7 @@ def test_a_plan_shows_what_it_would_change(tmp_path: Path) -> None:
         "nothing is published yet",
     ):
         assert each in page.text
+        assert each in str(plan)
     plan.accept(8)
     assert "published as batch 8" in shown(plan).text
 

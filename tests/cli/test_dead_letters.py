@@ -155,14 +155,14 @@ def test_what_is_printed(spark: SparkSession, tmp_path: Path, cli: Cli) -> None:
 
     tried = cli(*ask, "--dry-run")
     assert tried.status == 0, tried.err
-    assert tried.out.startswith("2 dead letters picked up: 1 would become events, 1 would stay dead\n")
+    assert tried.out.startswith("2 dead letters picked up: 1 would become an event, 1 would stay dead\n")
     assert "8.11.2026" in tried.out
     assert "taken in" not in tried.out
     lines = cli(*ask, "--dry-run", "-f", "csv").out.splitlines()
     assert [len(lines), lines[0]] == [2, "batch,origin,position,reason,detail,raw"]
 
     done = cli(*ask)
-    assert done.out.startswith("2 dead letters picked up: 1 became events, 1 stays dead\n")
+    assert done.out.startswith("2 dead letters picked up: 1 became an event, 1 stays dead\n")
     assert "taken in as batch 1\n" in done.out
     again = json.loads(cli(*ask, "-f", "json").out)
     assert (again["picked"], again["events"], again["batch"]) == (1, 0, None)

@@ -161,7 +161,7 @@ def test_a_check_without_a_registry(cli: Cli, store: Store, tmp_path: Path) -> N
     [example] = found["examples"]
     assert (example["values"]["pricing.tax"], example["expected"]) == (99, {"fare_cents": 1249})
     later_on = cli(*asked, "--since", "2026-04-25T12:00:05Z", "--fail-on-drift")
-    assert (later_on.status, later_on.out) == (0, "0 of 1 events drift (0%; the limit is 0.1%)\n")
+    assert (later_on.status, later_on.out) == (0, "0 of 1 event drift (0%; the limit is 0.1%)\n")
     assert cli(*asked, "--fail-on-drift").status == 1
     assert cli(*asked, "--format", "csv").status == 2
     assert cli("migrate", "check", file, "--no-registry").status == 2

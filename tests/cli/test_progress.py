@@ -191,7 +191,7 @@ def test_a_batch_read_out_of_step_is_warned_of_with_what_to_set() -> None:
 def test_what_is_still_to_be_read_is_told_with_the_time_it_takes() -> None:
     behind = report(3, unread=3_000_000)
     speed = round(behind.received.rows / behind.seconds)
-    assert f"3000000 rows still to read (about {shown_duration(3_000_000_000_000 // speed)})" in as_line(
+    assert f"3,000,000 rows still to read (about {shown_duration(3_000_000_000_000 // speed)})" in as_line(
         behind
     )
     assert as_json(behind)["unread"] == 3_000_000

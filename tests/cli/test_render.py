@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from rich.cells import cell_len
 
 from cli.cli_kit import NOON
 from latecomer.cli.options import ALL, Format
@@ -141,4 +142,50 @@ def test_on_a_terminal_of_100_columns_names_of_columns_give_way(monkeypatch: pyt
     words = " ".join(lines).split()
     assert all(word in words for name in fates for word in name.split())
     moments = pa.table({f"moment_number_{nth}": pa.array([NOON], UTC) for nth in range(6)})
+    narrow = shown(moments, Format.TABLE, Terminal())
+    assert (narrow.count("2026-04-25"), narrow.count("T12:00:00Z")) == (6, 6), "the day above the time"
+    monkeypatch.setenv("COLUMNS", "200")
     assert shown(moments, Format.TABLE, Terminal()).count("2026-04-25T12:00:00Z") == 6
+
+
+@pytest.mark.parametrize("width", [40, 80, 100])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pa.table({f"number_{nth}": [10**18 + nth] for nth in range(9)}),
+        pa.table(
+            {f"sum_of_fees_{nth}": pa.array([Decimal(10**35)], pa.decimal128(38, 2)) for nth in range(3)}
+        ),
+        pa.table({f"moment_{nth}": pa.array([NOON, END_OF_TIME], UTC) for nth in range(12)}),
+        pa.table({"a_name_that_nobody_can_fold" * 4: ["v" * 300], "n": [1]}),
+        pa.table({"merchant": ["日本" * 60] * 2, "count": [1, None], "at": pa.array([NOON, None], UTC)}),
+        pa.table({f"text_{nth}": ["word " * 9] for nth in range(14)}),
+    ],
+)
+def test_no_line_is_longer_than_the_terminal_is_wide(
+    rows: pa.Table, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = re.sub(r"\x1b\[\d+m", "", shown(rows, Format.TABLE, Terminal()))
+    assert max(map(cell_len, text.splitlines())) <= width
+    if width == 100:  # and nothing is cut
+        joined = re.sub(r"\s|[│─]", "", text)
+        for column in rows.columns[:9]:
+            if pa.types.is_integer(column.type) or pa.types.is_decimal(column.type):
+                assert str(column[0].as_py()) in joined
+    assert "…" not in text
+
+
+def test_where_a_row_does_not_fit_each_column_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    rows = pa.table(
+        {"output": ["totals", "minutes"], **{f"number_{nth}": [10**18 + nth] * 2 for nth in range(3)}}
+    )
+    lines = re.sub(r"\x1b\[\d+m", "", shown(rows, Format.TABLE, Terminal())).splitlines()
+    assert [line.split() for line in lines[1:5]] == [
+        ["output", "totals"],
+        ["number_0", str(10**18)],
+        ["number_1", str(10**18 + 1)],
+        ["number_2", str(10**18 + 2)],
+    ]
+    assert (lines[0].split()[:2], lines[5].split()[:2]) == (["row", "1"], ["row", "2"])

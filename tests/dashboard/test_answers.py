@@ -47,6 +47,21 @@ def test_what_it_does_now(served: Dashboard) -> None:
     assert len(found["days"]["lag"]) == 30
 
 
+def test_a_single_batch_has_no_throughput(tmp_path: Path) -> None:
+    """It is published at one moment: nobody knows how long it took."""
+    lake = new_lake(tmp_path / "one")
+    lake.store.pin()
+    lake.watermarks(0, [{"tick": 0, "at": NOON, "watermark": NOON}])
+    rates = []
+    for batch, (second, events) in enumerate([(0, 6000), (1, 0), (10, 500), (20, 0)]):
+        close(lake, batch, NOON + second * 1_000_000, on_time=events)
+        with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+            rates.append(api(served, "now")["throughput"])
+    assert rates == [None, None, 50.0, 25.0], (
+        "a batch, the end of the input, 500 events in ten seconds, in twenty"
+    )
+
+
 def test_the_days_of_the_signals(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("latecomer.observe.dashboard.answers.wall_clock", lambda: NOON + 10 * 60_000_000)
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:

@@ -34,10 +34,10 @@ def test_the_notebook_runs_and_shows_progress_and_the_correction(
         names["sink"].close()
     pages = [each._repr_html_() for each in values if hasattr(each, "_repr_html_")]  # type: ignore[attr-defined]
     before, standing, late, panes, explained = pages
-    assert before.startswith("<div>batch 2: 1 rows in ")
+    assert before.startswith("<div>batch 2: 1 row in ")
     assert "watermark 2026-11-08T14:02:" in before
     assert "150" in standing
-    assert late.startswith("<div>batch 3: 1 rows in ")
+    assert late.startswith("<div>batch 3: 1 row in ")
     assert "1 late accepted" in late
     assert panes.count("150") == 2
     assert "157" in panes

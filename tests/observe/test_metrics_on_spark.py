@@ -33,6 +33,7 @@ from latecomer.observe.history import HOUR, History, Sums
 from latecomer.observe.inventory import METRICS
 from latecomer.observe.recorded import read_history
 from latecomer.observe.serving import Served
+from latecomer.spark.noted import noted_work
 from latecomer.store.publications import wall_clock
 from observe.observe_kit import Samples, get, read, samples, value
 from spark_kit import Bench
@@ -142,6 +143,9 @@ def test_a_run_is_read_while_it_follows(
     assert tasks >= jobs
     assert value(found, "spark_task_seconds_total") > 0
     assert value(found, "spark_rows_total") > 0
+    noted = noted_work(pipeline.store_path)
+    assert (noted.runs, noted.last.jobs, noted.last.tasks) == (1, jobs, tasks)
+    assert noted.last.rows == value(found, "spark_rows_total")
     lag = value(found, "watermark_lag_seconds")
     assert lag == pytest.approx(time.time() - value(found, "watermark_timestamp_seconds"), abs=30)
     lags = {name: value(found, "partition_watermark_lag_seconds", partition=name) for name in ("a", "b")}

@@ -12,6 +12,7 @@ import typer
 
 from latecomer.cli.options import Format, Formatted, WrongUsage, load
 from latecomer.cli.terminal import harmless
+from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ def _lines(found: Advice) -> Iterator[str]:
 
     what = "the log of pipeline " if found.kind == "log" else ""
     when = f"from {written(found.since)} to {written(found.until)}"
-    yield f"{what}{found.title}: {found.events:,} events that arrived {when}"
+    yield f"{what}{found.title}: {counted(found.events, 'event')} that arrived {when}"
     if found.sample is not None:
         yield (
             f"a sample of {found.sample:.3g} of {found.of_events:,}; a share is right to within "

@@ -19,6 +19,7 @@ from latecomer.cli.options import (
     moment_of,
     open_reader,
 )
+from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _report(done: Corrected) -> str:
     batches = set(done.rows["batch"].to_pylist())
     first, last = min(batches), max(batches)
     came = f"batch {first}" if first == last else f"batches {first} to {last}"
-    text = f"corrected {done.events} late event{'' if done.events == 1 else 's'} of {came}"
+    text = f"corrected {counted(done.events, 'late event')} of {came}"
     if done.assignments == done.events:
         return text
-    return f"{text}, in {done.assignments} window assignments"
+    return f"{text}, in {counted(done.assignments, 'window assignment')}"

@@ -22,6 +22,7 @@ from latecomer.cli.options import (
     load,
     open_reader,
 )
+from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -165,11 +166,9 @@ def _print_people(found: ReplayedLetters, dry_run: bool, limit: int | None) -> N
     from latecomer.cli.render import show
 
     dead = found.still_dead.num_rows
-    would = "would become" if dry_run else "became"
-    stay = "would stay" if dry_run else "stay" if dead != 1 else "stays"
-    print(
-        f"{letters_in_words(found.picked)} picked up: {found.events:,} {would} events, {dead:,} {stay} dead"
-    )
+    would = f"{'would become' if dry_run else 'became'} {'an event' if found.events == 1 else 'events'}"
+    stay = "would stay" if dry_run else "stays" if dead == 1 else "stay"
+    print(f"{counted(found.picked, 'dead letter')} picked up: {found.events:,} {would}, {dead:,} {stay} dead")
     if dead:
         print()
         show(found.still_dead, Format.TABLE, "", limit)
@@ -187,7 +186,7 @@ def _print_none(reader: Reader, where: str | None, file: Path) -> None:
     )
     if there and where is not None:
         print(
-            f"{letters_in_words(there)}, and none of which --where is true: {where}; "
+            f"{counted(there, 'dead letter')}, and none of which --where is true: {where}; "
             f"latecomer dead-letters {file} shows them"
         )
     else:
@@ -205,15 +204,6 @@ def _print_failed(reader: Reader, file: Path) -> None:
             f"\n{events} in the log and cannot be computed for output {name}: correct its expression in {file}; then "
             f"latecomer rebuild apply {file} {name} --from {written(since)} takes {them} in"
         )
-
-
-def letters_in_words(count: int) -> str:
-    """How many dead letters.
-
-    >>> letters_in_words(1), letters_in_words(1200)
-    ('1 dead letter', '1,200 dead letters')
-    """
-    return f"{count:,} dead letter{'' if count == 1 else 's'}"
 
 
 def _fates(found: ReplayedLetters) -> pa.Table:

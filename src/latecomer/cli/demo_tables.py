@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from latecomer.model.counting import counted
 from latecomer.model.verdicts import Fate
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ FATES = tuple(fate.value for fate in Fate)
 
 def batch(report: BatchReport) -> str:
     """A batch that is done, in words."""
-    return f"batch {report.batch + 1}: {report.received.rows:,} rows in {report.seconds:.1f} s"
+    return f"batch {report.batch + 1}: {counted(report.received.rows, 'row')} in {report.seconds:.1f} s"
 
 
 def simple_table(title: str) -> Table:

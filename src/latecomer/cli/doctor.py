@@ -16,6 +16,7 @@ import typer
 from latecomer.cli.options import Master
 from latecomer.errors import LatecomerError
 from latecomer.errors.redacting import redacted
+from latecomer.model.counting import counted
 from latecomer.objects.locations import Url
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def doctor(
         typer.echo(str(finding))
         problems += finding.fix is not None
     if problems:
-        typer.echo(f"{problems} problem{'' if problems == 1 else 's'} found")
+        typer.echo(f"{counted(problems, 'problem')} found")
         raise typer.Exit(1)
 
 
@@ -312,7 +313,7 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
     if view.source.dataframe is not None:
         yield Finding(what, "DataFrames that a program hands in")
         return
-    yield Finding(what, f"{len(list_files(view.source_path))} files at {view.source_path}")
+    yield Finding(what, f"{counted(len(list_files(view.source_path)), 'file')} at {view.source_path}")
     encoding = view.source.files.encoding if view.source.files else UTF8
     for warning in source_warnings(view.source_path, view.format, encoding):
         yield Finding(what, f"warning: {warning}")
@@ -350,9 +351,10 @@ def _kafka(what: str, name: str, pipeline: Pipeline, topics: KafkaTopics) -> Ite
     for name, partitions in waiting.items():
         listed = ", ".join(f"{number}: {count:,}" for number, count in enumerate(partitions[:LISTED]))
         more = ", …" if len(partitions) > LISTED else ""
-        text = f"{len(partitions)} partition{'' if len(partitions) == 1 else 's'}"
+        text = counted(len(partitions), "partition")
         yield Finding(
-            f"topic {name}", f"{text}, {sum(partitions):,} records that no run has found yet ({listed}{more})"
+            f"topic {name}",
+            f"{text}, {counted(sum(partitions), 'record')} that no run has found yet ({listed}{more})",
         )
 
 
@@ -424,8 +426,13 @@ def holder(root: PurePath) -> str | None:
 
 
 def _tables(pipeline: Pipeline) -> Iterator[Finding]:
+    from latecomer.spark.noted import noted_work
     from latecomer.store.store import open_store
 
+    noted = noted_work(pipeline.store_path)
+    if noted.runs:
+        last = f"; in the last of them {noted.last.in_words}" if noted.runs > 1 else ""
+        yield Finding(counted(noted.runs, "run"), f"{noted.work.in_words}{last}")
     try:
         found = open_store(pipeline)
         tables = [
@@ -444,7 +451,7 @@ def _tables(pipeline: Pipeline) -> Iterator[Finding]:
                 files = table.files()
                 rows = sum(file.rows for file in files)
                 name = table.root.relative_to(found.root).as_posix()
-                yield Finding(f"table {name}", f"{rows} rows in {len(files)} files")
+                yield Finding(f"table {name}", f"{counted(rows, 'row')} in {counted(len(files), 'file')}")
     except LatecomerError as error:
         reason, _, fix = str(error).partition("; ")
         yield Finding("tables", reason, fix or "run the pipeline first")

@@ -147,8 +147,9 @@ class _Page:
         self._print("")
         for remark in self.found.notes:
             self._print(f"note: {remark}", "yellow")
-        read, files = self.found.files_read, self.found.files
-        self._print(f"{read} of the {files} files of the event log were read", "dim")
+        from latecomer.after.explain.shown import read_in_words
+
+        self._print(read_in_words(self.found), "dim")
 
     def _title(self) -> None:
         from latecomer.cli.render import moment_in_words

@@ -8,6 +8,7 @@ import typer
 
 from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, hush_spark, load
 from latecomer.config.zoned import written
+from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 from latecomer.model.sources import partition_of
 
@@ -62,8 +63,9 @@ def _removed(row: dict[str, Any]) -> str:
     where = f"{row['table']} of {row['output']}" if row["output"] else row["table"]
     newest = row["newest_event_time"]
     until = f", event times up to {written(to_micros(newest))}" if newest else ""
-    batches = f"batches {row['first_batch']} to {row['last_batch']}"
-    return f"retention has removed {int(row['amount'])} rows of {batches} from {where}{until}"
+    first, last = row["first_batch"], row["last_batch"]
+    batches = f"batch {first}" if first == last else f"batches {first} to {last}"
+    return f"retention has removed {counted(int(row['amount']), 'row')} of {batches} from {where}{until}"
 
 
 def _check(reader: Reader) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latecomer.cli.options import Format, Formatted, WrongUsage, choose_zone, hush_spark, load, moment_of
+from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
     from latecomer.after.migrate.drift import Drift
@@ -340,7 +341,9 @@ def _print_status(situation: Situation, form: Format) -> None:
     print(_sentence(situation, state))
     print(f"owner: {migration.owner}")
     if measured is not None:
-        print(f"drift: {measured.drifted} of {measured.events} events, at {_moment(measured.at)}")
+        print(
+            f"drift: {measured.drifted:,} of {counted(measured.events, 'event')}, at {_moment(measured.at)}"
+        )
     for each in standings:
         ready = "ready" if each.migrated else "needs the old shape"
         last = "never seen" if each.seen_at is None else f"last seen {_moment(each.seen_at)}"
@@ -440,7 +443,7 @@ def _print_drift(migration: Migration, drift: Drift, form: Format) -> None:
         )
         return
     print(
-        f"{drift.drifted} of {drift.events} events drift ({shown_share(drift.share)}; "
+        f"{drift.drifted:,} of {counted(drift.events, 'event')} drift ({shown_share(drift.share)}; "
         f"the limit is {shown_share(migration.drift_limit)})"
     )
     for (producer, schema_id), each in whose:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from latecomer.cli.dead_letters import letters_in_words
 from latecomer.cli.options import Format
 from latecomer.cli.render import moment, moment_in_words, print_table
 from latecomer.cli.steps import current
 from latecomer.cli.terminal import csv_cell
 from latecomer.engine.progress import by_output, progress_of, rate
+from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration
 from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
@@ -78,16 +78,16 @@ def as_line(report: BatchReport) -> str:
     if report.kind != "data":
         line += f" ({report.kind})"
     speed = rate(report.received.rows, report.seconds)
-    line += f": {report.received.rows} rows in {report.seconds:.1f} s ({speed} rows/s), "
+    line += f": {counted(report.received.rows, 'row')} in {report.seconds:.1f} s ({speed:,} rows/s), "
     line += watermark_in_words(report.watermark, report.newest_arrival, report.published_at)
     if report.unread:
-        line += f", {report.unread} rows still to read"
+        line += f", {counted(report.unread, 'row')} still to read"
         line += f" (about {shown_duration(report.unread * 1_000_000 // speed)})" if speed else ""
     if report.received.dead_letters:
-        line += f", {letters_in_words(report.received.dead_letters)}"
+        line += f", {counted(report.received.dead_letters, 'dead letter')}"
     for output, (_, fates) in by_output(report).items():
         shown = (*SHOWN_FATES, Fate.FAILED)
-        counts = [f"{int(fates[fate])} {in_words(fate)}" for fate in shown if fates.get(fate)]
+        counts = [f"{int(fates[fate]):,} {in_words(fate)}" for fate in shown if fates.get(fate)]
         if counts:
             line += f"; {output}: {', '.join(counts)}"
     return line
@@ -101,10 +101,10 @@ def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None
     late = [
         f"{output}: {', '.join(counts)}"
         for output, (_, fates) in by_output(report).items()
-        if (counts := [f"{int(fates[fate])} {in_words(fate)}" for fate in SHOWN_FATES if fates.get(fate)])
+        if (counts := [f"{int(fates[fate]):,} {in_words(fate)}" for fate in SHOWN_FATES if fates.get(fate)])
     ]
     return (
-        f"warning: batch {report.batch} has {found.events} events that arrived up to "
+        f"warning: batch {report.batch} has {counted(found.events, 'event')} that arrived up to "
         f"{shown_duration(found.by)} before others that had been read already"
         f" ({'; '.join(late) or 'none of them is late'}). {_in_order(files)} set a longer watermark.delay. "
         "Later batches are not warned of; latecomer ledger counts them all."
@@ -116,7 +116,7 @@ def dead_in_words(report: BatchReport, most: float | None, file: Path) -> str | 
     rows, dead = report.received.rows, report.received.dead_letters
     if not dead or not is_beyond(report, 1.0 if most is None else most):
         return None
-    which = f"all {rows} rows" if dead == rows else f"{dead} of {rows} rows ({dead / rows:.1%})"
+    which = f"all {rows:,} rows" if dead == rows else f"{dead:,} of {rows:,} rows ({dead / rows:.1%})"
     said = (
         f"the only row of batch {report.batch} is a dead letter"
         if rows == 1
@@ -210,10 +210,12 @@ def _csv_rows() -> Progress:
 def _status(report: BatchReport, totals: Totals, now: int) -> str:
     speed = rate(report.received.rows, report.seconds)
     watermark = watermark_in_words(report.watermark, report.newest_arrival, now)
-    lines = [f"batch {report.batch}  {speed} rows/s  {watermark}  {letters_in_words(totals.dead_letters)}"]
+    lines = [
+        f"batch {report.batch}  {speed:,} rows/s  {watermark}  {counted(totals.dead_letters, 'dead letter')}"
+    ]
     for output, fates in totals.fates.items():
         shown = [*SHOWN_FATES, *([Fate.FAILED] if fates[Fate.FAILED] else [])]
-        counts = "  ".join(f"{in_words(fate)} {int(fates[fate])}" for fate in shown)
+        counts = "  ".join(f"{in_words(fate)} {int(fates[fate]):,}" for fate in shown)
         lines.append(f"  {output}  {counts}")
     return "\n".join(lines)
 
@@ -227,11 +229,11 @@ def print_dead_letters(totals: Totals, reader: Reader, form: Format, file: Path)
     rows = reader.dead_letters_by("reason", totals.first_batch or 0)
     command = f"latecomer dead-letters {file}"
     if form is Format.TABLE:
-        print(f"\n{letters_in_words(dead)} by reason; {command} shows each", flush=True)
+        print(f"\n{counted(dead, 'dead letter')} by reason; {command} shows each", flush=True)
         print_table(rows)
     else:
         reasons = ", ".join(f"{row['reason']} {row['dead_letters']}" for row in rows.to_pylist())
-        current().line(f"{letters_in_words(dead)} ({reasons}): {command}")
+        current().line(f"{counted(dead, 'dead letter')} ({reasons}): {command}")
 
 
 def print_summary(totals: Totals, left: RunReport) -> None:
@@ -275,7 +277,7 @@ def _what_happened(totals: Totals, left: RunReport) -> Iterator[str]:
     for output, seconds in left.computed.items():
         yield f"output {output} is new: it was computed from the log in {seconds:.1f} s"
     if not totals.batches:
-        before = f"{left.batches} batch{'es are' if left.batches != 1 else ' is'} complete"
+        before = f"{counted(left.batches, 'batch')} {'is' if left.batches == 1 else 'are'} complete"
         yield f"nothing new: {before if left.batches else 'no batch has been read yet'}"
     if left.drained:
         yield "the input was drained: every window is closed"

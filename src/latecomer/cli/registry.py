@@ -15,6 +15,7 @@ import typer
 
 from latecomer.cli.options import File, Format, Formatted, Limit, WrongUsage, load
 from latecomer.errors import RegistryError
+from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
@@ -180,18 +181,14 @@ def check(
     for problem in found.problems:
         print(problem)
     print(
-        f"{_counted(len(found.problems), 'problem')}; {found.registered} registered already, "
-        f"{_counted(found.new_versions, 'new version')}, {_counted(found.new_subjects, 'new subject')}",
+        f"{counted(len(found.problems), 'problem')}; {found.registered} registered already, "
+        f"{counted(found.new_versions, 'new version')}, {counted(found.new_subjects, 'new subject')}",
         file=sys.stderr,
     )
     if not (found.problems or found.registered or found.new_versions or found.new_subjects):
         raise WrongUsage("DIR", str(folder), "has no schema", "schemas are files such as orders-value.avsc")
     if found.problems:
         raise typer.Exit(1)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 @registry.command("dry-run")
@@ -226,7 +223,7 @@ def dry_run(
             print_all(kept)
     else:
         print_all(_client(url, token_file))
-    print(f"{supposed} would have refused {_counted(len(refused), 'version')}", file=sys.stderr)
+    print(f"{supposed} would have refused {counted(len(refused), 'version')}", file=sys.stderr)
     if refused:
         raise typer.Exit(1)
 

@@ -19,7 +19,7 @@ from latecomer.text.markup import aligned, is_number
 from latecomer.text.values import csv_column, csv_line, json_rows, short_text
 
 if TYPE_CHECKING:
-    from rich.console import JustifyMethod
+    from rich.console import Console, JustifyMethod
 
 MISSING = "-"
 MOST_ROWS = 100
@@ -116,43 +116,94 @@ def print_table(rows: pa.Table, short_decimals: bool = False, out: TextIO | None
     names = [harmless(name) for name in rows.schema.names]
     kinds = [field.type for field in rows.schema]
     if out.isatty():
-        _print_framed(names, kinds, cells, out)
+        _print_fitted(names, kinds, cells, out)
     else:
         out.writelines(line + "\n" for line in aligned(names, kinds, cells))
 
 
-def _print_framed(
+def _print_fitted(
     names: Sequence[str], kinds: Sequence[pa.DataType], cells: Sequence[Sequence[str]], out: TextIO
 ) -> None:
+    """No line is longer than the terminal is wide. Names of columns give way first, then texts, then moments: their
+    day is above their time. Numbers are never cut: where that is not enough, each column of a row has a line."""
     from rich.cells import cell_len
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     console = Console(file=out)
-    table = Table(header_style="bold", show_edge=False, pad_edge=False)
     heads = [max(map(cell_len, _words(name))) for name in names]
     values = [max(map(cell_len, column), default=0) for column in cells]
     folds = [pa.types.is_string(kind) or pa.types.is_binary(kind) for kind in kinds]
+    texts = [min(value, _NARROW) if fold else value for value, fold in zip(values, folds, strict=True)]
+    parted = [
+        [_day_above_time(cell) for cell in column] if pa.types.is_timestamp(kind) else column
+        for kind, column in zip(kinds, cells, strict=True)
+    ]
+    moments = [
+        max((cell_len(line) for cell in column for line in cell.split("\n")), default=0)
+        if pa.types.is_timestamp(kind)
+        else text
+        for kind, column, text in zip(kinds, parted, texts, strict=True)
+    ]
     room = console.width - _GAP * (len(names) - 1)
     widths = [max(cell_len(name), value) for name, value in zip(names, values, strict=True)]
-    # Names of columns give way first, then texts.
-    for folded in (
-        values,
-        [min(value, 12) if fold else value for value, fold in zip(values, folds, strict=True)],
-    ):
-        widths = _fitted(widths, list(map(max, heads, folded)), room)
+    for least in (values, texts, moments):
+        widths = _fitted(widths, list(map(max, heads, least)), room)
+    if sum(widths) > room:
+        _print_row_by_row(names, cells, console)
+        return
+    shown = [
+        part if width < value else column
+        for column, part, width, value in zip(cells, parted, widths, values, strict=True)
+    ]
+    _print_framed(names, kinds, shown, widths, console)
+
+
+def _print_framed(
+    names: Sequence[str],
+    kinds: Sequence[pa.DataType],
+    cells: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    console: Console,
+) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
     for name, kind, width in zip(names, kinds, widths, strict=True):
         side: JustifyMethod = "right" if is_number(kind) else "left"
         table.add_column(Text(_head(name, width)), justify=side, width=width, overflow="fold")
     for line in zip(*cells, strict=True):
         table.add_row(*(Text(cell) for cell in line))
-    # Numbers and times are never cut: on a narrow terminal the lines grow longer than it instead.
-    console.width = max(console.width, sum(widths) + _GAP * (len(names) - 1))
     console.print(table)
 
 
+def _print_row_by_row(names: Sequence[str], cells: Sequence[Sequence[str]], console: Console) -> None:
+    from rich.rule import Rule
+    from rich.table import Table
+    from rich.text import Text
+
+    for nth, line in enumerate(zip(*cells, strict=True), start=1):
+        console.print(Rule(Text(f"row {nth}"), align="left", style="default"))
+        row = Table.grid(padding=(0, 2))
+        row.add_column(style="bold", overflow="fold", max_width=console.width // 2)
+        row.add_column(overflow="fold")
+        for name, cell in zip(names, line, strict=True):
+            row.add_row(Text(name), Text(cell))
+        console.print(row)
+
+
+def _day_above_time(moment: str) -> str:
+    """A moment in two lines.
+
+    >>> _day_above_time("2026-04-25T12:00:00Z"), _day_above_time("end of time")
+    ('2026-04-25\\nT12:00:00Z', 'end of time')
+    """
+    return moment.replace("T", "\nT", 1) if moment[:1].isdigit() else moment
+
+
 _GAP = 3
+_NARROW = 12
+"""So narrow a text may become."""
 
 
 def _words(name: str) -> list[str]:

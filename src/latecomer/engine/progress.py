@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from latecomer.model.counting import counted
 from latecomer.model.durations import iso, shown_duration
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
@@ -38,7 +39,7 @@ class Progress(dict[str, Any]):
         behind = "" if lag is None else f", {shown_duration(int(lag * 1_000_000))} behind"
         return ", ".join(
             [
-                f"batch {self['batch']}: {self['rows']:,} rows in {self['seconds']:.1f} s",
+                f"batch {self['batch']}: {counted(self['rows'], 'row')} in {self['seconds']:.1f} s",
                 f"watermark {self['watermark'] or 'none yet'}{behind}",
                 *shown,
             ]

@@ -28,6 +28,7 @@ from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.engine.watching import Watch, watch_of, watched
 from latecomer.errors import PipelineError, Problem, RegistryOutage, SourceError, StoreError
+from latecomer.ledger.report import BatchReport
 from latecomer.log.filling import NOTHING_FILLED, Filled
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import zone_of
@@ -36,6 +37,7 @@ from latecomer.sink.keeper import check_sinks
 from latecomer.source.choose import sources_of
 from latecomer.spark.base import Work
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
+from latecomer.spark.noted import WorkNotes
 from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, joined, own_session
@@ -184,7 +186,16 @@ def _prepared(
             LOG.info("preparing the run")
             check_zones(session, pipeline, file)
             check_predicates(session, store, file)
-            yield Engine(runner, store, watched(pipeline, session, watch))
+            notes, told = WorkNotes(store.root, runner.work), watched(pipeline, session, watch)
+
+            def tell(report: BatchReport) -> None:
+                told(report)
+                notes.now_and_then()
+
+            try:
+                yield Engine(runner, store, tell)
+            finally:
+                notes.write()
 
 
 def _held(pipeline: Pipeline, standby: threading.Event | None) -> AbstractContextManager[object]:

@@ -21,6 +21,7 @@ from latecomer.log.events import EventLog
 from latecomer.log.logged import LogSplit
 from latecomer.log.measures import amounts_of_letter
 from latecomer.log.repeated import COLUMNS
+from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.panes import Accumulation, Timing
@@ -149,8 +150,8 @@ class _Check:
             if moved[0] <= self.last and moved[1] in self.units:
                 letters[moved] = letters.get(moved, Decimal(0)) - amount
         tally: Tally = {}
-        for fate, counted in parts.items():
-            for (batch, unit), amount in counted.items():
+        for fate, amounts in parts.items():
+            for (batch, unit), amount in amounts.items():
                 place = batch, unit, "received"
                 tally[place] = tally.get(place, Decimal(0)) + amount
                 if fate is not None:
@@ -201,8 +202,8 @@ class _Check:
         batches |= self._touched_by_removal(output, tally)
         if batches:
             self.notes.append(
-                f"output {output.name}: the fates of {len(batches)} batches are taken as they are written, for "
-                "retention has removed events that decided them"
+                f"output {output.name}: the fates of {counted(len(batches), 'batch')} are taken as they are written, "
+                "for retention has removed events that decided them"
             )
         judged = (*_JUDGED, *_NOTES)
         kept = {place: amount for place, amount in tally.items() if place[0] not in batches}

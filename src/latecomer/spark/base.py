@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+from latecomer.model.counting import counted
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -74,9 +76,8 @@ class Work:
         'Spark ran 2 jobs with 4 tasks, which read 60,000 rows and took 1.2 s'
         """
         return (
-            f"Spark ran {self.jobs:,} job{'s' if self.jobs != 1 else ''} with {self.tasks:,} "
-            f"task{'s' if self.tasks != 1 else ''}, which read {self.rows:,} row{'s' if self.rows != 1 else ''} "
-            f"and took {self.seconds:,.1f} s"
+            f"Spark ran {counted(self.jobs, 'job')} with {counted(self.tasks, 'task')}, which read "
+            f"{counted(self.rows, 'row')} and took {self.seconds:,.1f} s"
         )
 
 

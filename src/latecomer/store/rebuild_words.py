@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any
 
-from latecomer.config.zoned import in_zone, read, written
+import pyarrow as pa
+
+from latecomer.config.zoned import current_zone, in_zone, read, written
 from latecomer.errors import LatecomerError
+from latecomer.model.counting import counted
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.zones import is_zone
 from latecomer.store.pins import read_pins
-from latecomer.text.markup import escape, fragment, heading, table, warning
+from latecomer.text.markup import MOST_ROWS, escape, fragment, heading, table, text_table, warning
 from latecomer.text.values import csv_text, short_text
 
 if TYPE_CHECKING:
@@ -41,16 +44,17 @@ def lines(record: Record) -> Iterator[str]:
     """What it rests on, and how much it changes."""
     counts = record.counts
     size = _size(counts["bytes"])
-    yield f"by the log up to batch {record.through}: {_many(counts['files'], 'file')}, {counts['rows']:,} rows, {size}"
+    files, rows = counted(counts["files"], "file"), counted(counts["rows"], "row")
+    yield f"by the log up to batch {record.through}: {files}, {rows}, {size}"
     if "computed" in counts:
-        yield f"{_many(counts['computed'], 'window')} computed in {record.seconds:.1f} s"
+        yield f"{counted(counts['computed'], 'window')} computed in {record.seconds:.1f} s"
     if record.definition is not None:
         yield "the output means something else from here on: windows that are open, or within their lateness, too"
     if not record.changes:
         yield "nothing changes: every closed window says what the log says"
         return
     yield (
-        f"{_many(counts['windows'], 'window')} and {_many(counts['keys'], 'key')} change: "
+        f"{counted(counts['windows'], 'window')} and {counted(counts['keys'], 'key')} change: "
         f"{counts['new']:,} new, {counts['changed']:,} changed, {counts['withdrawn']:,} withdrawn"
     )
 
@@ -94,6 +98,16 @@ def state(found: Rebuild) -> str:
     return "to be published by the running pipeline" if found.asked else "nothing is published yet"
 
 
+def as_text(found: Rebuild) -> str:
+    """A plan in lines of text, with times in the zone of the output's windows."""
+    with in_zone(_zone(found)):
+        tables = [
+            pa.Table.from_pylist(rows) for rows in (sums(found.record), list(largest(found.record))) if rows
+        ]
+        texts = (line for each in tables for line in ("", *text_table(each, current_zone(), MOST_ROWS)))
+        return "\n".join([title(found), *lines(found.record), state(found), *texts])
+
+
 def shown(found: Rebuild) -> str:
     """A plan as a part of a page, with times in the zone of the output's windows."""
     with in_zone(_zone(found)):
@@ -121,10 +135,6 @@ def _parts(found: Rebuild) -> Iterator[str]:
         names = list(dict.fromkeys(name for row in rows for name in row))
         yield from heading("the largest changes")
         yield from table(names, [[csv_text(row.get(name)) for name in names] for row in rows])
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _size(count: float) -> str:

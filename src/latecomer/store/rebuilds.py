@@ -27,7 +27,7 @@ from latecomer.errors import StoreError
 from latecomer.store import files
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location, make_folder, parquet_files, replace_text, sync_files
-from latecomer.store.rebuild_words import shown
+from latecomer.store.rebuild_words import as_text, shown
 
 ASKED, BATCH, STALE, TOOK = "asked", "batch", "stale", "took"
 PANES, PARTIALS, FAILED = "panes", "partials", "failed"
@@ -166,6 +166,10 @@ class Rebuild:
 
     def remove(self) -> None:
         files.remove_all(self.folder)
+
+    def __str__(self) -> str:
+        """The plan as text, for `print`."""
+        return as_text(self)
 
     def _repr_html_(self) -> str:
         return shown(self)

@@ -19,6 +19,7 @@ from latecomer.config.arguments import require_flags, require_moments, require_p
 from latecomer.config.models import Pipeline
 from latecomer.config.operation import LEAST_KEEP
 from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
+from latecomer.model.counting import counted
 from latecomer.model.durations import DURATION_FIX, UNITS, format_duration, parse_duration
 from latecomer.store.commits import output_tables_in
 from latecomer.store.coverage import DEAD_LETTERS, EVENTS, LATE, removals, removed_until
@@ -86,15 +87,24 @@ class Report:
     def in_words(self, were: str) -> str:
         """What was done; `were` may be "would be"."""
         files, after = self.total("files"), self.total("files_after")
-        text = f"{files} files {were} merged into {after}" if files != after else f"no files {were} merged"
+        text = (
+            f"no files {were} merged"
+            if files == after
+            else f"{_done(files, 'file', were)} merged into {after:,}"
+        )
         if removed := self.total("rows_removed"):
-            text += f", {removed} rows {were} removed by retention"
+            text += f", {_done(removed, 'row', were)} removed by retention"
         if swept := self.total("swept_files"):
-            text += f", {swept} dead files ({size_in_words(self.total('swept_bytes'))}) {were} deleted"
+            size = size_in_words(self.total("swept_bytes"))
+            text += f", {_done(swept, 'dead file', were)} deleted ({size})"
         return text
 
     def _touched(self) -> list[Upkept]:
         return [each for each in self.tables.values() if each.touched]
+
+
+def _done(count: int, what: str, were: str) -> str:
+    return f"{counted(count, what)} {'was' if were == 'were' and count == 1 else were}"
 
 
 def size_in_words(count: int) -> str:

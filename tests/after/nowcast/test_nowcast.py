@@ -254,6 +254,15 @@ def test_a_window_for_which_nothing_has_come_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_it_can_be_printed(found: Nowcast) -> None:
+    title, heads, first, *_ = str(found).splitlines()
+    assert title == f"nowcast of minute_totals: {found.rows.num_rows} numbers"
+    assert {"window_start", "payments_estimate"} <= set(heads.split())
+    assert str(found.rows["window_start"][0].as_py().isoformat())[:16] in first
+    assert found.notes[0] in str(found)
+    assert "_estimate" not in repr(found), "which is short"
+
+
 def test_it_shows_itself_in_a_notebook(found: Nowcast) -> None:
     page = found._repr_html_()
     assert page.startswith("<table>")

@@ -158,7 +158,7 @@ def test_drift_is_to_be_looked_at_in_the_phase_itself() -> None:
         (None, "drift was not looked at since dual_write began"),
         (Measured(NOW - 1, 1000, 0), "drift was not looked at since dual_write began"),
         (Measured(NOW + 1, 0, 0), "no event has been there"),
-        (Measured(NOW + 1, 1000, 2), "2 of 1000 events drift (0.2%), and the limit is 0.1%"),
+        (Measured(NOW + 1, 1000, 2), "2 of 1,000 events drift (0.2%), and the limit is 0.1%"),
     ):
         [reason] = reasons(migration, replace(dual, measured=measured), later)
         assert said in reason

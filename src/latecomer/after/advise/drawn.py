@@ -16,6 +16,7 @@ from latecomer.after.advise.page import (
 )
 from latecomer.after.advise.plots import HEIGHT, WIDTH
 from latecomer.config.zoned import written
+from latecomer.model.counting import counted
 from latecomer.text.markup import escape
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def drawn(found: Advice) -> str:
         f"<style>{_style()}</style>",
         f'<rect width="100%" height="{height}" fill="white"/>',
         f'<text x="{_EDGE}" y="24" font-size="17" font-weight="600">{escape(found.title)}</text>',
-        f'<text class="tick" x="{_EDGE}" y="42">{found.events:,} events that arrived from {written(found.since)} to '
-        f"{written(found.until)}</text>",
+        f'<text class="tick" x="{_EDGE}" y="42">{counted(found.events, "event")} that arrived from '
+        f"{written(found.since)} to {written(found.until)}</text>",
     ]
     for nth, (title, plot) in enumerate(plots):
         top = _HEAD + nth * (_TITLE + HEIGHT)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from latecomer.after.advise.plots import curves, histogram
 from latecomer.after.advise.rows import in_figures, setting_row
 from latecomer.config.zoned import written
+from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.lateness.groups import Interval
@@ -98,7 +99,7 @@ def _body(found: Advice) -> Iterator[str]:
     what = "the log of pipeline" if found.kind == "log" else "raw files"
     yield f"<h1>{escape(found.title)}</h1>"
     yield (
-        f'<p class="pale">How late events come: {what}, {found.events:,} events that arrived from '
+        f'<p class="pale">How late events come: {what}, {counted(found.events, "event")} that arrived from '
         f"{written(found.since)} to {written(found.until)}</p>"
     )
     if found.sample is not None:

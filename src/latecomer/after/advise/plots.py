@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import floor as floor_of
 from math import log10
 
+from latecomer.model.counting import counted
 from latecomer.model.durations import UNITS, shown_duration
 from latecomer.text.markup import escape
 from latecomer.text.values import in_percent
@@ -113,7 +114,7 @@ def histogram(
             width, kind = max(scale(high + 1) - left - 1, 1.5), "bar"
         top = _y(min(count / total / most, 1.0))
         height = round(max(_y(0) - top, 1 if count else 0), 1)
-        tip = f"{shown_duration(low)} to {shown_duration(high)}: {count:,} events"
+        tip = f"{shown_duration(low)} to {shown_duration(high)}: {counted(count, 'event')}"
         lines.append(
             f'<rect class="{kind}" x="{left:.1f}" y="{_y(0) - height:.1f}" width="{width:.1f}" height="{height}">'
             f"<title>{escape(tip)}</title></rect>"

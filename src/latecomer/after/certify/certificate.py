@@ -23,6 +23,7 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch, other_settings
 from latecomer.model import types
 from latecomer.model.aggregates import ORDERED, SKETCHED, TALLIED
+from latecomer.model.counting import counted
 from latecomer.model.durations import iso, to_micros
 from latecomer.model.triggers import Count, Every
 from latecomer.store.definitions import definition_of
@@ -124,7 +125,7 @@ def check(
     store = open_store(pipeline)
     if store.ledger.last_batch() + 1 < certificate.batches:
         raise StoreMismatch(
-            f"the certificate speaks of {certificate.batches} batches, and store {store.root} has "
+            f"the certificate speaks of {counted(certificate.batches, 'batch')}, and store {store.root} has "
             f"{store.ledger.last_batch() + 1}; check it with the store that it was made from"
         )
     at = to_micros(datetime.fromisoformat(certificate.watermark))

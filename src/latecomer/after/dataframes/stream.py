@@ -18,6 +18,7 @@ from latecomer.after.dataframes.options import Wanted, refused, wanted
 from latecomer.after.dataframes.tables import STREAMED, Plan, plan_of
 from latecomer.after.reading.reader import Reader
 from latecomer.errors import NotCovered, StoreMismatch
+from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +55,9 @@ class ChangeReader(DataSourceStreamReader):
             return _offset(plan, plan.complete)
         if first > plan.complete + 1:
             fix = f"write {plan.complete + 1} or less, or latest for what is published from now on"
-            raise refused("startingBatch", f"the store has {plan.complete + 1} batches", str(first), fix)
+            raise refused(
+                "startingBatch", f"the store has {counted(plan.complete + 1, 'batch')}", str(first), fix
+            )
         return _offset(plan, plan.removed if first == 0 else first - 1)
 
     @in_few_words
@@ -96,8 +99,8 @@ def _require_same(plan: Plan, start: Offset, end: Offset) -> None:
             raise StoreMismatch(f"store {root} is not the one that this query has read so far; {_ANEW}")
     if end[_BATCH] > complete:
         raise StoreMismatch(
-            f"store {root} has {complete + 1} batches, and this query has read batch {end[_BATCH]}: the store was put "
-            f"back to an earlier state; {_ANEW}"
+            f"store {root} has {counted(complete + 1, 'batch')}, and this query has read batch {end[_BATCH]}: the "
+            f"store was put back to an earlier state; {_ANEW}"
         )
     if start[_BATCH] < plan.removed and start[_BATCH] < end[_BATCH]:
         raise NotCovered(

@@ -36,6 +36,7 @@ from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
 from latecomer.config.zoned import written
+from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration, to_micros
 from latecomer.model.panes import Op, Timing
 from latecomer.model.triggers import per_firing
@@ -242,7 +243,7 @@ class _Case:
         ours, aside = ({place for place in places if place[0] > gone} for places in (ours, aside))
         if ours != aside:
             self.notes.append(
-                f"the side output has {len(aside)} events of this window and key, the log and the timeline "
+                f"the side output has {counted(len(aside), 'event')} of this window and key, the log and the timeline "
                 f"say {len(ours)}: they cannot be reconciled"
             )
         return judged

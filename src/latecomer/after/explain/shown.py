@@ -12,6 +12,7 @@ from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published
 from latecomer.after.explain.picture import picture
 from latecomer.config.zoned import current_zone, in_zone, written
+from latecomer.model.counting import counted
 from latecomer.model.panes import Op
 from latecomer.model.windows import zone_of
 from latecomer.text.markup import (
@@ -53,15 +54,11 @@ def _lines(found: Explanation) -> Iterator[str]:
         panes = pa.table({str(nth): pa.array(column) for nth, column in enumerate(zip(*rows, strict=True))})
         yield from text_table(panes.rename_columns(heads), current_zone(), len(rows))
     if found.untold:
-        yield f"accepted, and in no pane yet: {_many(found.untold)}"
+        yield f"accepted, and in no pane yet: {counted(len(found.untold), 'event')}"
     for fate, events in found.left_out.items():
         if events:
-            yield f"left out: {fate.value.replace('_', ' ')}, {_many(events)}"
+            yield f"left out: {fate.value.replace('_', ' ')}, {counted(len(events), 'event')}"
     yield from (f"note: {note}" for note in found.notes)
-
-
-def _many(events: Sequence[Judged]) -> str:
-    return f"{len(events):,} event{'' if len(events) == 1 else 's'}"
 
 
 def _title(found: Explanation) -> str:
@@ -85,8 +82,14 @@ def _parts(found: Explanation) -> Iterator[str]:
             yield from _events(f"left out: {fate.value.replace('_', ' ')}", events)
     for note in found.notes:
         yield f'<p class="pale">{escape(note)}</p>'
-    read = f"{found.files_read:,} of the {found.files:,} files of the event log were read"
+    read = read_in_words(found)
     yield f'<p class="pale">{read}; times in {escape(current_zone())}</p>'
+
+
+def read_in_words(found: Explanation) -> str:
+    """How much of the log an explanation has read."""
+    were = "was" if found.files_read == 1 else "were"
+    return f"{found.files_read:,} of the {counted(found.files, 'file')} of the event log {were} read"
 
 
 def _standing(found: Explanation) -> str:
@@ -130,7 +133,7 @@ def _amount(published: Published, name: str) -> str | None:
 
 
 def _events(title: str, events: Sequence[Judged]) -> Iterator[str]:
-    yield from heading(title, _many(events))
+    yield from heading(title, counted(len(events), "event"))
     rows = event_rows({(None, ""): events[:MOST_EVENTS]}).drop_columns(["pane", "fate"])
     empty = [name for name in rows.schema.names if rows[name].null_count == rows.num_rows]
     yield from arrow_table(rows.drop_columns(empty), current_zone())

@@ -9,9 +9,11 @@ from html import escape
 import pyarrow as pa
 
 from latecomer.config.zoned import current_zone
+from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration
 from latecomer.model.nowcast.calibration import LEAST_TRIALS, Calibration, Drift, falls_short
 from latecomer.model.nowcast.estimating import LEVEL
+from latecomer.text.markup import MOST_ROWS, text_table, written_out
 from latecomer.text.values import in_percent, short_text
 
 WIDE = (0.85, 0.95)
@@ -110,8 +112,17 @@ class Nowcast:
             found.append(text)
         return found
 
+    def __str__(self) -> str:
+        """The first rows as a table, and what stands beside them, for `print`."""
+        table = text_table(self.rows, current_zone(), MOST_ROWS) if self.rows.num_rows else []
+        return "\n".join([self._title, *table, *map(written_out, self.notes)])
+
     def __repr__(self) -> str:
-        return "\n".join([f"nowcast of {self.output}: {self.rows.num_rows} numbers", *self.notes])
+        return "\n".join([self._title, *self.notes])
+
+    @property
+    def _title(self) -> str:
+        return f"nowcast of {self.output}: {counted(self.rows.num_rows, 'number')}"
 
     def _repr_html_(self) -> str:
         heads = "".join(f"<th>{escape(name)}</th>" for name in self.rows.schema.names)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from latecomer.config.arguments import require_kind
 from latecomer.errors import MachineError, PipelineError, Problem
+from latecomer.model.counting import counted
 from latecomer.text.markup import arrow_table, escape, fragment, heading, text_table, warning, written_out
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ class Rows:
         return self.table.cast(pa.schema(fields))
 
     def _repr_html_(self) -> str:
-        counted = f"{len(self):,} row{'' if len(self) == 1 else 's'}" if len(self) else ""
+        rows = counted(len(self), "row") if len(self) else ""
         timed = any(pa.types.is_timestamp(field.type) for field in self.table.schema)
-        shown = [*heading(self.title, f"{counted}, times in {self.zone}" if counted and timed else counted)]
+        shown = [*heading(self.title, f"{rows}, times in {self.zone}" if rows and timed else rows)]
         shown += [warning(text) for text in self.warnings]
         shown += arrow_table(self.table, self.zone) if len(self) else [f"<p>{escape(self.nothing)}</p>"]
         shown += [f'<p class="pale">{escape(note)}</p>' for note in self.notes]

@@ -13,6 +13,7 @@ from math import ceil
 
 import numpy as np
 
+from latecomer.model.counting import counted
 from latecomer.model.durations import DAY, UNITS, format_duration, shown_duration
 from latecomer.model.lateness.histogram import Histogram, Whole
 
@@ -254,9 +255,8 @@ def cautions(behind: Histogram, slices: Sequence[Histogram], span: int, delay: i
     for share in (wish.completeness, wish.beyond):
         needed = ceil(ENOUGH_BEYOND / (1 - share) - 1e-6) if share < 1 else 0
         if behind.count < needed:
-            found.append(
-                f"{percentile(share)} rests on {behind.count:,} events and needs {needed:,}: take it as a guess"
-            )
+            rests = f"{percentile(share)} rests on {counted(behind.count, 'event')}"
+            found.append(f"{rests} and needs {needed:,}: take it as a guess")
     if span < DAY:
         found.append(
             f"the history is {shown_duration(span)} long: what happens once a day or a week is not in it"

@@ -125,12 +125,15 @@ def _millis(micros: int) -> int | None:
 
 
 def _throughput(store: Store, last: int | None) -> float | None:
-    """Rows received each second, in the minutes up to the last batch."""
+    """Events received each second, in the minutes up to the last batch: what came after the first publication in them.
+    None where nothing did, for a single batch does not say how long it took."""
     if last is None or not store.ledger.exists:
         return None
-    counted = _by_minute(store, last - 5 * MINUTE)
-    seconds = max((last - min(counted, default=last)) / SECOND, 60.0)
-    return sum(counted.values()) / seconds
+    batches = _received_by(store, "p.published_at", last - 5 * MINUTE)
+    received = sum(count for _, count in batches[1:])
+    if len(batches) < 2 or (batches[0][1] and not received):
+        return None
+    return received / ((last - batches[0][0]) / SECOND)
 
 
 def _received(store: Store, last: int | None) -> dict[str, Any] | None:
@@ -138,7 +141,8 @@ def _received(store: Store, last: int | None) -> dict[str, Any] | None:
     if last is None or not store.ledger.exists:
         return None
     end = last // MINUTE
-    counted = _by_minute(store, (end - 59) * MINUTE - 1)
+    by_minute = "date_bin(interval '1 minute', p.published_at)"
+    counted = dict(_received_by(store, by_minute, (end - 59) * MINUTE - 1))
     return {
         "bars": [counted.get(minute * MINUTE, 0) for minute in range(end - 59, end + 1)],
         "since": (end - 59) * MINUTE // 1000,
@@ -147,15 +151,16 @@ def _received(store: Store, last: int | None) -> dict[str, Any] | None:
     }
 
 
-def _by_minute(store: Store, since: int) -> dict[int, int]:
+def _received_by(store: Store, step: str, since: int) -> list[tuple[int, int]]:
+    """Events received in each step of the wall clock, in order, of batches published after a moment."""
     rows = store.ledger.query(
-        "select date_bin(interval '1 minute', published_at) as at, sum(received) as received from "
-        "(select t.batch, p.published_at, max(t.received) as received from t join p on t.batch = p.batch "
+        "select at, sum(received) as received from "
+        f"(select t.batch, {step} as at, max(t.received) as received from t join p on t.batch = p.batch "
         f"where t.unit = {text_literal(EVENTS)} and p.output is null "
-        f"and p.published_at > {moment_literal(since)} group by 1, 2) group by 1",
+        f"and p.published_at > {moment_literal(since)} group by 1, 2) group by 1 order by 1",
         p=store.publications,
     ).to_pylist()
-    return {to_micros(row["at"]): int(row["received"]) for row in rows}
+    return [(to_micros(row["at"]), int(row["received"])) for row in rows]
 
 
 def _signal(each: Verdict) -> dict[str, Any]:

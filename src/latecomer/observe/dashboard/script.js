@@ -53,6 +53,7 @@
   const grouped = text => text.replace(/^(-?)(\d+)(?=$|\.)/, (all, sign, whole) => sign + whole.replace(/\B(?=(\d{3})+$)/g, ","));
   const figure = value => value === null || value === undefined ? "–" : grouped(String(value));
   const count = n => n === null || n === undefined ? "–" : Number(n).toLocaleString("en");
+  const counted = (n, what) => count(n) + " " + what + (Number(n) === 1 ? "" : "s");
   const share = x => x === null || x === undefined ? "–" : (100 * x).toFixed(x === 0 || x === 1 ? 0 : x < 0.1 || x > 0.9 ? 2 : 1) + " %";
   function span(seconds) {
     const s = Math.max(0, Math.round(seconds));
@@ -171,7 +172,7 @@
     made.push(el("div", { cls: "cards" }, lagCard(found),
       el("section", { cls: "card" }, el("h2", { cls: "small" }, "Throughput"),
         el("p", { cls: "big" }, found.throughput === null ? "–" : count(+found.throughput.toPrecision(3)) + " events/s"),
-        el("p", { cls: "pale" }, found.published_at ? ["read in the minutes up to the last batch, published ", ago(found.published_at), " ago"] : "no batch published yet")),
+        el("p", { cls: "pale" }, found.published_at ? [found.throughput === null ? "a single batch has no rate; it was published " : "in the minutes up to the last batch, published ", ago(found.published_at), " ago"] : "no batch published yet")),
       el("section", { cls: "card" }, el("h2", { cls: "small" }, "Run"),
         el("p", { cls: "big" }, found.running ? "running" : "stopped"),
         el("p", { cls: "pale" }, count(found.batches) + (found.batches === 1 ? " batch complete" : " batches complete"), found.running && found.since ? ", since " + second(found.since) : "",
@@ -391,12 +392,12 @@
 
   function showLateness(found) {
     if (!found.events) return [el("p", { cls: "state" }, "There is no event to measure yet.")];
-    const made = [el("p", { cls: "pale" }, `${count(found.events)} events that arrived from ${moment(found.since)} to ${moment(found.until)}` +
+    const made = [el("p", { cls: "pale" }, `${counted(found.events, "event")} that arrived from ${moment(found.since)} to ${moment(found.until)}` +
       (found.of_events > found.events ? `, a sample of ${count(found.of_events)}; a share is right to within ${share(found.sampling_error)}` : ""))];
     for (const each of found.cautions) made.push(el("p", { cls: "warning" }, each));
     made.push(el("div", { cls: "cards wide" }, found.delays.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, each.title), el("p", { cls: "pale" }, each.below),
       plot(each.svg, each.title), el("dl", { cls: "numbers" }, Object.entries(each.percentiles).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), el("p", {}, each.elbow),
-      each.ahead ? el("p", { cls: "pale" }, `${count(each.ahead)} event${each.ahead === 1 ? "" : "s"} came before the time that ${each.ahead === 1 ? "it says" : "they say"}: clocks that are ahead.`) : "")),
+      each.ahead ? el("p", { cls: "pale" }, `${counted(each.ahead, "event")} came before the time that ${each.ahead === 1 ? "it says" : "they say"}: clocks that are ahead.`) : "")),
       found.outputs.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, "On time by delay: ", each.name), el("p", { cls: "pale" }, each.window), plot(each.svg, each.name),
         table(["setting", { name: "delay", n: true }, { name: "allowed lateness", n: true }, { name: "on time", n: true }, { name: "complete", n: true }], each.settings.map(row => [row.which, row.delay, row.lateness ?? "–", share(row.on_time), share(row.complete)]), "Settings")))));
     made.push(el("h2", {}, "Advice"), table(["setting", "advised", "now", { name: "why", text: true }], found.advised.map(each => [each.field, each.advised, each.changes ? each.now ?? "not said" : tag("as it is", "good"), each.reason]), "Advice"));
@@ -416,7 +417,7 @@
     if (pictureUrl) URL.revokeObjectURL(pictureUrl);
     pictureUrl = URL.createObjectURL(new Blob([found.picture], { type: "image/svg+xml" }));
     made.push(el("div", { cls: "scroll", tabindex: "0", role: "region", "aria-label": "Picture" }, el("img", { cls: "picture", src: pictureUrl, alt: "The life of the number: its panes and events by when they arrived. The list below says the same." })));
-    const group = (title, each) => each.count ? el("details", {}, el("summary", {}, `${title} ${count(each.count)} event${each.count === 1 ? "" : "s"}` + (each.behind_watermark ? `, ${count(each.behind_watermark)} behind the watermark` : "")),
+    const group = (title, each) => each.count ? el("details", {}, el("summary", {}, `${title} ${counted(each.count, "event")}` + (each.behind_watermark ? `, ${count(each.behind_watermark)} behind the watermark` : "")),
       events({ events: each.events.map(({ values, ...rest }) => ({ ...rest, ...values })) }), each.count > each.events.length ? el("p", { cls: "pale small" }, `and ${count(each.count - each.events.length)} more`) : "") : el("p", { cls: "pale small" }, `${title} no event`);
     made.push(el("h2", {}, "History"), el("ol", { cls: "panes" }, found.panes.map(pane => el("li", { cls: "card" },
       el("h3", {}, tag(pane.timing.toLowerCase().replace("_", " "), { LATE: "two", CORRECTION: "three", EARLY: "calm" }[pane.timing] || "one"), ` ${pane.op} ${pane.sequence}: `,
@@ -428,7 +429,7 @@
     if (found.untold.count) made.push(el("h2", {}, "Accepted, and in no pane yet"), group("", found.untold));
     const left = Object.entries(found.left_out).filter(([, each]) => each.count);
     if (left.length) made.push(el("h2", {}, "Left out"), left.map(([fate, each]) => group((FATES[fate] || fate) + ":", each)));
-    made.push(el("p", { cls: "pale small" }, `${found.log.files_read} of ${found.log.files} files of the event log were read.`));
+    made.push(el("p", { cls: "pale small" }, `${count(found.log.files_read)} of the ${counted(found.log.files, "file")} of the event log ${found.log.files_read === 1 ? "was" : "were"} read.`));
     return made;
   }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.schemas.migrations.definition import Migration, Soak
 from latecomer.schemas.migrations.phases import Phase, State
@@ -79,8 +80,8 @@ def _drifting(state: State, rules: Rules) -> str | None:
     if measured.share <= rules.drift_limit:
         return None
     return (
-        f"{measured.drifted} of {measured.events} events drift ({shown_share(measured.share)}), and the limit "
-        f"is {shown_share(rules.drift_limit)}; correct the producers that latecomer migrate check names"
+        f"{measured.drifted:,} of {counted(measured.events, 'event')} drift ({shown_share(measured.share)}), and "
+        f"the limit is {shown_share(rules.drift_limit)}; correct the producers that latecomer migrate check names"
     )
 
 

@@ -1,0 +1,13 @@
+"""How many of something, for people."""
+
+from __future__ import annotations
+
+
+def counted(count: int, what: str) -> str:
+    """A number and what it counts, as many as there are.
+
+    >>> counted(1, "dead letter"), counted(1200, "row"), counted(2, "batch")
+    ('1 dead letter', '1,200 rows', '2 batches')
+    """
+    ending = "" if count == 1 else "es" if what.endswith("ch") else "s"
+    return f"{count:,} {what}{ending}"
