@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
@@ -38,29 +38,48 @@ class Shows(Enum):
 class Since:
     """Some events of a session, as far as rules ask about them."""
 
-    count: int
-    clock: int
+    count: int = 0
+    clock: int = 0
     """The arrival clock at the first of them."""
-    mark: int
+    mark: int = 0
     """The watermark that it met."""
     holds: tuple[int, ...] = ()
     """For each predicate of the trigger, for how many of them it is true."""
 
-    def plus(self, more: Since) -> Since:
-        """These and others."""
-        if not self.count or not more.count:
-            return self if self.count else more
-        return Since(
-            self.count + more.count,
-            min(self.clock, more.clock),
-            min(self.mark, more.mark),
-            tuple(map(int.__add__, self.holds, more.holds)),
-        )
+    def add(self, count: int, clock: int, mark: int, holds: tuple[int, ...]) -> None:
+        """Others come to them."""
+        if not self.count:
+            self.count, self.clock, self.mark, self.holds = count, clock, mark, holds
+        elif count:
+            self.count += count
+            if clock < self.clock:
+                self.clock = clock
+            if mark < self.mark:
+                self.mark = mark
+            if holds:
+                self.holds = tuple(map(int.__add__, self.holds, holds))
+
+    def join(self, other: Since) -> None:
+        """Those of another session come to them."""
+        self.add(other.count, other.clock, other.mark, other.holds)
 
 
-NONE = Since(0, 0, 0)
 Due: TypeAlias = Callable[[Since, int], Point]
 """When a rule fires for events of a session that starts so."""
+
+
+Event: TypeAlias = tuple[int, int, int, int, int, int, int, int, tuple[int, ...]]
+"""What enters a session, an event or several of which the order says nothing: its row, its span, the arrival clock and
+the watermark that it met, how many events it is, how many of them on time and how many late, and for how many of them
+each predicate of the trigger is true."""
+
+
+class Pane(NamedTuple):
+    """A pane, as far as it is known which it is."""
+
+    start: int
+    end: int
+    sequence: int
 
 
 @dataclass(slots=True)
@@ -71,68 +90,66 @@ class Course:
     end: int
     at: Point
     """Everything that was due until then has been published."""
-    since: Since
+    since: Since = field(default_factory=Since)
     """The events that no pane has published."""
-    whole: Since
+    whole: Since = field(default_factory=Since)
     """All of its events."""
-    unsettled: int
+    unsettled: int = 0
     """On-time events that no pane has published since it closed."""
-    waiting: int
+    waiting: int = 0
     """Late events that no pane has published."""
     closed: bool = False
     over: bool = False
     """Its early trigger has ended."""
+    due: Point = AT_ONCE
+    """When something may happen next, if no event comes, and it does not close before."""
     rows: list[int] = field(default_factory=list)
     """The rows that no node holds."""
     nodes: list[int] = field(default_factory=list)
     standing: list[int] = field(default_factory=list)
-    """The panes that stand for it, or for sessions that it swallowed."""
+    """The panes that stand for it, ascending by sequence; or for sessions that it has outgrown or swallowed."""
+
+    def join(self, other: Course) -> None:
+        """Another session becomes part of it."""
+        self.since.join(other.since)
+        self.whole.join(other.whole)
+        self.unsettled += other.unsettled
+        self.waiting += other.waiting
+        self.over |= other.over
+        self.rows += other.rows
+        self.nodes += other.nodes
+        self.standing += other.standing
 
 
-@dataclass(slots=True)
-class Shown:
-    """What of a session is published, or kept."""
+class Shown(NamedTuple):
+    """A session as it is published, or kept."""
 
-    session: Course
-    """As it was then."""
+    start: int
+    end: int
+    since: Since | None
+    """The events that no pane has published; None where all are."""
+    whole: Since
+    unsettled: int
+    waiting: int
+    over: bool
     node: int
     is_new: bool
     """Whether nothing else has shown the rows of this node."""
     shows: Shows
 
 
-@dataclass(slots=True)
-class Fired:
+class Fired(NamedTuple):
     """A pane."""
 
     shown: Shown
     sequence: int
     timing: Timing
     is_last: bool
-    back: list[int]
-    """The panes that it takes back."""
-
-
-@dataclass(slots=True)
-class Event:
-    """A row that enters a session: an event, or several of which the order says nothing."""
-
-    row: int
-    start: int
-    end: int
     at: Point
-    since: Since
-    unsettled: int
-    waiting: int
-
-
-@dataclass(slots=True)
-class Pane:
-    """A pane, as far as it is known which it is."""
-
-    start: int
-    end: int
-    sequence: int
+    closes: bool
+    """Whether it fired because its session closed."""
+    back: Sequence[int]
+    """The panes that it takes back."""
 
 
 class Courses:
@@ -147,15 +164,14 @@ class Courses:
         """The rows of each node that are new in it."""
         self.children: list[list[int]] = []
         """The nodes that each has grown from."""
-        self._marks = clocks.marks.tolist()
-        self._ats = clocks.ats.tolist()
+        self._marks, self._ats = clocks.marks.tolist(), clocks.ats.tolist()
         early, late = output.trigger.early, output.trigger.late
         self._until = self._when(early.until) if isinstance(early, Until) else None
-        self._early = (
-            self._when(early.repeat if isinstance(early, Until) else early) if per_firing(early) else None
-        )
+        repeat = early.repeat if isinstance(early, Until) else early
+        self._early = self._when(repeat) if per_firing(repeat) else None
         self._late = self._when(late) if per_firing(late) else None
-        self._mode = output.accumulation
+        self._retracts = output.accumulation is Accumulation.RETRACTING
+        self._discards = output.accumulation is Accumulation.DISCARDING
 
     def node(self, rows: list[int], children: list[int]) -> int:
         """A new node."""
@@ -169,122 +185,129 @@ class Courses:
         standing = KeySessions(session_of(self.output))
         standing.starts, standing.ends = [each.start for each in sessions], [each.end for each in sessions]
         running = list(sessions)
-        for event in events:
-            low, high = standing.met(event.start, event.end)
-            touched = running[low:high]
-            for each in touched:
-                self._advance(each, event.at)
-            standing.put(event.start, event.end, low, high)
-            session = self._joined(touched, event)
-            session.start, session.end = standing.starts[low], standing.ends[low]
-            session.closed = session.end <= event.at[1]
-            running[low:high] = [session]
-            self._advance(session, event.at)
-        end = (self.clocks.arrival, self.clocks.now)
         for each in running:
-            self._advance(each, end)
+            each.due = self._next(each)
+        for row, start, end, clock, mark, count, unsettled, waiting, holds in events:
+            at = (clock, mark)
+            low, high = standing.met(start, end)
+            for each in running[low:high]:
+                if each.end <= mark or each.due[0] <= clock:
+                    self._advance(each, at)
+            if low < high:
+                session = running[low]
+                for each in running[low + 1 : high]:
+                    session.join(each)
+                del running[low + 1 : high]
+            else:
+                session = Course(start, end, at)
+                running.insert(low, session)
+            standing.put(start, end, low, high)
+            session.start, session.end = standing.starts[low], standing.ends[low]
+            session.since.add(count, clock, mark, holds)
+            session.whole.add(count, clock, mark, holds)
+            session.unsettled += unsettled
+            session.waiting += waiting
+            session.rows.append(row)
+            session.closed = session.end <= mark
+            session.at = max(session.at, at)
+            session.due = self._next(session)
+            if session.due[0] <= clock:
+                self._advance(session, at)
+        for each in running:
+            self._advance(each, (self.clocks.arrival, self.clocks.now))
         return running
-
-    def kept(self, session: Course) -> Shown:
-        """A session as it is kept for the next batch."""
-        return self._show(session)
-
-    # Sessions grow
-
-    def _joined(self, touched: Sequence[Course], event: Event) -> Course:
-        """What an event makes of the sessions that it touches."""
-        if not touched:
-            session = Course(event.start, event.end, event.at, event.since, event.since, 0, 0)
-        else:
-            session = touched[0]
-            for other in touched[1:]:
-                session.since = session.since.plus(other.since)
-                session.whole = session.whole.plus(other.whole)
-                session.unsettled += other.unsettled
-                session.waiting += other.waiting
-                session.over |= other.over
-                session.rows += other.rows
-                session.nodes += other.nodes
-                session.standing += other.standing
-            session.since, session.whole = session.since.plus(event.since), session.whole.plus(event.since)
-            session.at = max(session.at, event.at)
-        session.unsettled += event.unsettled
-        session.waiting += event.waiting
-        session.rows.append(event.row)
-        return session
 
     # Time passes
 
     def _advance(self, session: Course, upto: Point) -> None:
         """Publish what is due until then."""
+        clock, mark = upto
         while True:
-            if session.closed:
-                if not session.waiting or self._late is None:
-                    return
-                over = self._risen(min(session.end + self.output.settles_after, END_OF_TIME))
-                due = max(session.at, min(self._late(session.since, session.start), over))
-                if due[0] > upto[0] or due[1] > upto[1]:
-                    return
+            due = session.due
+            if due[0] <= clock and due[1] <= mark:
                 session.at = due
-                self._fire(session, Timing.LATE)
-                continue
-            due, ends = self._early_due(session)
-            if due[1] < session.end and due[0] <= upto[0] and due[1] <= upto[1]:
-                session.at = due
-                if session.since.count:
-                    self._fire(session, Timing.EARLY)
-                session.over |= ends
-                continue
-            if session.end > upto[1]:
+                if session.closed:
+                    self._fire(session, Timing.LATE)
+                else:
+                    ends = self._until is not None and self._until(session.whole, session.start) <= due
+                    if session.since.count:
+                        self._fire(session, Timing.EARLY)
+                    session.over |= ends
+            elif not session.closed and session.end <= mark:
+                session.at, session.closed = max(session.at, self._risen(session.end)), True
+                self._close(session)
+            else:
                 return
-            session.at, session.closed = max(session.at, self._risen(session.end)), True
-            self._close(session)
+            session.due = self._next(session)
 
-    def _early_due(self, session: Course) -> tuple[Point, bool]:
-        """When an open session fires next, and whether its trigger ends then."""
+    def _next(self, session: Course) -> Point:
+        """When its trigger fires next, or ends, if no event comes; NEVER where the session closes before."""
+        since = session.since
+        if session.closed:
+            if not session.waiting or self._late is None:
+                return NEVER
+            over = self._risen(min(session.end + self.output.settles_after, END_OF_TIME))
+            return max(session.at, min(self._late(since, session.start), over))
         if self._early is None or session.over:
-            return NEVER, False
-        due = self._early(session.since, session.start) if session.since.count else NEVER
-        if self._until is None:
-            return max(session.at, due), False
-        last = self._until(session.whole, session.start)
-        return max(session.at, min(due, last)), last <= max(session.at, due)
+            return NEVER
+        due = self._early(since, session.start) if since.count else NEVER
+        if self._until is not None:
+            due = min(due, self._until(session.whole, session.start))
+        due = max(session.at, due)
+        return due if due[1] < session.end else NEVER
 
     def _close(self, session: Course) -> None:
+        """A session closes. If its last early pane has published everything, there may be no other."""
         published = self.output.closes_silently and session.since.count == session.waiting
         if session.unsettled and not published:
             again = session.whole.count > session.unsettled
-            self._fire(session, Timing.LATE if again else Timing.ON_TIME)
+            self._fire(session, Timing.LATE if again else Timing.ON_TIME, closes=True)
         session.unsettled = 0
 
-    def _fire(self, session: Course, timing: Timing) -> None:
-        same = self._stands(session)
-        sequence = 1 + max((self.panes[nth].sequence for nth in session.standing), default=-1) if same else 0
-        back = [] if same and self._mode is not Accumulation.RETRACTING else session.standing
+    def _fire(self, session: Course, timing: Timing, closes: bool = False) -> None:
+        stands = self._stands(session)
+        sequence = self.panes[session.standing[-1]].sequence + 1 if stands else 0
+        back = [] if stands and not self._retracts else list(session.standing)
         final = min(session.end + self.output.settles_after, END_OF_TIME)
         is_last = timing is not Timing.EARLY and session.at[1] >= final
-        session.since, session.waiting = NONE, 0
-        shown = self._show(session)
-        self.fired.append(Fired(shown, sequence, timing, is_last, list(back)))
-        adds_up = self._mode is Accumulation.DISCARDING and same
-        session.standing = [*(session.standing if adds_up else ()), len(self.panes)]
+        session.since.count = session.waiting = 0
+        shown = self.show(session)
+        self.fired.append(Fired(shown, sequence, timing, is_last, session.at, closes, back))
+        if not (self._discards and stands):
+            session.standing = []
+        session.standing.append(len(self.panes))
         self.panes.append(Pane(session.start, session.end, sequence))
 
     def _stands(self, session: Course) -> bool:
-        """Whether the panes that stand for a session are of the very window that it has now."""
-        panes = (self.panes[nth] for nth in session.standing)
-        return all(pane.start == session.start and pane.end == session.end for pane in panes)
+        """Whether panes stand for the very window that a session has now: then none stand for another."""
+        if not session.standing:
+            return False
+        pane = self.panes[session.standing[-1]]
+        return pane.start == session.start and pane.end == session.end
 
-    def _show(self, session: Course) -> Shown:
+    def show(self, session: Course) -> Shown:
         """A session as it is now. One that discards shows what is new, unless its window is another than before."""
         is_new = bool(session.rows)
         if is_new:
             session.nodes, session.rows = [self.node(session.rows, session.nodes)], []
         (node,) = session.nodes
         shows = Shows.ALL
-        if self._mode is Accumulation.DISCARDING and self._stands(session):
+        if self._discards and self._stands(session):
             shows = Shows.NEW if is_new else Shows.NOTHING
-        return Shown(replace(session), node, is_new, shows)
+        since = session.since if session.since.count else None
+        whole = session.whole
+        return Shown(
+            session.start,
+            session.end,
+            since,
+            Since(whole.count, whole.clock, whole.mark, whole.holds),
+            session.unsettled,
+            session.waiting,
+            session.over,
+            node,
+            is_new,
+            shows,
+        )
 
     # When rules fire
 

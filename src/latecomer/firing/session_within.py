@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +27,11 @@ from latecomer.firing.session_bucket import (
     pieces_apart,
     with_order,
 )
-from latecomer.firing.session_course import NONE, Course, Courses, Event, Pane, Shown, Shows, Since
+from latecomer.firing.session_course import Course, Courses, Event, Pane, Shown, Shows, Since
 from latecomer.firing.session_lanes import session_lanes
 from latecomer.firing.within import FiringWithin, merged_by, with_columns
 from latecomer.model.arrays import flat
-from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.panes import Accumulation, Op
 from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.store.columns import (
@@ -209,18 +210,16 @@ class _Rows:
     def whens(self) -> list[str]:
         return self.merger.output.trigger.whens
 
-    def by_key(self, courses: Courses) -> Iterator[tuple[list[Course], Iterator[Event]]]:
+    def by_key(self, courses: Courses) -> Iterator[tuple[list[Course], list[Event]]]:
         """For each key its sessions before the batch, and its events in the order in which they came."""
         of_fresh, of_states, of_closed = _keys((self.fresh, self.states, self.closed), self.merger.output.by)
         sessions: dict[int, list[Course]] = {}
         for code, course in (*self._of_states(courses, of_states), *self._of_closed(courses, of_closed)):
             sessions.setdefault(code, []).append(course)
-        groups: dict[int, list[Event]] = {}
-        for code, event in self._events(of_fresh):
-            groups.setdefault(code, []).append(event)
+        groups = self._events(of_fresh)
         for code in sessions.keys() | groups.keys():
             known = sorted(sessions.get(code, ()), key=lambda each: each.start)
-            yield known, iter(groups.get(code, ()))
+            yield known, groups.get(code, [])
 
     def _of_states(self, courses: Courses, keys: Micros) -> Iterator[tuple[int, Course]]:
         if self.states is None:
@@ -231,7 +230,7 @@ class _Rows:
         pieces = dict(zip(np.flatnonzero(self._apart).tolist(), range(*self._begins[:2]), strict=True))
         known = self._courses(self.states, self._since(self.states, SINCE))
         for nth, (code, course) in enumerate(zip(keys.tolist(), known, strict=True)):
-            course.rows, course.standing = [nth], panes.get(nth, [])
+            course.rows, course.standing = [nth], self._in_turn(panes.get(nth, []))
             if apart := [pieces[pane] for pane in course.standing if pane in pieces]:
                 course.nodes = [courses.node(apart, [])]
                 if not course.since.count:  # it holds nothing of its own
@@ -242,7 +241,7 @@ class _Rows:
         if self.closed is None:
             return
         before = 0 if self.published is None else self.published.num_rows
-        known = self._courses(self.closed, [NONE] * self.closed.num_rows)
+        known = self._courses(self.closed, [Since() for _ in range(self.closed.num_rows)])
         found: dict[tuple[int, int, int], Course] = {}
         for nth, (code, course) in enumerate(zip(keys.tolist(), known, strict=True)):
             place = (code, course.start, course.end)
@@ -255,7 +254,16 @@ class _Rows:
             same.unsettled = same.waiting = 0
         for (code, _, _), course in found.items():
             course.nodes, course.rows = [courses.node(course.rows, [])], []
+            course.standing = self._in_turn(course.standing)
             yield code, course
+
+    @cached_property
+    def _sequences(self) -> list[int]:
+        return numbers(self.standing, "sequence").tolist()
+
+    def _in_turn(self, panes: list[int]) -> list[int]:
+        """Panes that stand, ascending by sequence."""
+        return sorted(panes, key=self._sequences.__getitem__) if len(panes) > 1 else panes
 
     def _courses(self, rows: pa.Table, since: Sequence[Since]) -> Iterator[Course]:
         """The sessions of stored rows."""
@@ -297,21 +305,33 @@ class _Rows:
         some = holds if self.whens else ((),) * rows.num_rows
         return list(map(Since, counts, clocks, marks, some))
 
-    def _events(self, keys: Micros) -> Iterator[tuple[int, Event]]:
-        """What entered sessions, in the order in which it came; what came in no order, before everything else."""
+    def _events(self, keys: Micros) -> dict[int, list[Event]]:
+        """What entered the sessions of each key, in the order in which it came; what came in no order, before all
+        else."""
         if (rows := self.fresh) is None:
-            return
-        before, begin = (self.clocks.arrival_before, self.clocks.before), self._begins[2]
+            return {}
         ordered = BATCH in rows.column_names
         order = order_of_arrival(keys, rows) if ordered else in_order(keys)
-        names = (START, END, LAST_WATERMARK, UNSETTLED, WAITING_EVENTS)
-        columns = (numbers(rows, name)[order].tolist() for name in names)
-        since = self._since(rows, SINCE)
-        for nth, code, start, end, mark, unsettled, waiting in zip(
-            order.tolist(), keys[order].tolist(), *columns, strict=True
-        ):
-            at = (since[nth].clock, mark) if ordered else before
-            yield code, Event(begin + nth, start, end, at, since[nth], unsettled, waiting)
+        clocks, marks = (numbers(rows, name)[order] for name in (SINCE_CLOCK, LAST_WATERMARK))
+        if not ordered:
+            clocks = np.full(len(order), self.clocks.arrival_before)
+            marks = np.full(len(order), self.clocks.before)
+        names = (SINCE, UNSETTLED, WAITING_EVENTS)
+        holds = [numbers(rows, since_when_column(sql))[order].tolist() for sql in self.whens]
+        events = list(
+            zip(
+                (order + self._begins[2]).tolist(),
+                *(numbers(rows, name)[order].tolist() for name in (START, END)),
+                clocks.tolist(),
+                marks.tolist(),
+                *(numbers(rows, name)[order].tolist() for name in names),
+                zip(*holds, strict=True) if holds else [()] * len(order),
+                strict=True,
+            )
+        )
+        of_key = keys[order]
+        bounds = [*np.flatnonzero(np.append(True, of_key[1:] != of_key[:-1])).tolist(), len(of_key)]
+        return {int(of_key[first]): events[first:last] for first, last in pairwise(bounds)}
 
 
 class _Within:
@@ -325,7 +345,7 @@ class _Within:
         running = [each for key in rows.by_key(self.courses) for each in self.courses.run(*key)]
         self.left = [each for each in running if not each.closed or each.waiting]
         """The sessions that have more to publish."""
-        self.kept = [self.courses.kept(each) for each in self.left]
+        self.kept = [self.courses.show(each) for each in self.left]
 
     @cached_property
     def fired(self) -> pa.Table:
@@ -369,13 +389,8 @@ class _Within:
         if not fired:
             return self.merger.schema.empty_table()
         due = self._shown.slice(0, count)
-        at = np.array([each.shown.session.at for each in fired], object).reshape(-1, 2)
-        closes = np.array(
-            [each.timing is Timing.ON_TIME or each.shown.session.unsettled > 0 for each in fired]
-        )
-        closes &= np.array([each.timing is not Timing.EARLY for each in fired])
-        clock = np.array([max(each, BEGIN_OF_TIME) for each in at[:, 0]], np.int64)
-        mark = np.array([max(each, BEGIN_OF_TIME) for each in at[:, 1]], np.int64)
+        closes = np.array([each.closes for each in fired], bool)
+        clock, mark = (np.array([each.at[side] for each in fired], np.int64) for side in (0, 1))
         met = np.where(closes, mark, numbers(due, LAST_WATERMARK))
         firing = {
             "sequence": pa.array([each.sequence for each in fired]),
@@ -411,24 +426,23 @@ class _Within:
 
     def _counted(self, shown: Sequence[Shown]) -> dict[str, pa.Array]:
         """The columns in which sessions have what is known of them."""
-        sessions = [each.session for each in shown]
-        since, whole = [each.since for each in sessions], [each.whole for each in sessions]
+        since, whole = [each.since for each in shown], [each.whole for each in shown]
         made = {
-            START: [each.start for each in sessions],
-            END: [each.end for each in sessions],
-            SINCE: [each.count for each in since],
-            SINCE_CLOCK: [each.clock if each.count else None for each in since],
-            SINCE_MARK: [each.mark if each.count else None for each in since],
+            START: [each.start for each in shown],
+            END: [each.end for each in shown],
+            SINCE: [each.count if each else 0 for each in since],
+            SINCE_CLOCK: [each.clock if each else None for each in since],
+            SINCE_MARK: [each.mark if each else None for each in since],
             HELD: [each.count for each in whole],
             FIRST_CLOCK: [each.clock for each in whole],
             FIRST_MARK: [each.mark for each in whole],
-            UNSETTLED: [each.unsettled for each in sessions],
-            WAITING_EVENTS: [each.waiting for each in sessions],
-            EARLY_IS_OVER: [int(each.over) for each in sessions],
+            UNSETTLED: [each.unsettled for each in shown],
+            WAITING_EVENTS: [each.waiting for each in shown],
+            EARLY_IS_OVER: [int(each.over) for each in shown],
         }
         for nth, sql in enumerate(self.rows.whens):
-            made[since_when_column(sql)] = [each.holds[nth] if each.count else 0 for each in since]
-            made[when_column(sql)] = [each.holds[nth] if each.count else 0 for each in whole]
+            made[since_when_column(sql)] = [each.holds[nth] if each else 0 for each in since]
+            made[when_column(sql)] = [each.holds[nth] for each in whole]
         known = {START, END, *self.merger.state_columns}
         return {name: pa.array(values, pa.int64()) for name, values in made.items() if name in known}
 
