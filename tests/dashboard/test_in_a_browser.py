@@ -166,6 +166,43 @@ def test_a_pane_that_is_being_published_is_the_last_of_its_life(tmp_path: Path, 
     assert len(places) == 3
 
 
+def test_panes_that_were_published_together_stand_where_they_were_fired(tmp_path: Path, page: Page) -> None:
+    """A year that is read in one go is published in one moment: its lives go by the arrival clock."""
+    lake = new_lake(tmp_path / "history")
+    lake.store.pin()
+    panes = [
+        {**pane(0, 0, merchant="amul", paise=5, payments=1), "fired_at": NOON + 2 * MINUTE},
+        {**pane(0, 1, timing="LATE", merchant="amul", paise=7, payments=2), "fired_at": NOON + 3 * MINUTE},
+        {**pane(0, 2, timing="LATE", merchant="amul", paise=9, payments=3), "fired_at": NOON + 12 * MINUTE},
+    ]
+    lake.panes("minute_totals", 0, panes)
+    close(lake, 0, NOON + DAY, on_time=1)
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        seen(page, served, "#windows?output=minute_totals", "over time")
+        first, second, third = page.locator("svg.life circle").evaluate_all(
+            "dots => dots.map(each => +each.getAttribute('cx'))"
+        )
+    assert (second - first) * 9 == pytest.approx(third - second)
+
+
+def test_why_a_number_is_not_estimated_does_not_widen_the_table(tmp_path: Path, page: Page) -> None:
+    """It had pushed the lives of windows out of a page of 1200 pixels."""
+    reason = "far beyond all 300 past numbers at this age"
+    lake = told_store(tmp_path / "told")
+    key = {"merchant": "amul"}
+    row = {"start": "2026-04-25T12:02:00Z", "end": "2026-04-25T12:03:00Z", "key": key, "estimates": {}}
+    found = {
+        "rows": [{**row, "complete": 0.99, "reason": reason}],
+        "refused": None,
+        "warnings": [],
+        "notes": [],
+    }
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        page.route("**/api/0/nowcast*", lambda route: route.fulfill(json=found))
+        seen(page, served, "#windows?output=minute_totals", reason)
+        assert page.locator(".reason").first.bounding_box()["width"] < 200  # type: ignore[index]
+
+
 def test_what_is_counted_has_no_digits_after_the_point(tmp_path: Path, page: Page) -> None:
     """Beside a measure in decimals, too."""
     lake = told_store(

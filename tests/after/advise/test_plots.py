@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import pytest
 
@@ -72,3 +72,26 @@ def test_three_names_are_above_the_bars_and_beside_the_levels(marks: tuple[int, 
     for each in names:
         assert float(each.get("y", "0")) <= TOP
         assert reach(each)[0] >= max(float(level.get("x", "0")) for level in levels)
+
+
+def test_no_line_goes_through_a_name() -> None:
+    bars = [(0, 0, 5_000), *((SECOND * 2**n, SECOND * 2 ** (n + 1) - 1, 10 + n) for n in range(18))]
+    for marks in permutations([1, 30, 1800, 3058, 20_000, 158_400], 3):
+        named = [
+            (f"{name} {at}s", at * SECOND, name)
+            for name, at in zip(("now", "mark", "bend"), marks, strict=True)
+        ]
+        svg = histogram("h", bars, named, "delay")
+        lines = [
+            each for each in ET.fromstring(svg).iter("line") if each.get("class") in ("now", "mark", "bend")
+        ]
+        assert len(lines) == 3
+        for name in texts(svg, "-name"):
+            left, right = reach(name)
+            through = [
+                line.get("class")
+                for line in lines
+                if left < float(line.get("x1", "0")) < right
+                and float(line.get("y1", "0")) < float(name.get("y", "0")) - 2
+            ]
+            assert through == [], (marks, name.text)

@@ -76,20 +76,19 @@ def _frame(title: str, scale: _Time, levels: Sequence[tuple[float, str]], below:
     yield f'<text class="tick" x="4" y="{_TOP - 10}">share of events</text>'
 
 
-def _named(x: float, name: str, kind: str, above: float, left: bool) -> Iterator[str]:
-    """The name of a line, above the plot, where no bar is: at the left, or where there is room."""
-    end = x > WIDTH * 0.7 or (left and x > _LEFT + 10 + _LETTER * len(name))
-    at, anchor = (x - 5, "end") if end else (x + 5, "start")
-    yield f'<text class="{kind}-name" x="{at}" y="{above}" text-anchor="{anchor}">{escape(name)}</text>'
-
-
 def _uprights(scale: _Time, marks: Sequence[tuple[str, int, str]]) -> Iterator[str]:
-    """Lines at durations; of two, the names look away from one another, and no line goes through a name."""
-    least = min((at for _, at, _ in marks), default=0)
-    for row, (_, at, kind) in enumerate(marks):
-        yield f'<line class="{kind}" x1="{scale(at)}" x2="{scale(at)}" y1="{4 + row * _ROW}" y2="{_y(0)}"/>'
-    for row, (name, at, kind) in enumerate(marks):
-        yield from _named(scale(at), name, kind, 12 + row * _ROW, len(marks) > 1 and at == least)
+    """Lines at durations, with their names above the plot, where no bar is. No line goes through a name: names stand at
+    the left of their lines, and lines further left begin below. Where there is no room at the left, a name stands at
+    the right, above all that is there."""
+    placed = [(scale(at), name, kind) for name, at, kind in marks]
+    with_room = [(x > _LEFT + 10 + _LETTER * len(name), x, name, kind) for x, name, kind in placed]
+    rows = sorted(with_room, key=lambda mark: (mark[0], -mark[1] if mark[0] else mark[1]))
+    for row, (_, x, _, kind) in enumerate(rows):
+        yield f'<line class="{kind}" x1="{x}" x2="{x}" y1="{4 + row * _ROW}" y2="{_y(0)}"/>'
+    for row, (room, x, name, kind) in enumerate(rows):
+        at, anchor = (x - 5, "end") if room else (x + 5, "start")
+        above = 12 + row * _ROW
+        yield f'<text class="{kind}-name" x="{at}" y="{above}" text-anchor="{anchor}">{escape(name)}</text>'
 
 
 def histogram(

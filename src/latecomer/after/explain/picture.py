@@ -43,6 +43,8 @@ _NARROW, _WIDE = 150, 260
 """How wide the names at the left may be."""
 _PANEL, _GAP, _ROW, _BOTTOM = 120, 30, 18, 74
 _MOST_PANELS, _MANY = 4, 40
+_LARGE = 10**15
+"""From here on a label has no room for all digits."""
 _AGES = 400 * 365 * UNITS["d"]
 """A window that is longer is all of time, and is not drawn."""
 _INK, _PALE, _BAND = "#111827", "#6b7280", "#dbeafe"
@@ -326,13 +328,15 @@ def _safe(text: str) -> str:
 
 
 def _short(value: Any) -> str:
-    """A value for a label: large numbers in groups of three.
+    """A value for a label: large numbers in groups of three, without what is after the point.
 
-    >>> _short(1234567), _short(0.123456)
-    ('1,234,567', '0.1235')
+    >>> _short(1234567), _short(0.123456), _short(Decimal("9012721.22"))
+    ('1,234,567', '0.1235', '9,012,721')
     """
     whole = isinstance(value, int) or (isinstance(value, Decimal) and value == value.to_integral_value())
-    return f"{int(value):,}" if whole else f"{float(value):,.4g}"
+    if whole:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < _LARGE else f"{float(value):,.4g}"
 
 
 def _key(value: Any) -> str:

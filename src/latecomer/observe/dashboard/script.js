@@ -275,7 +275,9 @@
     const panes = window.panes.filter(each => each.op === "insert" && each.numbers[name] !== null && each.numbers[name] !== undefined);
     if (!panes.length) return "";
     const values = panes.map(each => each.numbers[name]), low = Math.min(...values), high = Math.max(...values);
-    const times = panes.map(each => each.at ?? clock()), first = Math.min(...times), length = Math.max(...times) - first;
+    // What was published together, as history is, stands where it was fired by the arrival clock.
+    const together = panes.every(each => each.at === panes[0].at), times = panes.map(each => (together ? each.fired : each.at) ?? clock());
+    const first = Math.min(...times), length = Math.max(...times) - first;
     const x = nth => 6 + 132 * (length ? (times[nth] - first) / length : panes.length > 1 ? nth / (panes.length - 1) : 0);
     const y = value => high > low ? 26 - 20 * (value - low) / (high - low) : 16;
     const label = `${name} over processing time: ` + panes.map(each => `${each.values[name]} (${each.timing.toLowerCase().replace("_", " ")}, ${moment(each.published_at)})`).slice(0, 12).join(", then ");
@@ -311,7 +313,7 @@
     const words = (100 * found.complete).toFixed(found.complete < 1 && found.complete > .995 ? 2 : 0) + " %";
     return [draw("svg", { class: "full", viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
       draw("rect", { class: "rest", width: 100, height: 6 }), draw("rect", { class: "column", width: 100 * found.complete, height: 6 })), words,
-      found.reason ? el("div", { cls: "pale small" }, found.reason) : ""];
+      found.reason ? el("div", { cls: "pale small reason" }, found.reason) : ""];
   }
   function aboutNowcast(nowcast) {
     if (!nowcast) return el("p", { cls: "pale small", id: "nowcast" }, "Estimating what these windows will be …");

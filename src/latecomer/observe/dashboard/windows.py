@@ -60,6 +60,7 @@ def _pane(pane: PublishedPane) -> dict[str, Any]:
         "published_at": written(pane.published_at),
         "at": pane.published_at // 1000 if pane.published_at is not None else None,
         "fired_at": written(pane.fired_at),
+        "fired": pane.fired_at // 1000 if pane.fired_at is not None else None,
     }
 
 
