@@ -50,7 +50,7 @@ def disturbed(
     spark: SparkSession, folder: Path, job: str, disturb: Callable[[Cluster], None], options: str = ""
 ) -> EventLog:
     """A run on a cluster to which something happens in a job leaves the tables of an undisturbed one."""
-    rides(folder, files=8, rows=100_000)
+    rides(folder, files=8, rows=50_000)
     on_cluster, here = pipeline(folder, "cluster"), pipeline(folder, "here")
     log = EventLog(folder / "log")
     with running_cluster(folder / "machines") as machines:

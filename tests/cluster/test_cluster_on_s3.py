@@ -28,7 +28,7 @@ FILES, MOST = 6, 2
 @pytest.mark.long
 def test_nothing_that_dies_shows_in_the_tables(spark: SparkSession, tmp_path: Path, bucket: Bucket) -> None:
     rides(tmp_path, files=FILES, rows=20_000)
-    for each in (tmp_path / "in").iterdir():
+    for each in sorted((tmp_path / "in").iterdir()):  # they are read in the order in which they came
         obstore.put(bucket.store, f"in/{each.name}", each.read_bytes())
     drivers = tmp_path / "drivers"
     drivers.mkdir()
