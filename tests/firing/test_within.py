@@ -7,19 +7,23 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
-from latecomer.firing.cuts import Turns, cuts
+from latecomer.firing.cuts import Turns
+from latecomer.firing.cuts import cuts as cuts_of
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
+from latecomer.model.interpreter import cut
+from latecomer.model.panes import Pane
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.triggers import AllOf, AnyOf, Count, Every, Rule, When
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from scenarios import watermarks
-from spark_kit import PAYLOAD, Batch, Bench, assert_same
+from latecomer.testing.checking import fires_by_itself
+from scenarios import arrivals, cuts, watermarks
+from spark_kit import PAYLOAD, Batch, Bench, assert_same, stored_panes
 from window_kit import any_outputs, micros, quiet_batches, sessions, sliding
 
 
@@ -40,6 +44,26 @@ def test_every_rule_fires_as_the_oracle_says(
         store = bench.run(few, drain=drain, restart=restart)
         assert_same(bench, store, bench.oracle(few, drain=drain), few)
         assert check_ledger(bench.pipeline) == []
+
+
+@given(arrivals(), watermarks(), any_outputs(sessions()), cuts(), cuts())
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+def test_panes_of_sessions_are_the_same_wherever_batches_are_cut(
+    read: list[Arrival], strategy: Strategy, output: Output, one: list[int], other: list[int]
+) -> None:
+    # A closing pane comes at the end of a batch; the others fire by themselves.
+    trigger = output.trigger.model_copy(update={"closing": False})
+    output = output.model_copy(update={"trigger": trigger})
+    assume(fires_by_itself(output) and output.fires_within)
+    in_order, found = sorted(read, key=lambda arrival: arrival.arrival_time), []
+    for sizes in (one[:3], other[:3]):
+        with tempfile.TemporaryDirectory() as folder:
+            bench = Bench(None, Path(folder), strategy, {"out": output}, PAYLOAD, spread=True)  # type: ignore[arg-type]
+            places: dict[object, list[Pane]] = {}
+            for _, pane in stored_panes(bench.run(cut(in_order, sizes), drain=True), "out"):
+                places.setdefault(pane.place, []).append(pane)
+            found.append(places)
+    assert found[0] == found[1]
 
 
 def panes(rule: Rule, clocks: list[int], paid: list[int], now: int = 0) -> list[str]:
@@ -67,7 +91,7 @@ def panes(rule: Rule, clocks: list[int], paid: list[int], now: int = 0) -> list[
         ),
         False,
     )
-    found = cuts(rule, turns)
+    found = cuts_of(rule, turns)
     groups: dict[int, list[int]] = {}
     for nth, pane in enumerate(found.pane.tolist()):
         groups.setdefault(pane, []).append(nth)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -204,7 +204,7 @@ class _Rows:
             int(self._apart.sum()),
             0 if self.closed is None else self.closed.num_rows,
         ]
-        return np.cumsum(sizes).tolist()
+        return list(accumulate(sizes))
 
     @property
     def whens(self) -> list[str]:
@@ -259,7 +259,7 @@ class _Rows:
 
     @cached_property
     def _sequences(self) -> list[int]:
-        return numbers(self.standing, "sequence").tolist()
+        return list(numbers(self.standing, "sequence").tolist())
 
     def _in_turn(self, panes: list[int]) -> list[int]:
         """Panes that stand, ascending by sequence."""

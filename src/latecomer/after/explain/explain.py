@@ -320,6 +320,10 @@ class _Case:
         types, measures = self.finder.book.layout.types, list(self.store.measures())
         rules = {Timing.EARLY: under.trigger.early, Timing.LATE: under.trigger.late}
         within = [timing for timing, rule in rules.items() if per_firing(rule)]
+        if (
+            self._session and under.trigger.fires_within
+        ):  # what closes a session may come before what it grows by
+            within = [Timing.EARLY, Timing.ON_TIME, Timing.LATE]
         return Rules(under.aggregates, types, under.accumulation, self._session, measures, within)
 
     def _passes(self, judged: Judged, batch: int) -> bool | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
+from functools import partial
 from typing import Any
 
 from latecomer.after.explain.fates import Judged
@@ -159,7 +160,8 @@ class _Following:
         counted = {id(each) for _, events in own.values() for each in events} if discards else set()
         stating = [each for each in held if id(each) not in counted]
         if pane.timing in rules.within and pane.events is not None:
-            left = {id(each) for each in sorted(stating, key=self._turn)[pane.events :]}
+            turn = partial(self._turn, sessions=rules.sessions)
+            left = {id(each) for each in sorted(stating, key=turn)[pane.events :]}
             stating, held = ([each for each in some if id(each) not in left] for some in (stating, held))
         check = checked(pane, stating, rules, empty=not held)
         took = [each for each in held if id(each) not in self.taken]
@@ -181,9 +183,10 @@ class _Following:
             self.closed.add(pane.batch)
         return published
 
-    def _turn(self, judged: Judged) -> tuple[Any, ...]:
-        """Events enter panes in this order: those that are in one, those on time, the late ones."""
-        late = judged.by_lateness is Fate.LATE_ACCEPTED
+    def _turn(self, judged: Judged, sessions: bool) -> tuple[Any, ...]:
+        """Events enter panes in this order: those that are in one, those on time, the late ones. A pane of a session
+        holds both."""
+        late = judged.by_lateness is Fate.LATE_ACCEPTED and not sessions
         return id(judged) not in self.taken, late, judged.event.order
 
     def waits(self, judged: Judged) -> bool:

@@ -20,7 +20,8 @@ from latecomer.firing.merging import last_of, numbers, places_of
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import Fate
-from latecomer.store.columns import EVENTS
+from latecomer.store.columns import EVENTS, HELD
+from latecomer.windowing.aggregates import trigger_columns
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.judge import Flags
 from latecomer.windowing.merge import Merger, replaced
@@ -162,6 +163,8 @@ class _Beside:
         aggregates = logic.output.aggregates
         sketched = {name for name, each in aggregates.items() if each.function == "approx_percentile"}
         found = np.zeros(len(nth), bool)
+        # When events came, and how far each pane that adds up had got, is no part of what they come to.
+        unlike = {HELD, *trigger_columns(logic.output)}
         after, before = pa.array(self.after[nth]), pa.array(self.stands[nth])
         for name, kind in stated_kinds(logic).items():
             one, other = (
@@ -172,7 +175,7 @@ class _Beside:
                 # A percentile's sketch is drawn by lot: with the same events it may say a little more or less. It is
                 # there or not, whatever the lot: an aggregate that is new is in no pane yet.
                 found |= np.asarray(one.is_null()) != np.asarray(other.is_null())
-            elif kind != "binary":
+            elif kind != "binary" and name not in unlike:
                 found |= ~_same(one, other, kind)
         return found
 

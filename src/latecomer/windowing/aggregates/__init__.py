@@ -70,7 +70,17 @@ from latecomer.windowing.aggregates.sums import (
 )
 from latecomer.windowing.fates import CODES
 
-__all__ = ["Columns", "Events", "Flags", "Groups", "State", "assignments_column", "state_of", "states_of"]
+__all__ = [
+    "Columns",
+    "Events",
+    "Flags",
+    "Groups",
+    "State",
+    "assignments_column",
+    "state_of",
+    "states_of",
+    "trigger_columns",
+]
 
 SAFE_DIGITS = 28
 """Ten billion decimals of so many digits add up within 38: such a sum is its own state."""
@@ -122,6 +132,11 @@ def _of_trigger(output: Output) -> list[State]:
         found += [Earliest(FIRST_MARK, attrgetter("watermark"))] if by_mark else []
         found += [Count(EARLY_IS_OVER, no_row)] if output.window.merges else []
     return found
+
+
+def trigger_columns(output: Output) -> set[str]:
+    """The private columns that say when events came, for a trigger that fires within batches."""
+    return {column for state in _of_trigger(output) for column in state.columns}
 
 
 def assignments_column(layout: PaneLayout) -> str:
