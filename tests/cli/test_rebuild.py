@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.cli_kit import NOON, Cli, Lake
+from latecomer.cli.rebuild import _watch
+from latecomer.log.progress import Progress
 from latecomer.store.rebuilds import Rebuilds, Record
 
 SCHEDULE = "schedule:\n  minute_totals: {every: 15m, last: 4h}\n  by_shop: {cron: '30 3 * * *', last: 2d}\n"
@@ -141,3 +143,17 @@ def test_validate_warns_of_a_schedule_that_leaves_windows_out(lake: Lake, cli: C
         f"{text}schedule:\n  minute_totals: {{cron: '0 2 * * *', last: 1d}}\n", encoding="utf-8"
     )
     assert "pause" not in cli("validate", lake.file).err
+
+
+def test_nothing_is_said_of_how_fast_the_log_is_read_before_any_of_it_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It had said "0 % of 300,000 rows, 0 rows/s"."""
+    with caplog.at_level("INFO", "latecomer"):
+        for share in (0.0, 0.5, 0.99):
+            _watch(Progress(300_000, share, 10.0))
+    assert caplog.messages == [
+        "reading the log: 300,000 rows",
+        "reading the log: 50 % of 300,000 rows, 15,000 rows/s, 10 s left",
+        "computing what changes, from 300,000 rows of the log",
+    ]

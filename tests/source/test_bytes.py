@@ -125,6 +125,8 @@ def test_a_csv_line_that_is_not_utf_8_is_a_dead_letter_and_u_fffd_is_a_character
     write_text(tmp_path, "b.csv", b"note,city,at,txn\nn,%s,%s,b1\nn,Pune,%s,b2\n" % (FOREIGN, at, at), 1)
     write_text(tmp_path, "c.csv", b"txn,at,no\xefte\nc1,%s,n\n" % at, 2)
     write_text(tmp_path, "d.csv", b"txn,at,paise,note\r\nd1,%s,5,fine\r\n" % at, 3)
+    write_text(tmp_path, "e.csv", f"txn,at,paise,note\ne1,{AT},6,x\n".encode("utf-16"), 4)
+    write_text(tmp_path, "f.csv", f"txn,at,paise,note\nf1,{AT},7,x\n".encode("utf-16-be"), 5)
     pipeline = pipeline_in(tmp_path, files={"format": "csv"}, schema=SCHEMA, ledger=["paise"])
     store = run_once(pipeline, spark)
 
@@ -139,7 +141,11 @@ def test_a_csv_line_that_is_not_utf_8_is_a_dead_letter_and_u_fffd_is_a_character
     assert found[2]["detail"] == "2 fields, and the file has 4 columns: txn, at, paise, note"
     assert found[4]["reason"] == "unreadable_file"
     assert "the header is not utf-8" in found[4]["raw"]
-    assert ledger_lines(store, "totals")[0, "events"] == {"received": 9, "on_time": 4, "dead_letter": 5}
+    assert found[4]["raw"] in found[4]["detail"]
+    for each in found[5:]:
+        assert each["reason"] == "unreadable_file"
+        assert "the header looks like UTF-16; set source.files.encoding: utf-16" in each["detail"]
+    assert ledger_lines(store, "totals")[0, "events"] == {"received": 11, "on_time": 4, "dead_letter": 7}
     assert check_ledger(pipeline, spark) == []
     assert_others_can_read(store)
 

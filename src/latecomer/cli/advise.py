@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -351,17 +353,32 @@ def _group_rows(groups: Sequence[GroupDelays]) -> list[list[str]]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A table; on a terminal that is too narrow for it, each word of its heads has a line."""
     from rich.cells import cell_len
 
     cells = [[harmless(cell) for cell in row] for row in rows]
-    last = len(cells) - 1 if cells and cells[-1][0].startswith("…") else len(cells)
-    widths = [max(cell_len(row[nth]) for row in cells[:last]) for nth in range(len(cells[0]))]
+    widths = _widths(cells)
+    if sys.stdout.isatty() and sum(widths) + 2 * len(widths) > shutil.get_terminal_size().columns:
+        words = [re.findall("[^ /]+|/[^ /]+", head) for head in cells[0]]
+        tall = max(map(len, words))
+        cells[:1] = [
+            list(line) for line in zip(*([""] * (tall - len(each)) + each for each in words), strict=True)
+        ]
+        widths = _widths(cells)
     for row in cells:
         first = row[0] + " " * (widths[0] - cell_len(row[0]))
         rest = [
             " " * (width - cell_len(cell)) + cell for cell, width in zip(row[1:], widths[1:], strict=True)
         ]
         yield ("  " + "  ".join([first, *rest])).rstrip()
+
+
+def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
+    """As wide as the widest cell of each column; what says that there are more rows has the room of all."""
+    from rich.cells import cell_len
+
+    last = len(cells) - 1 if cells[-1][0].startswith("…") else len(cells)
+    return [max(cell_len(row[nth]) for row in cells[:last]) for nth in range(len(cells[0]))]
 
 
 def _what_ifs(output: OutputReport, found: Advice) -> Iterator[str]:

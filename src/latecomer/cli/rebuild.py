@@ -254,6 +254,9 @@ def _watch(progress: Progress) -> None:
     if progress.is_read:
         LOG.info("computing what changes, from %s rows of the log", f"{progress.rows:,}")
         return
+    if not progress.share:
+        LOG.info("reading the log: %s rows", f"{progress.rows:,}")
+        return
     left = "" if progress.left is None else f", {progress.left:.0f} s left"
     LOG.info(
         "reading the log: %.0f %% of %s rows, %s rows/s%s",

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from latecomer.config.columns import csv_row
 from latecomer.config.damage import DamagedFile, damage_found
-from latecomer.config.encodings import is_text, open_text, other_encoding
+from latecomer.config.encodings import UTF8, is_text, open_text, other_encoding
 from latecomer.decode.base import FileSplit
 from latecomer.decode.csv_rows import CsvLines
 from latecomer.decode.files import SourceFile
@@ -79,6 +79,8 @@ class CsvFiles(TextFiles):
             header = self.header(file)
         except DamagedFile as error:
             return f"the header cannot be read: {error}"
+        if encoding == UTF8 and any("\0" in name for name in header):
+            return "the header looks like UTF-16; set source.files.encoding: utf-16"
         if not all(is_text(name, encoding) for name in header):
             return f"the header is not {encoding}; {other_encoding(encoding)}"
         known = [name for name in header if name in self.columns]

@@ -68,7 +68,7 @@ class Explainer:
             case "unknown_fields":
                 return self._unknown(raw, header)
             case "unreadable_file":
-                return "none of the file was read; correct it, and deliver it under another name"
+                return f"none of the file was read: {raw}; correct it, and deliver it under another name"
             case "no_event_time":
                 return f"column {event} is missing or empty"
             case "no_arrival_time":
