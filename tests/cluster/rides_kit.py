@@ -106,12 +106,11 @@ class EventLog:
         return re.search(pattern.encode(), said) is not None
 
     def wait_for(self, batch: int, job: str, driver: subprocess.Popen[str]) -> None:
-        """Wait until tasks of a job of a batch are at work."""
+        """Wait until a job of a batch begins."""
         deadline = time.monotonic() + 10 * PATIENCE
         while not self.says(f'"batch {batch} [^"]+ {job}"') and driver.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        time.sleep(0.5)  # until they have begun
         assert driver.poll() is None, driver.communicate()[0]
 
 

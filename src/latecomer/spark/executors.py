@@ -43,7 +43,9 @@ def executors_of(spark: SparkSession) -> list[Executor]:
     try:
         count = max(context.defaultParallelism, 1) * TASKS_EACH
         with own_python(context):
-            found = context.parallelize(range(count), count).mapPartitions(partial(_found, PACKAGES)).collect()
+            found = (
+                context.parallelize(range(count), count).mapPartitions(partial(_found, PACKAGES)).collect()
+            )
     except SPARK_ERRORS as error:
         raise MachineError(f"no task could be run on the cluster: {first_line(error)}") from error
     finally:
