@@ -44,7 +44,7 @@ def test_nothing_that_dies_shows_in_the_tables(spark: SparkSession, tmp_path: Pa
         until(lambda: first.poll() is not None or token(store) == 1)
         standby = started(file, environment, "--standby")
         for worker, job in zip(machines.workers, ("log", "windows"), strict=False):
-            log.wait_for(0, job, first)
+            log.wait_for(0, job, first, executors=3)
             worker.stall()  # it cannot be done with its task
             worker.kill()
         said, _ = first.communicate(timeout=10 * PATIENCE)
