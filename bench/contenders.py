@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -232,6 +235,14 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
+def _spark_in(folder: Path) -> Path:
+    """Spark as it is installed, in a folder of its own: executors have their folders below it."""
+    folder.mkdir()
+    for each in Path(pyspark.__file__).parent.iterdir():
+        (folder / each.name).symlink_to(each)
+    return folder
+
+
 def main() -> None:
     asked = arguments().parse_args()
     memory = Memory()
@@ -239,6 +250,7 @@ def main() -> None:
     if asked.cores:
         settings["spark.master"] = f"local[{asked.cores}]"
     if asked.executors:
+        os.environ |= {"SPARK_HOME": str(_spark_in(asked.work / "spark")), "PYSPARK_PYTHON": sys.executable}
         settings |= {"spark.master": f"local-cluster[{asked.executors},1,1024]", **LOOPBACK}
     spark = build_session(asked.name, **settings)
     measured = CONTENDERS[asked.name](spark, asked)

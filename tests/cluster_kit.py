@@ -68,6 +68,18 @@ class Process:
         backends = [each for each in started if _runs(each, "CoarseGrainedExecutorBackend")]
         return [each for backend in backends for each in (backend, *backend.children(recursive=True))]
 
+    def stall(self) -> list[psutil.Process]:
+        """Have the executors stand still in what they are at, until they are resumed or killed."""
+        deadline, stalled = time.monotonic() + PATIENCE, self.executors()
+        while not stalled and time.monotonic() < deadline:
+            stalled = self.executors()
+        assert stalled
+        for each in stalled:
+            with suppress(psutil.NoSuchProcess):
+                each.suspend()
+        time.sleep(1.0)  # whatever task the driver has for them it gives them now
+        return stalled
+
     def kill(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)

@@ -101,17 +101,23 @@ class EventLog:
         }
         self.options = " ".join(f"--conf spark.eventLog.{name}={value}" for name, value in settings.items())
 
-    def says(self, pattern: str) -> bool:
+    def says(self, pattern: str) -> int:
+        """How often it says something."""
         said = b"".join(file.read_bytes() for file in self._folder.iterdir())
-        return re.search(pattern.encode(), said) is not None
+        return len(re.findall(pattern.encode(), said))
 
-    def wait_for(self, batch: int, job: str, driver: subprocess.Popen[str]) -> None:
-        """Wait until tasks of a job of a batch are at work."""
+    def wait_for(self, batch: int, job: str, driver: subprocess.Popen[str], executors: int = 2) -> None:
+        """Wait until a job of a batch has begun, and has its executors for itself."""
+
+        def begun() -> bool:
+            jobs = self.says('"SparkListenerJobStart"') - self.says('"SparkListenerJobEnd"')
+            there = self.says('"SparkListenerExecutorAdded"') >= executors
+            return there and jobs <= 1 and self.says(f'"batch {batch} [^"]+ {job}"') > 0
+
         deadline = time.monotonic() + 10 * PATIENCE
-        while not self.says(f'"batch {batch} [^"]+ {job}"') and driver.poll() is None:
+        while not begun() and driver.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        time.sleep(0.5)  # until they have begun
         assert driver.poll() is None, driver.communicate()[0]
 
 

@@ -71,8 +71,11 @@ TASK_LOST = '"Reason":"ExecutorLostFailure"'
 def test_a_worker_killed_in_a_job_leaves_the_same_tables(
     spark: SparkSession, tmp_path: Path, job: str
 ) -> None:
-    log = disturbed(spark, tmp_path, job, lambda machines: machines.workers[0].kill())
-    assert log.says(TASK_LOST)
+    def kill(machines: Cluster) -> None:
+        machines.workers[0].stall()  # it cannot be done with its task
+        machines.workers[0].kill()
+
+    assert disturbed(spark, tmp_path, job, kill).says(TASK_LOST)
 
 
 @pytest.mark.long
@@ -83,9 +86,7 @@ def test_an_executor_that_is_lost_is_replaced_and_leaves_the_same_tables(
     """Its worker lives, and starts another."""
 
     def lose(machines: Cluster) -> None:
-        lost = machines.workers[0].executors()
-        assert lost
-        for each in lost:
+        for each in machines.workers[0].stall():
             with suppress(psutil.NoSuchProcess):
                 each.kill()
 
@@ -99,11 +100,7 @@ def test_a_task_that_ran_twice_counts_once(spark: SparkSession, tmp_path: Path, 
     tests/faults/test_attempts.py attempts all tasks twice, in one process."""
 
     def stall(machines: Cluster) -> None:
-        stalled = machines.workers[0].executors()
-        assert stalled
-        for each in stalled:
-            with suppress(psutil.NoSuchProcess):
-                each.suspend()
+        stalled = machines.workers[0].stall()
         time.sleep(15)
         for each in stalled:
             with suppress(psutil.NoSuchProcess):

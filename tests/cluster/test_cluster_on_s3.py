@@ -43,10 +43,10 @@ def test_nothing_that_dies_shows_in_the_tables(spark: SparkSession, tmp_path: Pa
         first = started(file, {**watched, VARIABLE: "minutes.panes.written@1"})
         until(lambda: first.poll() is not None or token(store) == 1)
         standby = started(file, environment, "--standby")
-        log.wait_for(0, "log", first)
-        machines.workers[0].kill()
-        log.wait_for(0, "windows", first)
-        machines.workers[1].kill()
+        for worker, job in zip(machines.workers, ("log", "windows"), strict=False):
+            log.wait_for(0, job, first, executors=3)
+            worker.stall()  # it cannot be done with its task
+            worker.kill()
         said, _ = first.communicate(timeout=10 * PATIENCE)
         assert first.returncode == -signal.SIGKILL, said  # in the middle of the second batch
         assert standby.poll() is None, standby.communicate()[0]
