@@ -16,7 +16,7 @@ def takes(item: Any, *fixtures: str) -> bool:
 def in_order(items: list[Item], workers: int) -> list[Item]:
     """What takes long comes first, so that no worker is left alone with it at the end.
 
-    Each worker is given a stretch, and takes from the ends of others' when it is through. A Spark costs it half a
+    Each worker is given a share, and takes from the ends of others' when it is through. A Spark costs it half a
     minute, so two workers share what needs one. A third begins with what waits for brokers.
     """
     spark = [item for item in items if takes(item, "spark")]
@@ -24,11 +24,11 @@ def in_order(items: list[Item], workers: int) -> list[Item]:
     first = {*spark, *brokers}
     others = iter([item for item in items if item not in first])
     half = len(spark) // 2
-    heads = [spark[:half], spark[half:], brokers]
-    if workers < len(heads) or max(map(len, heads)) > len(items) // workers:
+    firsts = [spark[:half], spark[half:], brokers]
+    if workers < len(firsts) or max(map(len, firsts)) > len(items) // workers:
         return [*spark, *brokers, *others]
     made: list[Item] = []
-    for nth, head in enumerate(heads, 1):
-        made += head
+    for nth, first_of in enumerate(firsts, 1):
+        made += first_of
         made += islice(others, len(items) * nth // workers - len(made))
     return [*made, *others]

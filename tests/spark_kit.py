@@ -213,11 +213,11 @@ class Bench:
         """Batch, position and window end → fate and watermark at arrival, as the engine judges them."""
         engine = engine or Engine(self.runner, store)
         keeper = TimelineKeeper(store.watermarks, self.strategy)
-        stretch = keeper.stretch(0, engine.last)
+        section = keeper.section(0, engine.last)
         logged = engine.log.everything()
         (logic,) = [each for each in engine.outputs if each.name == output]
         if isinstance(logic, SessionLogic):
-            log = EngineBatch(engine.last, stretch, logged, history=True)
+            log = EngineBatch(engine.last, section, logged, history=True)
             return {
                 self.judged_place(output, batch, nth, end, FATES[fate]): (FATES[fate], watermark)
                 for part, found in logic.judged(log)
@@ -234,7 +234,7 @@ class Bench:
         wanted = [*stored_columns(store.layout, [rules], ()), "position"]
         told: dict[Place, tuple[Fate, int]] = {}
         for events in event_tables(logged, wanted, [rules], store.layout):
-            found = judged(events, store.layout, rules, stretch.by_batch, [])
+            found = judged(events, store.layout, rules, section.by_batch, [])
             batch, nth = (events.column(name).take(found.nth).to_pylist() for name in ("batch", "position"))
             verdicts = zip(
                 batch, nth, found.end.tolist(), found.fate.tolist(), found.watermark.tolist(), strict=True

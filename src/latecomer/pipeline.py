@@ -111,11 +111,11 @@ class Engine:
         out_of_step = self.keeper.timeline.out_of_step(ticks.summaries)
         read_to = new.read_to if isinstance(new, Together) else {}
         origin = Origin(source_batch, new.source, received.clocks.in_words, read_to)
-        stretch = self.keeper.extend(number, origin, ticks.summaries, new.partitions)
+        section = self.keeper.extend(number, origin, ticks.summaries, new.partitions)
         failpoint("watermarks.committed", number)
         self.last = number
         stopwatch.end("timeline")
-        batch = Batch.of_logged(number, stretch, logged, self.log.batch(number))
+        batch = Batch.of_logged(number, section, logged, self.log.batch(number))
         accepted = replace(
             self.accepted(batch, "data", began),
             received=received,

@@ -28,7 +28,7 @@ from latecomer.model.strategies import Bounded
 from latecomer.spark import runner
 from latecomer.spark.base import Made
 from latecomer.store.store import open_store
-from latecomer.timeline.keeper import Stretch, TimelineKeeper
+from latecomer.timeline.keeper import Section, TimelineKeeper
 from latecomer.timeline.watermarks import Watermarks
 from properties.test_options_on_spark import crowd
 from properties.test_rebuild_on_spark import require_right
@@ -113,10 +113,10 @@ def test_where_the_timeline_stood_is_known_without_its_ticks(whole: Alone) -> No
     before = None
     for batch in range(store.ledger.last_batch() + 1):
         fresh, whole_keeper = (TimelineKeeper(store.watermarks, whole.strategy) for _ in range(2))
-        stretch = whole_keeper.stretch(batch, batch)
-        assert fresh.reached(batch) == whole_keeper.reached(batch) == stretch.end
-        assert stretch.before == before
-        before = Stretch(stretch.rows).end
+        section = whole_keeper.section(batch, batch)
+        assert fresh.reached(batch) == whole_keeper.reached(batch) == section.end
+        assert section.before == before
+        before = Section(section.rows).end
     assert before is not None
 
 

@@ -1,4 +1,4 @@
-"""Sliding, calendar, session and global windows: which stretches of time hold an event."""
+"""Sliding, calendar, session and global windows: which spans of time hold an event."""
 
 from __future__ import annotations
 
@@ -171,15 +171,15 @@ def test_a_calendar_day_is_a_tumbling_day(zone: str, moment: int) -> None:
 
 
 def test_an_event_stands_for_the_gap_after_it() -> None:
-    assert Session("30us").stretch(5) == Window(5, 35)
+    assert Session("30us").span(5) == Window(5, 35)
 
 
 @given(st.integers(1, 20), st.integers(1, 40), st.integers(-100, 100))
 @quick
-def test_no_stretch_reaches_across_a_multiple_of_max(gap: int, most: int, moment: int) -> None:
-    stretch = Session(f"{gap}us", max=f"{max(gap, most)}us").stretch(moment)
-    assert stretch.start == moment < stretch.end <= moment + gap
-    assert stretch.start // max(gap, most) == (stretch.end - 1) // max(gap, most)
+def test_no_span_reaches_across_a_multiple_of_max(gap: int, most: int, moment: int) -> None:
+    span = Session(f"{gap}us", max=f"{max(gap, most)}us").span(moment)
+    assert span.start == moment < span.end <= moment + gap
+    assert span.start // max(gap, most) == (span.end - 1) // max(gap, most)
 
 
 def test_max_must_hold_the_gap() -> None:

@@ -1,4 +1,4 @@
-"""Sessions: stretches that merge, are told, taken back and told again."""
+"""Sessions: intervals that merge, are told, taken back and told again."""
 
 from __future__ import annotations
 
@@ -221,8 +221,8 @@ def test_at_most_one_session_stands_at_any_instant(
             continue  # in the middle of replacing
         standing = surviving(panes[:length])
         for key in {place[2] for place in standing}:
-            stretches = sorted((start, end) for start, end, its in standing if its == key)
-            assert all(before[1] <= after[0] for before, after in pairwise(stretches))
+            intervals = sorted((start, end) for start, end, its in standing if its == key)
+            assert all(before[1] <= after[0] for before, after in pairwise(intervals))
 
 
 @given(arrivals(rejects=False), st.randoms(use_true_random=False), any_outputs(sessions()))
@@ -278,7 +278,7 @@ def test_a_retract_names_a_pane_that_stands(
 
 @given(quiet_batches() | out_of_step(), watermarks(), any_outputs(sessions()))
 @thorough
-def test_the_last_pane_of_a_session_is_the_last_word_on_its_stretch(
+def test_the_last_pane_of_a_session_is_the_last_word_on_its_span(
     batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output
 ) -> None:
     last: list[tuple[int, int, object]] = []

@@ -1,4 +1,4 @@
-"""Windows: which stretch of event time holds an event, in UTC and on a wall clock."""
+"""Windows: which interval of event time holds an event, in UTC and on a wall clock."""
 
 from __future__ import annotations
 

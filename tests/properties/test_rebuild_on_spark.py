@@ -256,12 +256,12 @@ def placed(rows: Sequence[Arrival], output: Output) -> list[tuple[Window, Arriva
         return [(each, row) for row in rows for each in window.assign_all(row.event_time)]
     found: list[tuple[Window, list[Arrival]]] = []
     for row in sorted(rows, key=lambda row: row.event_time):
-        stretch = window.stretch(row.event_time)
-        if found and window.meet(found[-1][0], stretch):
+        span = window.span(row.event_time)
+        if found and window.meet(found[-1][0], span):
             before, members = found.pop()
-            found.append((Window(before.start, max(before.end, stretch.end)), [*members, row]))
+            found.append((Window(before.start, max(before.end, span.end)), [*members, row]))
         else:
-            found.append((stretch, [row]))
+            found.append((span, [row]))
     return [(each, row) for each, members in found for row in members]
 
 

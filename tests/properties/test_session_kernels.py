@@ -27,7 +27,7 @@ from latecomer.model.windows import Session
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.columns import when_column
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
-from latecomer.timeline.keeper import Step, Stretch
+from latecomer.timeline.keeper import Section, Step
 from latecomer.windowing.columns import KEY
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.merge import Merger
@@ -63,22 +63,22 @@ class Kernels:
     def data(self, number: int, batch: Sequence[Arrival]) -> None:
         first = self.reader.position
         self.reader.read(batch)
-        stretch = Stretch([(number, row) for row in self.reader.rows], self.before)
-        if not stretch.rows:
+        section = Section([(number, row) for row in self.reader.rows], self.before)
+        if not section.rows:
             return
         positions = range(first, first + len(batch))
         parts = [
             [(at, each) for at, each in zip(positions, batch, strict=True) if at % self.splits == split]
             for split in range(self.splits)
         ]
-        self._close(number, stretch, [self._arrivals(number, stretch, part) for part in parts if part])
+        self._close(number, section, [self._arrivals(number, section, part) for part in parts if part])
 
     def quiet(self, number: int, row: Row) -> bool:
         """A batch without events, if anything fires in it."""
-        stretch = Stretch([(number, row)], self.before)
-        return self._close(number, stretch, [], only_if_fired=True)
+        section = Section([(number, row)], self.before)
+        return self._close(number, section, [], only_if_fired=True)
 
-    def _arrivals(self, number: int, stretch: Stretch, part: Sequence[tuple[int, Arrival]]) -> Arrivals:
+    def _arrivals(self, number: int, section: Section, part: Sequence[tuple[int, Arrival]]) -> Arrivals:
         positions, events = zip(*part, strict=True)
         moments = (
             pa.array([getattr(each, name) for each in events], pa.int64()).cast(TIMESTAMP)
@@ -108,18 +108,18 @@ class Kernels:
             when_column(sql): pa.array([holds(each.payload) is True for each in events])
             for sql, holds in WHENS.items()
         }
-        clocks = stretch.clocked.clock(rows)
+        clocks = section.clocked.clock(rows)
         return Arrivals.of(rows, columns, clocks, marks, np.array(ok), np.zeros(len(ok), bool))
 
     def _close(
-        self, number: int, stretch: Stretch, parts: Sequence[Arrivals], only_if_fired: bool = False
+        self, number: int, section: Section, parts: Sequence[Arrivals], only_if_fired: bool = False
     ) -> bool:
-        alone = in_order_of_arrival(self.output, stretch.fires_at)
-        splits = [fold_events(part, self.merger, stretch.fires_at, alone) for part in parts]
+        alone = in_order_of_arrival(self.output, section.fires_at)
+        splits = [fold_events(part, self.merger, section.fires_at, alone) for part in parts]
         splits = pickle.loads(pickle.dumps(splits))  # as tasks send it
         judged, lanes = [], []
         for bucket in range(self.buckets):
-            verdicts, found = self._bucket(number, bucket, stretch, splits)
+            verdicts, found = self._bucket(number, bucket, section, splits)
             judged += verdicts
             lanes += found
         rows = {lane: [table for each, table in lanes if each == lane] for lane in Lane}
@@ -132,11 +132,11 @@ class Kernels:
         }
         self.panes += rows[Lane.FIRED]
         self._note(parts, judged)
-        self.before = stretch.end
+        self.before = section.end
         return True
 
     def _bucket(
-        self, number: int, bucket: int, stretch: Stretch, splits: Sequence[Folded]
+        self, number: int, bucket: int, section: Section, splits: Sequence[Folded]
     ) -> tuple[list[Any], list[tuple[Lane, pa.Table]]]:
         states = [self.kept[lane] for lane in (Lane.OPEN, Lane.WAITING) if lane in self.kept]
         ours = Bucket(
@@ -147,7 +147,7 @@ class Kernels:
         if self.panes:
             ours = replace(ours, closed=standing_panes(pa.concat_tables(self.panes), ours, self.merger))
         judged = ours.judged([(0, self.output)])
-        lanes = lanes_of(ours, judged, Clocks.of(number, stretch, self.output), self.merger)
+        lanes = lanes_of(ours, judged, Clocks.of(number, section, self.output), self.merger)
         return [] if judged is None else [(ours.suspects, judged)], list(lanes.items())
 
     def _folded_in(self, bucket: int, folded: Folded) -> Folded:

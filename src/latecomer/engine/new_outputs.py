@@ -44,8 +44,8 @@ def compute_from_log(engine: Engine, output: OutputLogic, joined: int) -> None:
     logged, repeated = engine.log.everything(), engine.log.repeated(joined)
     seen = logged if repeated is None else logged.without(repeated)
     span, last = seen.span(), engine.last
-    stretch = engine.keeper.stretch(0, last)
-    batch = Batch(last, stretch, seen if span else None, *(span or (0, 0)), history=True)
+    section = engine.keeper.section(0, last)
+    batch = Batch(last, section, seen if span else None, *(span or (0, 0)), history=True)
     with engine.firing.derived(batch, [output]) as whole:
         (prepared,) = engine.firing.run(whole, [output])
         entries = _past_entries(engine, output, whole, logged, repeated)

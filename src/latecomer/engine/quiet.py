@@ -6,7 +6,7 @@ from latecomer.firing.batch import Batch
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.pipeline import Engine
 from latecomer.store.failpoints import failpoint
-from latecomer.timeline.keeper import Stretch
+from latecomer.timeline.keeper import Section
 
 
 def heartbeat(engine: Engine, at: int) -> bool:
@@ -16,8 +16,8 @@ def heartbeat(engine: Engine, at: int) -> bool:
     beat = keeper.heartbeat(at)
     if beat is None or engine.half_logged:
         return False
-    stretch = Stretch([(number, beat[1])], keeper.reached(engine.last))
-    if not any(output.would_fire(stretch) for output in engine.outputs):
+    section = Section([(number, beat[1])], keeper.reached(engine.last))
+    if not any(output.would_fire(section) for output in engine.outputs):
         return False
     keeper.timeline = beat[0]
     pass_quietly(engine, keeper.advance(number, beat[1]), "heartbeat")
@@ -33,8 +33,8 @@ def drain_input(engine: Engine) -> None:
     pass_quietly(engine, engine.keeper.advance(engine.last + 1, row), "drain")
 
 
-def pass_quietly(engine: Engine, stretch: Stretch, kind: str) -> None:
+def pass_quietly(engine: Engine, section: Section, kind: str) -> None:
     """A batch without data, whose rows of the timeline are there."""
     engine.last += 1
     failpoint("watermarks.committed", engine.last)
-    engine.complete(engine.accepted(Batch(engine.last, stretch), kind), engine.outputs)
+    engine.complete(engine.accepted(Batch(engine.last, section), kind), engine.outputs)

@@ -62,11 +62,11 @@ def carry_rebuild_through(engine: Engine, rebuild: Rebuild, number: int) -> None
     began, reached = time.monotonic(), keeper.reached(number - 1)
     assert reached is not None  # noqa: S101
     row = Row(keeper.timeline.last_tick or 0, reached.at, reached.watermark, kind="rebuild")
-    stretch = keeper.advance(number, row)
+    section = keeper.advance(number, row)
     failpoint("watermarks.committed", number)
     engine.last = number
-    accepted = engine.accepted(Batch(number, stretch), "rebuild", began)
-    published = publish_rebuild(logic, number, rebuild, stretch)
+    accepted = engine.accepted(Batch(number, section), "rebuild", began)
+    published = publish_rebuild(logic, number, rebuild, section)
     accepted.watch.end("firing")
     engine.publish(accepted, [], {logic.name: published})
     rebuild.tidy(time.monotonic() - began)

@@ -38,10 +38,10 @@ def publish_repaired(engine: Engine, number: int, outputs: Sequence[OutputLogic]
     moved = {
         unit: each for (batch, unit), each in moved_letters(engine.store.repairs).items() if batch == number
     }
-    stretch = engine.keeper.repair(number, [summary.tick for summary in logged.ticks.summaries])
+    section = engine.keeper.repair(number, [summary.tick for summary in logged.ticks.summaries])
     failpoint("watermarks.committed", number)
     engine.last = number
-    batch = Batch.of_logged(number, stretch, logged, engine.log.batch(number))
+    batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
     accepted = replace(
         engine.accepted(batch, "repair", began),
         received=logged.received,

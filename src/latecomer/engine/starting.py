@@ -46,13 +46,13 @@ def start_engine(engine: Engine) -> None:
 
 def _interrupted(engine: Engine, number: int) -> AcceptedBatch:
     """The batch that a run before this one accepted and did not complete, from log and timeline."""
-    stretch = engine.keeper.stretch(number, number)
-    kind = stretch.rows[0][1].kind
+    section = engine.keeper.section(number, number)
+    kind = section.rows[0][1].kind
     engine.last = number
     if kind != "tick":
-        return engine.accepted(Batch(number, stretch), kind)
+        return engine.accepted(Batch(number, section), kind)
     logged = engine.log.recount(number)
-    batch = Batch.of_logged(number, stretch, logged, engine.log.batch(number))
+    batch = Batch.of_logged(number, section, logged, engine.log.batch(number))
     accepted = engine.accepted(batch, "data")
     return replace(accepted, received=logged.received, intake=logged_intake(logged))
 

@@ -11,7 +11,7 @@ from latecomer.model.verdicts import END_OF_TIME
 
 if TYPE_CHECKING:
     from latecomer.log.events import LoggedBatch
-    from latecomer.timeline.keeper import Stretch
+    from latecomer.timeline.keeper import Section
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Batch:
     """What an output needs to know of a batch. `logged` is None where the batch brought no data."""
 
     number: int
-    stretch: Stretch
+    section: Section
     logged: Logged | None = None
     earliest: int = 0
     latest: int = 0
@@ -29,12 +29,12 @@ class Batch:
     """The events are the whole log, of many batches: an output that was added later catches up."""
 
     @classmethod
-    def of_logged(cls, number: int, stretch: Stretch, logged: LoggedBatch, events: Logged) -> Batch:
+    def of_logged(cls, number: int, section: Section, logged: LoggedBatch, events: Logged) -> Batch:
         """A batch of data that is in the log."""
         ticks = logged.ticks
-        behind = any(ticks.first.get(row.tick, END_OF_TIME + 1) <= row.watermark for _, row in stretch.rows)
+        behind = any(ticks.first.get(row.tick, END_OF_TIME + 1) <= row.watermark for _, row in section.rows)
         there = events if logged.received.events else None
-        return cls(number, stretch, there, ticks.earliest, ticks.latest, behind)
+        return cls(number, section, there, ticks.earliest, ticks.latest, behind)
 
 
 def by_arrival(rule: object) -> TypeGuard[Every]:

@@ -15,7 +15,7 @@ from latecomer.model.windows import Micros
 from latecomer.windowing.judge import Flags
 
 if TYPE_CHECKING:
-    from latecomer.timeline.keeper import Stretch
+    from latecomer.timeline.keeper import Section
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,19 @@ class Clocks:
     """The arrival clock before the batch."""
 
     @classmethod
-    def of(cls, batch: int, stretch: Stretch, output: Output) -> Clocks:
+    def of(cls, batch: int, section: Section, output: Output) -> Clocks:
         early, late = output.trigger.early, output.trigger.late
         return cls(
             batch,
-            stretch.watermark_before,
-            stretch.fires_at,
-            stretch.began_at,
-            stretch.clock,
-            np.array([step.watermark for step in stretch.steps], np.int64),
-            np.array([step.at for step in stretch.steps], np.int64),
-            by_arrival(early) and stretch.passed(early.every),
-            by_arrival(late) and stretch.passed(late.every),
-            stretch.before.at if stretch.before else BEGIN_OF_TIME,
+            section.watermark_before,
+            section.fires_at,
+            section.began_at,
+            section.clock,
+            np.array([step.watermark for step in section.steps], np.int64),
+            np.array([step.at for step in section.steps], np.int64),
+            by_arrival(early) and section.passed(early.every),
+            by_arrival(late) and section.passed(late.every),
+            section.before.at if section.before else BEGIN_OF_TIME,
         )
 
     @property

@@ -27,30 +27,30 @@ from latecomer.windowing.merge import replaced
 if TYPE_CHECKING:
     from latecomer.store.data_files import DataFile
     from latecomer.store.table import Table
-    from latecomer.timeline.keeper import Stretch
+    from latecomer.timeline.keeper import Section
 
 CLOSING = "closing"
 
 
-def may_close(files: Iterable[DataFile], output: Output, stretch: Stretch) -> list[DataFile]:
-    """The pane files that can hold a window for which nothing more can come since this stretch."""
-    before = stretch.watermark_before
+def may_close(files: Iterable[DataFile], output: Output, section: Section) -> list[DataFile]:
+    """The pane files that can hold a window for which nothing more can come since this section."""
+    before = section.watermark_before
 
     def may(file: DataFile) -> bool:
         start, end = file.windows
         closes = end is None or end + output.settles_after > before
-        return closes and (start is None or start < stretch.fires_at)
+        return closes and (start is None or start < section.fires_at)
 
     return [file for file in files if may(file)]
 
 
-def places_to_close(panes: Table, output: Output, stretch: Stretch) -> set[tuple[Any, ...]]:
+def places_to_close(panes: Table, output: Output, section: Section) -> set[tuple[Any, ...]]:
     """The windows and keys that would have a closing pane, without Spark."""
     if not panes.exists:
         return set()
     place = ", ".join(double_quoted(name) for name in ("window_start", "window_end", *output.by))
-    low = stretch.watermark_before - output.settles_after
-    high = stretch.fires_at - output.settles_after
+    low = section.watermark_before - output.settles_after
+    high = section.fires_at - output.settles_after
     if high <= FIRST_MOMENT:
         return set()
     since = f"window_end > {moment_literal(low)} and " if low > FIRST_MOMENT else ""

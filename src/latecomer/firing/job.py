@@ -93,7 +93,7 @@ class FiringJob:
             logic.name: folder for logic in outputs if (folder := logic.failed_folder(batch)) is not None
         }
         buckets = {logic.name: 1 if logic.output.emit_empty else count for logic in outputs}
-        behind = batch.stretch.fires_at if batch.behind else None
+        behind = batch.section.fires_at if batch.behind else None
         names = [logic.name for logic in outputs]
         judged_by = timeline(batch, any(logic.output.fires_within for logic in outputs))
         return [

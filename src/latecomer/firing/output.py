@@ -43,7 +43,7 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
-from latecomer.timeline.keeper import Stretch
+from latecomer.timeline.keeper import Section
 from latecomer.timeline.watermarks import Watermarks
 from latecomer.windowing.anew import Anew
 from latecomer.windowing.fates import Counts, Periods
@@ -130,20 +130,20 @@ class OutputLogic:
         """The open states that a pane may need; all of them when there are many."""
         if batch.history:
             return Met()
-        early, stretch = self.output.trigger.early, batch.stretch
-        due = early is not None and (not by_arrival(early) or stretch.passed(early.every))
+        early, section = self.output.trigger.early, batch.section
+        due = early is not None and (not by_arrival(early) or section.passed(early.every))
         if due or len({batch_of(file) for file in self.open_states}) >= FOLD_AT:
             return Met(list(self.open_states))
-        return Met([file for file in self.open_states if file.window_ends[0] <= stretch.fires_at])
+        return Met([file for file in self.open_states if file.window_ends[0] <= section.fires_at])
 
     def task(self, batch: Batch, met: Met) -> OutputTask | None:
         """What a bucket needs to know; None where there is nothing to do."""
         panes, partials, number = self.tables.panes, self.tables.partials, batch.number
-        known, closing = self._keys_to_fill(batch.stretch), self._closing(batch) if self.closes else None
+        known, closing = self._keys_to_fill(batch.section), self._closing(batch) if self.closes else None
         if batch.logged is None and not met.files and known is None and not closing:
             return None
         return OutputTask(
-            Clocks.of(number, batch.stretch, self.output),
+            Clocks.of(number, batch.section, self.output),
             [partials.location(file) for file in met.states],
             [partials.location(file) for file in met.published],
             [PaneFile(panes.location(file), *file.windows) for file in self._to_replace(batch, met)],
@@ -197,12 +197,12 @@ class OutputLogic:
 
     def _closing(self, batch: Batch) -> list[Location]:
         """The panes for which nothing more may come since this batch."""
-        files = may_close(self._earlier(batch), self.output, batch.stretch)
+        files = may_close(self._earlier(batch), self.output, batch.section)
         return [self.tables.panes.location(file) for file in files]
 
-    def _keys_to_fill(self, stretch: Stretch) -> KnownKeys | None:
+    def _keys_to_fill(self, section: Section) -> KnownKeys | None:
         """The keys that empty panes are for; None where there are none."""
-        if self.known_keys is None or (stretch.watermark_before == stretch.fires_at):
+        if self.known_keys is None or (section.watermark_before == section.fires_at):
             return None
         return self.known_keys
 
@@ -258,7 +258,7 @@ class OutputLogic:
             for file in self.recent_panes
             if file.size < SMALL
             and kind_of(file) == Lane.LATE
-            and file.window_ends[1] > batch.stretch.watermark_before - self.output.allowed_lateness
+            and file.window_ends[1] > batch.section.watermark_before - self.output.allowed_lateness
         ]
         if not new or len({batch_of(file) for file in small}) < FOLD_AT:
             return prepared.of(_PANES), []
@@ -272,7 +272,7 @@ class OutputLogic:
         """Keep in mind the panes that a later batch may replace."""
         if self.output.replaces:
             gone = {file.path for file in folded}
-            reach = batch.stretch.fires_at - self.output.allowed_lateness
+            reach = batch.section.fires_at - self.output.allowed_lateness
             self.recent_panes = [
                 file
                 for file in [*self.recent_panes, *added]
@@ -285,25 +285,25 @@ class OutputLogic:
 
     # Asked besides
 
-    def would_fire(self, stretch: Stretch) -> bool:
+    def would_fire(self, section: Section) -> bool:
         """Whether a batch without data would publish anything."""
         panes, partials, known = self.tables.panes, self.tables.partials, self.known_keys
         return (
             silence_publishes(
-                self.output, partials, self.open_states, stretch, self.has_news, self._trigger_fires
+                self.output, partials, self.open_states, section, self.has_news, self._trigger_fires
             )
-            or (known is not None and bool(self._to_fill(known, stretch)))
-            or (self.closes and bool(places_to_close(panes, self.output, stretch) - self._to_retract()))
+            or (known is not None and bool(self._to_fill(known, section)))
+            or (self.closes and bool(places_to_close(panes, self.output, section) - self._to_retract()))
         )
 
-    def _trigger_fires(self, states: Sequence[DataFile], stretch: Stretch) -> bool:
+    def _trigger_fires(self, states: Sequence[DataFile], section: Section) -> bool:
         """Whether triggers publish anything of these open states: asked here where they are few, else in tasks."""
         rows = sum(file.rows for file in states)
         few = rows <= self.rows_per_bucket
         divided = self.output.by and not self.output.emit_empty
         count = bucket_count(rows, self.runner.cores, self.rows_per_bucket) if divided else 1
         asked = OutputTask(
-            Clocks.of(-1, stretch, self.output), [self.tables.partials.location(file) for file in states]
+            Clocks.of(-1, section, self.output), [self.tables.partials.location(file) for file in states]
         )
         tasks = [BucketTask(nth, count, {self.name: asked}) for nth in range(count)]
         runner = InProcess(lambda: self.runner.spark) if few else self.runner
@@ -315,9 +315,9 @@ class OutputLogic:
         outputs = {self.name: self.output.without_sinks()}
         return Shared(FiringPlan(self.store.layout.portable, outputs, self.store.measures()))
 
-    def _to_fill(self, known: KnownKeys, stretch: Stretch) -> list[Window]:
+    def _to_fill(self, known: KnownKeys, section: Section) -> list[Window]:
         """The windows that closed, for each of which there may be empty panes."""
-        return windows_closed(self.name, self._window, known, stretch.watermark_before, stretch.fires_at)
+        return windows_closed(self.name, self._window, known, section.watermark_before, section.fires_at)
 
     def _to_retract(self) -> set[tuple[Any, ...]]:
         """The panes that will be taken back, so that there is nothing to close: none but those of sessions."""
@@ -339,7 +339,7 @@ class OutputLogic:
 
 
 def within(file: DataFile, low: int, high: int) -> bool:
-    """Whether a file may hold windows of this stretch of time."""
+    """Whether a file may hold windows of this section of time."""
     start, end = file.windows
     return (end is None or end >= low) and (start is None or start <= high)
 
@@ -348,5 +348,5 @@ def timeline(batch: Batch, clocked: bool = False) -> Watermarks:
     """The watermark of each tick of a batch; of the whole log, of each batch and tick. With the arrival clock, where
     triggers go by it."""
     if batch.logged is not None and clocked:
-        return batch.stretch.clocked
-    return batch.stretch.by_batch if batch.history else batch.stretch.by_tick
+        return batch.section.clocked
+    return batch.section.by_batch if batch.history else batch.section.by_tick

@@ -19,7 +19,7 @@ from latecomer.store.files import Location, copy, new_parquet, open_parquet, rea
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.rebuilds import Rebuild, Record
 from latecomer.store.sql import moment_literal
-from latecomer.timeline.keeper import Stretch
+from latecomer.timeline.keeper import Section
 
 REBUILT = "rebuilt"
 
@@ -39,7 +39,7 @@ def changed_since(logic: OutputLogic, record: Record) -> bool:
 
 
 def publish_rebuild(
-    logic: OutputLogic, number: int, rebuild: Rebuild, stretch: Stretch
+    logic: OutputLogic, number: int, rebuild: Rebuild, section: Section
 ) -> Sequence[DataFile]:
     """Make a rebuild's panes visible in one step, then its dead letters, then replace the open states that it has taken
     in. Gives the files of panes that came of it."""
@@ -47,7 +47,7 @@ def publish_rebuild(
     published: Sequence[DataFile] = ()
     if not panes.holds(number):
         folder = panes.new_folder(number, REBUILT)
-        files = [_filled(file, folder, logic, number, stretch) for file in rebuild.panes]
+        files = [_filled(file, folder, logic, number, section) for file in rebuild.panes]
         failpoint(f"{logic.name}.panes.written", number)
         published = panes.commit(number, files)
         failpoint(f"{logic.name}.panes.committed", number)
@@ -67,13 +67,13 @@ def publish_rebuild(
     return published
 
 
-def _filled(file: Location, folder: Location, logic: OutputLogic, number: int, stretch: Stretch) -> Location:
+def _filled(file: Location, folder: Location, logic: OutputLogic, number: int, section: Section) -> Location:
     """Staged panes with their batch, moment and watermark."""
     target = folder / file.name
     schema = logic.merger.schema
     with open_parquet(file) as staged, new_parquet(target, schema) as writer:
         for part in staged.iter_batches():
-            writer.write_table(_as_panes(pa.table(part), logic, number, stretch).cast(schema))
+            writer.write_table(_as_panes(pa.table(part), logic, number, section).cast(schema))
     return target
 
 
@@ -86,15 +86,15 @@ def _filed(file: Location, target: Location, number: int) -> Location:
     )
 
 
-def _as_panes(rows: pa.Table, logic: OutputLogic, number: int, stretch: Stretch) -> pa.Table:
-    moments = {"fired_at": stretch.clock, "watermark": stretch.fires_at}
+def _as_panes(rows: pa.Table, logic: OutputLogic, number: int, section: Section) -> pa.Table:
+    moments = {"fired_at": section.clock, "watermark": section.fires_at}
     filled: dict[str, Any] = {
         name: pa.array([None if moment == BEGIN_OF_TIME else moment] * rows.num_rows, TIMESTAMP)
         for name, moment in moments.items()
     }
     filled["batch"] = pa.array([number] * rows.num_rows, pa.int64())
     output = logic.output
-    final = END_OF_TIME if stretch.fires_at == END_OF_TIME else stretch.fires_at - output.settles_after
+    final = END_OF_TIME if section.fires_at == END_OF_TIME else section.fires_at - output.settles_after
     closed = pc.less_equal(rows["window_end"].cast(TIMESTAMP).cast(pa.int64()), final)
     filled["is_last"] = pc.and_(closed, pc.equal(rows["op"], Op.INSERT.value))
     return pa.table({name: filled.get(name, rows[name]) for name in logic.merger.schema.names})

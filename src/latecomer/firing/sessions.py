@@ -30,7 +30,7 @@ from latecomer.store.columns import (
     WAITING_EVENTS,
 )
 from latecomer.store.data_files import DataFile, kind_of
-from latecomer.timeline.keeper import Stretch
+from latecomer.timeline.keeper import Section
 from latecomer.timeline.watermarks import NothingLate, Timeline
 from latecomer.windowing.columns import END, FATE, START
 from latecomer.windowing.fates import CODES, Counts, Periods
@@ -65,7 +65,7 @@ class SessionLogic(OutputLogic):
         that the output has had; with the columns that are wanted."""
         under = list(periods) or [(0, self.output)]
         folded = []
-        last = batch.stretch.fires_at
+        last = batch.section.fires_at
         logged = batch.logged
         for part in () if logged is None else self._arrivals(logged, under, timeline(batch), wanted):
             suspects = part.suspects(self.window)
@@ -131,14 +131,14 @@ class SessionLogic(OutputLogic):
     def _to_retract(self) -> set[tuple[Any, ...]]:
         return places_in(map(self.tables.partials.location, self.published), self.output)
 
-    def has_news(self, closed: pa.RecordBatch, stretch: Stretch) -> bool:
+    def has_news(self, closed: pa.RecordBatch, section: Section) -> bool:
         """Whether sessions that closed have events that were not published yet, or late ones that waited enough."""
         late, passed = self.output.trigger.late, False
         if isinstance(late, Every):
-            passed = stretch.passed(late.every)
+            passed = section.passed(late.every)
         for state in closed.select(["window_end", SINCE, WAITING_EVENTS]).to_pylist():
             waiting = state[WAITING_EVENTS]
-            over = to_micros(state["window_end"]) + self.output.settles_after <= stretch.fires_at
+            over = to_micros(state["window_end"]) + self.output.settles_after <= section.fires_at
             due = late == "batch" or passed or (isinstance(late, Count) and waiting >= late.count)
             if state[SINCE] > waiting or (waiting and (due or over)):
                 return True

@@ -15,9 +15,9 @@ from latecomer.store.data_files import DataFile, kind_of
 from latecomer.store.files import dataset
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import Table
-from latecomer.timeline.keeper import Stretch
+from latecomer.timeline.keeper import Section
 
-HasNews = Callable[[pa.RecordBatch, Stretch], bool]
+HasNews = Callable[[pa.RecordBatch, Section], bool]
 """Whether closed windows, by NEWS of their states, have anything that was not published yet."""
 NEWS = ("window_end", SINCE, WAITING_EVENTS)
 
@@ -26,58 +26,58 @@ def silence_publishes(
     output: Output,
     partials: Table,
     states: Sequence[DataFile],
-    stretch: Stretch,
+    section: Section,
     has_news: HasNews,
-    fires: Callable[[Sequence[DataFile], Stretch], bool],
+    fires: Callable[[Sequence[DataFile], Section], bool],
 ) -> bool:
-    """Whether one of these open states publishes anything in a stretch without events; `fires` says whether its trigger
+    """Whether one of these open states publishes anything in a section without events; `fires` says whether its trigger
     does."""
     early, late = output.trigger.early, output.trigger.late
     by_rule = any(per_firing(rule) and not isinstance(rule, Every | Count) for rule in (early, late))
-    if by_rule and states and fires(states, stretch):
+    if by_rule and states and fires(states, section):
         return True
     still_open = [file for file in states if kind_of(file) != Lane.WAITING]
     unpublished = any(file.maximum.get(SINCE, 0) > 0 for file in still_open)
     waiting = len(still_open) < len(states)
     return (
-        any(_ends_with_news(output, partials, file, stretch, has_news) for file in states)
+        any(_ends_with_news(output, partials, file, section, has_news) for file in states)
         or (
-            unpublished and isinstance(early, Every) and _passes(early, output, partials, still_open, stretch)
+            unpublished and isinstance(early, Every) and _passes(early, output, partials, still_open, section)
         )
-        or (waiting and isinstance(late, Every) and stretch.passed(late.every))
+        or (waiting and isinstance(late, Every) and section.passed(late.every))
     )
 
 
-def has_news(closed: pa.RecordBatch, _stretch: Stretch) -> bool:
+def has_news(closed: pa.RecordBatch, _section: Section) -> bool:
     """Whether windows that closed have had events since their last pane."""
     return bool(pc.any(pc.greater(closed.column(SINCE), 0)).as_py())
 
 
 def _ends_with_news(
-    output: Output, partials: Table, file: DataFile, stretch: Stretch, has_news: HasNews
+    output: Output, partials: Table, file: DataFile, section: Section, has_news: HasNews
 ) -> bool:
     """Whether a window of this file has reached its end, and something of it is to be published."""
     waiting = kind_of(file) == Lane.WAITING
-    if file.window_ends[0] + (output.settles_after if waiting else 0) > stretch.fires_at:
+    if file.window_ends[0] + (output.settles_after if waiting else 0) > section.fires_at:
         return False
     if waiting or not output.closes_silently:
         return True
-    closed = pc.field("window_end") <= pa.scalar(stretch.fires_at, pa.int64()).cast(TIMESTAMP)
+    closed = pc.field("window_end") <= pa.scalar(section.fires_at, pa.int64()).cast(TIMESTAMP)
     states = dataset([partials.location(file)])
     parts = states.to_batches(columns=[name for name in NEWS if name in states.schema.names], filter=closed)
-    return any(has_news(part, stretch) for part in parts)
+    return any(has_news(part, section) for part in parts)
 
 
 def _passes(
-    early: Every, output: Output, partials: Table, still_open: Sequence[DataFile], stretch: Stretch
+    early: Every, output: Output, partials: Table, still_open: Sequence[DataFile], section: Section
 ) -> bool:
     """Whether a clock reached a multiple of the interval for a window with events yet to be published."""
     if early.clock == "arrival":
-        return stretch.passed(early.every)
+        return section.passed(early.every)
     if output.window.endless:
-        return stretch.began_at // early.every < stretch.fires_at // early.every
+        return section.began_at // early.every < section.fires_at // early.every
     return any(
-        max(stretch.watermark_before - start, 0) // early.every < (stretch.fires_at - start) // early.every
+        max(section.watermark_before - start, 0) // early.every < (section.fires_at - start) // early.every
         for start in _starts_unpublished(partials, still_open)
     )
 

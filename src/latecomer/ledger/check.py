@@ -54,7 +54,7 @@ from latecomer.store.standing import standing
 from latecomer.store.state_types import beyond_column
 from latecomer.store.store import Store, joining, open_store
 from latecomer.store.table import Table
-from latecomer.timeline.keeper import Stretch, TimelineKeeper
+from latecomer.timeline.keeper import Section, TimelineKeeper
 from latecomer.windowing.spark_columns import computed
 
 LOGGER = logging.getLogger(__name__)
@@ -238,7 +238,7 @@ class _Check:
         events = self.log.everything(self.removed, self.last)  # the next batch may be in the log already
         once = events if repeated is None else events.without(repeated)
         with computed(once, outputs, self.store.layout, self.runner, self.store.root) as seen:
-            found = output.fates_by_batch(Batch(self.last, self.stretch, seen, history=True), periods)
+            found = output.fates_by_batch(Batch(self.last, self.section, seen, history=True), periods)
         tally: Tally = {}
         for batch, counts in found.items():
             for unit, fates in counts.fates.items():
@@ -321,9 +321,9 @@ class _Check:
         return TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
 
     @cached_property
-    def stretch(self) -> Stretch:
+    def section(self) -> Section:
         """The whole timeline."""
-        return self.keeper.stretch(0, self.last)
+        return self.keeper.section(0, self.last)
 
     def _watermark(self) -> int:
         """Where the watermark stood after the last complete batch."""

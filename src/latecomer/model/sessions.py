@@ -33,16 +33,16 @@ class SessionBook(Book):
         self.sessions: dict[Key, list[Holding]] = {}
 
     def _take(self, arrival: Arrival, key: Key, watermark: int) -> list[tuple[Window, Verdict, Fate]]:
-        stretch = self.window.stretch(arrival.event_time)
+        span = self.window.span(arrival.event_time)
         sessions = self.sessions.setdefault(key, [])
         touched = sorted(
-            (session for session in sessions if self.window.meet(session.window, stretch)),
+            (session for session in sessions if self.window.meet(session.window, span)),
             key=lambda session: session.window,
         )
         final = [session.window for session in touched if self._is_final(session.window, watermark)]
         if final:
             return [self._judge(final[0], watermark)]
-        windows = [stretch, *(session.window for session in touched)]
+        windows = [span, *(session.window for session in touched)]
         joined = Window(min(each.start for each in windows), max(each.end for each in windows))
         judged = self._judge(joined, watermark)
         if judged[2] in ACCEPTED:

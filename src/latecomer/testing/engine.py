@@ -249,7 +249,7 @@ class _Played:
         """Row → what the engine says of each of its windows, when asked again about the whole log."""
         if not self.store.events.exists:
             return {}
-        timeline = self.engine.keeper.stretch(0, self.engine.last).by_batch
+        timeline = self.engine.keeper.section(0, self.engine.last).by_batch
         logged, layout = self.engine.log.everything(), self.store.layout
         wanted = [*stored_columns(layout, [output], ()), "origin", "position"]
         found: dict[int, list[Assigned]] = {}

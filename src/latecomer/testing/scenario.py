@@ -197,7 +197,7 @@ class Scenario:
     # What happens around them
 
     def cut(self, every: str | None = None) -> Self:
-        """A batch ends here; with `every`, the rows that wait become a batch for each such stretch of
+        """A batch ends here; with `every`, the rows that wait become a batch for each such interval of
         arrival time."""
         self._cut += _batches(self._waiting, parse_duration(every) if every else None)
         self._waiting = []
@@ -230,7 +230,7 @@ class Scenario:
 
 
 def _batches(waiting: Sequence[tuple[str, Row]], length: int | None = None) -> list[Batch]:
-    """A batch for each source, of all rows or of each such stretch of arrival time."""
+    """A batch for each source, of all rows or of each such interval of arrival time."""
     batches: dict[tuple[int, str], list[Row]] = {}
     for source, row in sorted(waiting, key=lambda each: each[1].arrival_time):
         batches.setdefault((row.arrival_time // length if length else 0, source), []).append(row)

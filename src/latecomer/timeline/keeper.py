@@ -34,7 +34,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Section:
     """The timeline's rows for one batch, or for several."""
 
     rows: Sequence[tuple[int, Row]]
@@ -49,7 +49,7 @@ class Stretch:
 
     @cached_property
     def clock(self) -> int:
-        """The arrival clock at the end of the stretch."""
+        """The arrival clock at the end of the section."""
         return max((row.at for _, row in self.rows), default=BEGIN_OF_TIME)
 
     @property
@@ -65,14 +65,14 @@ class Stretch:
 
     @property
     def began_at(self) -> int:
-        """Where the watermark stood before the stretch; at the very beginning, where it was first known."""
+        """Where the watermark stood before the section; at the very beginning, where it was first known."""
         before = self.watermark_before
         known = (mark for mark in (before, *(step.watermark for step in self.steps)) if mark != BEGIN_OF_TIME)
         return next(known, BEGIN_OF_TIME)
 
     @property
     def fires_at(self) -> int:
-        """Windows that end at or before this have closed by the end of the stretch."""
+        """Windows that end at or before this have closed by the end of the section."""
         return self.steps[-1].watermark if self.steps else BEGIN_OF_TIME
 
     @cached_property
@@ -152,24 +152,24 @@ class TimelineKeeper:
         origin: Origin,
         summaries: Iterable[TickSummary],
         named: Mapping[str, bool] | None = None,
-    ) -> Stretch:
+    ) -> Section:
         """The rows of a data batch: computed and written, or read back if that was done before."""
         if not self.table.holds(batch):
             rows = self.timeline.extend(summaries, named)
             self._write(batch, rows, origin, summaries if isinstance(summaries, SummaryColumns) else None)
-        return self.stretch(batch, batch)
+        return self.section(batch, batch)
 
-    def advance(self, batch: int, row: Row) -> Stretch:
+    def advance(self, batch: int, row: Row) -> Section:
         """The row of a batch without data: a heartbeat or the drain."""
         if not self.table.holds(batch):
             self._write(batch, [row])
-        return self.stretch(batch, batch)
+        return self.section(batch, batch)
 
-    def repair(self, batch: int, ticks: Iterable[int]) -> Stretch:
+    def repair(self, batch: int, ticks: Iterable[int]) -> Section:
         """The rows of a batch of dead letters that were repaired: the timeline stays where it is."""
         if not self.table.holds(batch):
             self._write(batch, self.timeline.repaired(ticks))
-        return self.stretch(batch, batch)
+        return self.section(batch, batch)
 
     def holding(self) -> Sequence[Holding]:
         """The silent partitions for whose sake the watermark waits; a warning names each once a run."""
@@ -186,10 +186,10 @@ class TimelineKeeper:
         row = trial.heartbeat(at)
         return None if row is None else (trial, row)
 
-    def stretch(self, first: int, last: int) -> Stretch:
+    def section(self, first: int, last: int) -> Section:
         """The rows of some batches, from the table."""
         if not self.table.exists:
-            return Stretch([])
+            return Section([])
         found = self.table.query(
             "select batch, tick, at, watermark, settled, kind from t "
             f"where batch between {first} and {last} order by batch, tick"
@@ -197,7 +197,7 @@ class TimelineKeeper:
         at, watermark = (_micros(found, name, BEGIN_OF_TIME) for name in ("at", "watermark"))
         ticks, kinds = (found.column(name).to_pylist() for name in ("tick", "kind"))
         rows = map(Row, ticks, at, watermark, _micros(found, "settled"), kinds)
-        whole = Stretch(
+        whole = Section(
             list(zip(found.column("batch").to_pylist(), rows, strict=True)), self.reached(first - 1)
         )
         if first == last and whole.rows:  # the next batch asks

@@ -139,7 +139,7 @@ def _joined(
 def _clustered(
     table: Table, rows: ds.Dataset, by: str, parts: Sequence[tuple[int, int]]
 ) -> Iterator[Location]:
-    """A file for each stretch of time, sorted by time, each in a folder that names the batches it holds."""
+    """A file for each interval of time, sorted by time, each in a folder that names the batches it holds."""
     token = new_token()
     for number, (start, end) in enumerate(parts):
         within = (pc.field(by) >= _moment(start)) & (pc.field(by) < _moment(end))

@@ -36,7 +36,7 @@ class Merge:
 
     group: Group
     parts: Sequence[tuple[int, int]]
-    """The stretch of time of each file, where they are clustered; else everything."""
+    """The interval of time of each file, where they are clustered; else everything."""
 
     @property
     def spared(self) -> int:
@@ -125,7 +125,7 @@ def arranged(group: Group, minutes: Mapping[int, int], most: int) -> Merge | Non
 
 
 def parts(minutes: Mapping[int, int], full: int, most: int) -> list[tuple[int, int]]:
-    """Stretches of time, one after the other: each with no more rows than `most`, and ending with its day once it
+    """Intervals of time, one after the other: each with no more rows than `most`, and ending with its day once it
     has as many as `full`.
 
     `minutes` says how many rows each minute has, by the microsecond at which it starts.

@@ -24,14 +24,14 @@ _PLACE = ("batch", "origin", "position")
 
 
 def derived_values(
-    store: Store, output: Output, paths: Sequence[str], stretch: Window
+    store: Store, output: Output, paths: Sequence[str], interval: Window
 ) -> dict[tuple[int, str, int], tuple[dict[str, Any], frozenset[str]]]:
     """Batch, origin and position of each event in a span of event time → its derived columns, and those that cannot be
     computed for it; starts Spark where it is needed, and none is running."""
     runner = InProcess(
         lambda: own_session(build_session(store.pipeline.name, log_file(store.root, "spark.log")))
     )
-    low, high = (pa.scalar(moment, pa.int64()).cast(TIMESTAMP) for moment in (stretch.start, stretch.end))
+    low, high = (pa.scalar(moment, pa.int64()).cast(TIMESTAMP) for moment in (interval.start, interval.end))
     within = (pc.field("event_time") >= low) & (pc.field("event_time") < high)
     logged = Logged([LogSplit([Path(path) for path in paths], 1, store.layout.schema, where=within)])
     wanted = list(dict.fromkeys([*stored_columns(store.layout, [output], ()), *_PLACE]))

@@ -22,7 +22,7 @@ _MOST_CODES = 1 << 62
 
 
 def span_ends(time: Micros, window: Session) -> Micros:
-    """Where the span of each event ends: `Session.stretch` of many."""
+    """Where the span of each event ends: `Session.span` of many."""
     end: Micros = time + window.gap
     if window.max is not None:
         end = np.minimum(end, time - time % window.max + window.max)

@@ -95,7 +95,7 @@ def test_events_of_sessions_behind_the_watermark_are_not_drawn_as_on_time(tmp_pa
     assert len(shapes) == 2, "the event, and the legend"
 
 
-def test_the_line_reaches_the_end_of_the_stretch(lake: Lake) -> None:
+def test_the_line_reaches_the_end_of_the_interval(lake: Lake) -> None:
     """What came last is judged by a watermark whose tick ends after it."""
     assert timeline(lake.store, NOON, NOON + 130 * SECOND) == [
         (NOON + 66 * SECOND, NOON - MINUTE),
@@ -103,7 +103,7 @@ def test_the_line_reaches_the_end_of_the_stretch(lake: Lake) -> None:
     ]
 
 
-def test_a_stretch_that_ended_before_has_what_had_come_by_then(lake: Lake) -> None:
+def test_an_interval_that_ended_before_has_what_had_come_by_then(lake: Lake) -> None:
     found = arrived(Reader(lake.pipeline), "minute_totals", NOON + 100 * SECOND)
     assert len(found.diagram.on_time) == 3
     assert not found.diagram.late

@@ -320,9 +320,9 @@ def test_what_is_connected_is_all_that_touches(moments: list[int], around: int) 
     low, high = connected(events, Window(around, around + 1), window)
     assert low <= around < high
     for moment in moments:
-        stretch = window.stretch(moment)
-        inside = low <= stretch.start and stretch.end <= high
-        assert inside or not stretch.overlaps(Window(low, high))
+        span = window.span(moment)
+        inside = low <= span.start and span.end <= high
+        assert inside or not span.overlaps(Window(low, high))
     ends = {around, around + 1, *moments, *(moment + 5 for moment in moments)}
     assert {low, high} <= ends
 

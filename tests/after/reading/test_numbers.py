@@ -61,13 +61,13 @@ def test_a_gap_is_what_the_sets_lack(parts: list[Rows]) -> None:
         found = {row[1] for row in rows if row[0] == producer}
         lacking = sorted(set(range(min(found), max(found) + 1)) - found)
         wanted += [(producer, *ends) for ends in in_ranges(lacking)]
-    assert told(gaps_between(seen_in(parts).stretches())) == wanted
+    assert told(gaps_between(seen_in(parts).intervals())) == wanted
 
 
 @given(st.lists(st.lists(ROW, max_size=8), max_size=6))
 def test_a_gap_says_what_is_around_it(parts: list[Rows]) -> None:
     rows = [row for part in parts for row in part]
-    gaps = gaps_between(seen_in(parts).stretches())
+    gaps = gaps_between(seen_in(parts).intervals())
     for nth, (producer, first, last) in enumerate(told(gaps)):
         of_it = [row for row in rows if row[0] == producer]
         assert not [row for row in of_it if first <= row[1] <= last]
@@ -83,19 +83,19 @@ def test_a_gap_says_what_is_around_it(parts: list[Rows]) -> None:
 
 
 @given(st.lists(st.lists(ROW, max_size=8), max_size=6))
-def test_every_number_is_in_one_stretch(parts: list[Rows]) -> None:
-    found = seen_in(parts).stretches()
+def test_every_number_is_in_one_interval(parts: list[Rows]) -> None:
+    found = seen_in(parts).intervals()
     ends = list(zip(found.producer.tolist(), found.first.tolist(), found.last.tolist(), strict=True))
     assert ends == sorted(ends)
     for producer, number, _ in (row for part in parts for row in part):
         assert len([1 for who, first, last in ends if who == producer and first <= number <= last]) == 1
 
 
-def test_a_million_numbers_in_order_are_one_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_million_numbers_in_order_are_one_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numbers, "PENDING", 50_000)
     seen = Seen()
     for start in range(0, 1_000_000, 50_000):
         counted = np.random.default_rng(start).permutation(np.arange(start, start + 50_000))
         seen.add(counted % 3, counted // 3, counted, counted)
-        assert len(seen._stretches) <= 3
-    assert gaps_between(seen.stretches()).producer.size == 0
+        assert len(seen._intervals) <= 3
+    assert gaps_between(seen.intervals()).producer.size == 0

@@ -1,4 +1,4 @@
-"""What arrived in a stretch of the arrival clock, and what became of it: the diagram of an output. No Spark."""
+"""What arrived in an interval of the arrival clock, and what became of it: the diagram of an output. No Spark."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from latecomer.store.store import Store
 from latecomer.text.markup import escape, fragment, heading
 
 WINDOWS = 6
-"""So many windows are shown, if the stretch is not chosen."""
+"""So many windows are shown, if the interval is not chosen."""
 MOST_WINDOWS = 60
 MOST_ROWS = 2_000_000
 """So many events are read."""
@@ -42,7 +42,7 @@ _ORDER = tuple(FATES)
 
 @dataclass(frozen=True, eq=False)
 class Arrived:
-    """A stretch of arrivals of an output. A notebook shows it as the diagram."""
+    """An interval of arrivals of an output. A notebook shows it as the diagram."""
 
     output: str
     diagram: Diagram
@@ -60,8 +60,8 @@ class Arrived:
 
     def __str__(self) -> str:
         with in_zone(self.zone):
-            stretch = f"{written(self.diagram.since)} to {written(self.diagram.until)}"
-        return "\n".join([f"{self.output}: what arrived from {stretch}; svg() draws it", *self.notes])
+            interval = f"{written(self.diagram.since)} to {written(self.diagram.until)}"
+        return "\n".join([f"{self.output}: what arrived from {interval}; svg() draws it", *self.notes])
 
     def _repr_html_(self) -> str:
         notes = [f'<p class="pale">{escape(note)}</p>' for note in self.notes]
@@ -77,7 +77,7 @@ def arrived(reader: Reader, output: str, until: int | None = None) -> Arrived:
     if first is None or last is None:
         return Arrived(output, Diagram(title, 0, 1), zone, notes=["nothing has arrived yet"])
     end = last if until is None else until
-    since = max(end - stretch(store, rules), min(first, end - 1))
+    since = max(end - interval(store, rules), min(first, end - 1))
     found, marks = _Read(store, output, rules, since, end), timeline(store, since, end)
     diagram = Diagram(
         title,
@@ -93,8 +93,8 @@ def arrived(reader: Reader, output: str, until: int | None = None) -> Arrived:
     return Arrived(output, diagram, zone, first, last, found.notes)
 
 
-def stretch(store: Store, rules: Output) -> int:
-    """How long a stretch shows a few windows, and events that are late for them."""
+def interval(store: Store, rules: Output) -> int:
+    """How long an interval shows a few windows, and events that are late for them."""
     delay = getattr(store.pipeline.watermark, "delay", 0) or 0
     waits = delay + rules.allowed_lateness
     window = rules.window
@@ -106,7 +106,7 @@ def stretch(store: Store, rules: Output) -> int:
 
 def timeline(store: Store, since: int, until: int) -> list[tuple[int, int]]:
     """Where the watermark stood: the end of each tick on the arrival clock, and the watermark that judged it. The last
-    tick is the one that the stretch ends in."""
+    tick is the one that the interval ends in."""
     if not store.watermarks.exists:
         return []
     end = moment_literal(until)
@@ -134,7 +134,7 @@ def _ends(store: Store) -> tuple[int | None, int | None]:
 
 
 class _Read:
-    """The events of a stretch of arrivals."""
+    """The events of an interval of arrivals."""
 
     def __init__(self, store: Store, output: str, rules: Output, since: int, until: int) -> None:
         self.store, self.output, self.rules = store, output, rules
@@ -178,7 +178,7 @@ class _Read:
             return table.dataset(files, schema).to_table(schema.names, (came >= low) & (came <= high))
 
     def _files(self, files: Sequence[DataFile], since: int, until: int) -> list[DataFile]:
-        """The files with arrivals of the stretch, the newest first, as long as they are not too many."""
+        """The files with arrivals of the interval, the newest first, as long as they are not too many."""
         found: list[DataFile] = []
         rows = 0
         for file in sorted(files, key=lambda each: -_bound(each.maximum, 1 << 62)):

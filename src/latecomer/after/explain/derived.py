@@ -18,7 +18,7 @@ Made = tuple[Mapping[str, Any], frozenset[str]]
 Places = Mapping[tuple[int, str, int], Made]
 """Batch, origin and position of an event → its derived columns."""
 Compute = Callable[[Store, Output, Sequence[str], Window], Places]
-"""Has Spark compute the derived columns of an output, for the events of a stretch in some files of the log."""
+"""Has Spark compute the derived columns of an output, for the events of an interval in some files of the log."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class DerivedValues:
     def names(self) -> list[str]:
         return list(self.output.columns)
 
-    def of(self, rows: Sequence[Row], paths: Sequence[str], stretch: Window) -> list[Made]:
-        """The derived columns of rows of the log, which come from these files and this stretch of event time."""
+    def of(self, rows: Sequence[Row], paths: Sequence[str], interval: Window) -> list[Made]:
+        """The derived columns of rows of the log, which come from these files and this interval of event time."""
         made = {
             name: expression(each.sql, self.store.layout.types) for name, each in self.output.columns.items()
         }
@@ -44,7 +44,7 @@ class DerivedValues:
             raise LatecomerError(
                 f"only Spark can compute {', '.join(made)}; ask with latecomer explain, or latecomer.explain"
             )
-        known = self.compute(self.store, self.output, paths, stretch) if rows else {}
+        known = self.compute(self.store, self.output, paths, interval) if rows else {}
         return [known[row["batch"], row["origin"], row["position"]] for row in rows]
 
     def _computed(self, row: Row, made: Mapping[str, Expression]) -> Made:

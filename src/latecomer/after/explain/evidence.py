@@ -54,33 +54,33 @@ class Evidence:
         """How many files the log has, and those that were looked into."""
         self._found: dict[Window, list[Event]] = {}
 
-    def events(self, stretch: Window) -> list[Event]:
-        """The logged events with an event time in this stretch; a stretch is read once."""
-        if stretch not in self._found:
-            self._found[stretch] = self._logged(stretch)
-        return self._found[stretch]
+    def events(self, interval: Window) -> list[Event]:
+        """The logged events with an event time in this interval; an interval is read once."""
+        if interval not in self._found:
+            self._found[interval] = self._logged(interval)
+        return self._found[interval]
 
-    def _logged(self, stretch: Window) -> list[Event]:
+    def _logged(self, interval: Window) -> list[Event]:
         table = self.store.events
         files = table.files()
-        wanted = _touching(files, stretch)
+        wanted = _touching(files, interval)
         self.files = len(files)
         self.read |= {file.path for file in wanted}
-        return marked_repeats(self._judgeable(self._rows(table, wanted, stretch)))
+        return marked_repeats(self._judgeable(self._rows(table, wanted, interval)))
 
-    def duplicates(self, stretch: Window) -> list[Event]:
+    def duplicates(self, interval: Window) -> list[Event]:
         """The rows that were found to be duplicates; they met no watermark."""
         table = self.store.duplicates
-        rows = self._rows(table, _touching(table.files(), stretch), stretch)
+        rows = self._rows(table, _touching(table.files(), interval), interval)
         return [self._event(row, BEGIN_OF_TIME) for row in rows]
 
-    def _rows(self, table: Table, files: Sequence[DataFile], stretch: Window) -> list[dict[str, Any]]:
+    def _rows(self, table: Table, files: Sequence[DataFile], interval: Window) -> list[dict[str, Any]]:
         if not files:
             return []
         schema, view = self.store.layout.schema, self.store.layout.view
         first = self.store.layout.first_arrival
         stored = list(dict.fromkeys([*ENVELOPE, first, *(view[column] for column in self.columns)]))
-        low, high = (_moment(at) for at in stretch)
+        low, high = (_moment(at) for at in interval)
         chosen = (pc.field("event_time") >= low) & (pc.field("event_time") < high)
         names = self.derived.names
         for column, value in self.key.items():
@@ -90,7 +90,7 @@ class Evidence:
         listed: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="lossy")
         if not names:
             return listed
-        made = self.derived.of(listed, table.paths(files), stretch)
+        made = self.derived.of(listed, table.paths(files), interval)
         key = {column: value for column, value in self.key.items() if column in names}
         return [
             {**row, _DERIVED: values, _FAILED: failed}
@@ -153,15 +153,15 @@ def marked_repeats(events: Sequence[Event]) -> list[Event]:
     ]
 
 
-def _touching(files: Sequence[DataFile], stretch: Window) -> list[DataFile]:
-    """The files that can hold an event of this stretch; one without statistics can."""
+def _touching(files: Sequence[DataFile], interval: Window) -> list[DataFile]:
+    """The files that can hold an event of this interval; one without statistics can."""
     return [
         file
         for file in files
         if file.minimum.get("event_time") is None
         or (
-            to_micros(file.minimum["event_time"]) < stretch.end
-            and stretch.start <= to_micros(file.maximum["event_time"])
+            to_micros(file.minimum["event_time"]) < interval.end
+            and interval.start <= to_micros(file.maximum["event_time"])
         )
     ]
 

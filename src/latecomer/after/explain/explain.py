@@ -206,15 +206,15 @@ class _Case:
         return self._against_side_output([each for each in judged if _concerns(each, self.place.window)])
 
     def _session_asked_for(self, judged: Sequence[Judged]) -> Window:
-        """Where no session holds the moment: the one that turned away an event whose stretch does, and of
+        """Where no session holds the moment: the one that turned away an event whose span does, and of
         several such events the nearest."""
         asked, window = self.place.window, self.output.window
         assert isinstance(window, Session)  # noqa: S101
-        near = [each for each in judged if window.stretch(each.event.event_time).overlaps(asked)]
+        near = [each for each in judged if window.span(each.event.event_time).overlaps(asked)]
         if not near:
             return asked
         nearest = min(near, key=lambda each: abs(each.event.event_time - asked.start))
-        meant = nearest.window or window.stretch(nearest.event.event_time)
+        meant = nearest.window or window.span(nearest.event.event_time)
         return grown_from([meant], self.finder.windows_of(self.place.key))
 
     def _connected(self, window: Session) -> list[Event]:
@@ -286,9 +286,9 @@ class _Case:
             if all(_same(row[column], value) for column, value in key.items())
         }
 
-    def _events(self, stretch: Window) -> list[Event]:
+    def _events(self, span: Window) -> list[Event]:
         """The events that this output has seen."""
-        return [each for each in self.evidence.events(stretch) if not self._duplicate(each)]
+        return [each for each in self.evidence.events(span) if not self._duplicate(each)]
 
     def _duplicate(self, event: Event) -> bool:
         """Whether an event of the log is a duplicate for an output that was computed from the log."""

@@ -131,11 +131,11 @@ def judged_sessions(events: Iterable[Event], periods: Periods, leaves_out: Leave
             judged.append(Judged(event, fate))
             continue
         window = _session(rules)
-        stretch = window.stretch(event.event_time)
-        touched = sorted(each for each in sessions if window.meet(each, stretch))
+        span = window.span(event.event_time)
+        touched = sorted(each for each in sessions if window.meet(each, span))
         final = [each for each in touched if _final(each, event.watermark, rules)]
         joined = Window(
-            min(each.start for each in (stretch, *touched)), max(each.end for each in (stretch, *touched))
+            min(each.start for each in (span, *touched)), max(each.end for each in (span, *touched))
         )
         one = _judged(event, final[0] if final else joined, periods, None)
         if not final and one.fate in ACCEPTED:
@@ -145,10 +145,10 @@ def judged_sessions(events: Iterable[Event], periods: Periods, leaves_out: Leave
 
 
 def connected(events: Sequence[Event], around: Window, window: Session) -> Window:
-    """The stretch of time that could matter for a session: everything that touches it, or touches what
+    """The span of time that could matter for a session: everything that touches it, or touches what
     does. What is beyond has no part in any verdict within."""
     low, high = FIRST_MOMENT, FIRST_MOMENT
-    for start, end in sorted([around, *(window.stretch(event.event_time) for event in events)]):
+    for start, end in sorted([around, *(window.span(event.event_time) for event in events)]):
         if start > high or (start == high and not window.joins):
             if low <= around.start < high:
                 break

@@ -57,7 +57,7 @@ def picture(found: Explanation) -> str:
 
 @dataclass(frozen=True)
 class _Scale:
-    """A stretch of values on a stretch of paper."""
+    """An interval of values on an interval of paper."""
 
     low: float
     high: float

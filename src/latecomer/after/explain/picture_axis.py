@@ -48,7 +48,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Gap:
-    """A stretch that is drawn shorter than it was."""
+    """An interval that is drawn shorter than it was."""
 
     x: float
     length: str
@@ -56,7 +56,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """Moments on a stretch of paper."""
+    """Moments on an interval of paper."""
 
     moments: Sequence[int]
     """Those that must be told apart; ascending, at least one."""

@@ -27,12 +27,12 @@ _SHARES = (0.999, 0.99, 0.95)
 
 
 def looked_for(window: TimedWindow) -> int:
-    """How long a stretch of windows is asked for."""
+    """How long an interval of windows is asked for."""
     return ENOUGH_WINDOWS * max(window.step, window.reach)
 
 
 def hoped_for(window: TimedWindow) -> int:
-    """How long a stretch shows their rhythm, where windows are so long that weeks can show it."""
+    """How long an interval shows their rhythm, where windows are so long that weeks can show it."""
     if _in_weeks(window) > MOST_IN_WEEKS:
         return looked_for(window)
     return most_windows(window) * max(window.step, window.reach)

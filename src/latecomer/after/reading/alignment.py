@@ -26,7 +26,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Interval:
     """One partition holding the watermark back, from one tick of arrival time to another."""
 
     partition: str
@@ -37,9 +37,9 @@ class Stretch:
 
 def alignment_of(timeline: pa.Table) -> pa.Table:
     """One row for each partition that held the watermark back; the one that did so longest first."""
-    by_partition: dict[str, list[Stretch]] = {}
-    for stretch in _stretches(_ticks(timeline)):
-        by_partition.setdefault(stretch.partition, []).append(stretch)
+    by_partition: dict[str, list[Interval]] = {}
+    for interval in _intervals(_ticks(timeline)):
+        by_partition.setdefault(interval.partition, []).append(interval)
     rows = [_of_partition(name, held) for name, held in by_partition.items()]
     rows.sort(key=lambda row: (-row["held_for"], row["partition"]))
     return pa.Table.from_pylist(rows, SCHEMA)
@@ -52,16 +52,16 @@ def _ticks(timeline: pa.Table) -> list[dict[str, Any]]:
     return rows
 
 
-def _stretches(ticks: Sequence[dict[str, Any]]) -> Iterator[Stretch]:
+def _intervals(ticks: Sequence[dict[str, Any]]) -> Iterator[Interval]:
     """A watermark stands from its tick until the next; the last one stands for no time yet."""
     ends = [after["at"] for _, after in pairwise(ticks)] + [tick["at"] for tick in ticks[-1:]]
-    under_way: dict[str, Stretch] = {}
+    under_way: dict[str, Interval] = {}
     for tick, end in zip(ticks, ends, strict=True):
         holders, behind = _holders(tick), _behind(tick)
         for name in under_way.keys() - holders:
             yield under_way.pop(name)
         for name in holders:
-            before = under_way.get(name, Stretch(name, tick["at"], end, None))
+            before = under_way.get(name, Interval(name, tick["at"], end, None))
             furthest = max((each for each in (before.behind, behind) if each is not None), default=None)
             under_way[name] = replace(before, until=end, behind=furthest)
     yield from under_way.values()
@@ -80,7 +80,7 @@ def _behind(tick: dict[str, Any]) -> int | None:
     return tick["unheld"] - tick["watermark"] if known else None
 
 
-def _of_partition(partition: str, held: Sequence[Stretch]) -> dict[str, Any]:
+def _of_partition(partition: str, held: Sequence[Interval]) -> dict[str, Any]:
     lengths = [each.until - each.since for each in held]
     return {
         "partition": partition,

@@ -1,7 +1,7 @@
-"""Which of the numbers that producers give their events were seen: stretches without a gap.
+"""Which of the numbers that producers give their events were seen: intervals without a gap.
 
-A number takes no room of its own, only the stretch that it is in. What arrives more or less in order is a few
-stretches however much it is, and what lies between them are the gaps.
+A number takes no room of its own, only the interval that it is in. What arrives more or less in order is a few
+intervals however much it is, and what lies between them are the gaps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PENDING = 1 << 19
 
 
 @dataclass(frozen=True)
-class Stretches:
+class Intervals:
     """Numbers without a gap, by producer, with when the first and the last of them happened and arrived.
 
     In order of producer and number; no two of a producer touch.
@@ -39,7 +39,7 @@ class Stretches:
 
     @classmethod
     def of_rows(cls, producer: Whole, number: Whole, happened: Moments, arrived: Moments) -> Self:
-        """Rows as they came: each is a stretch of its own, in no order."""
+        """Rows as they came: each is an interval of its own, in no order."""
         return cls(producer, number, number, happened, arrived, happened, arrived, arrived)
 
     def __len__(self) -> int:
@@ -50,17 +50,17 @@ class Stretches:
         return tuple(getattr(self, name) for name in self.__dataclass_fields__)
 
 
-def merged(parts: list[Stretches]) -> Stretches:
-    """Stretches that touch or overlap as one. Of several rows with one number the first to arrive speaks for it."""
-    found = Stretches(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
+def merged(parts: list[Intervals]) -> Intervals:
+    """Intervals that touch or overlap as one. Of several rows with one number the first to arrive speaks for it."""
+    found = Intervals(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
     if not len(found):
         return found
     order = np.lexsort((found.first_arrived, found.first, found.producer))
-    found = Stretches(*(column[order] for column in found.columns))
+    found = Intervals(*(column[order] for column in found.columns))
     furthest = _furthest(found)
     begins = np.flatnonzero(_begins(found, furthest[:-1]))
     last = furthest[np.append(begins[1:], len(found)) - 1]
-    return Stretches(
+    return Intervals(
         found.producer[begins],
         found.first[begins],
         found.last[last],
@@ -72,8 +72,8 @@ def merged(parts: list[Stretches]) -> Stretches:
     )
 
 
-def _furthest(found: Stretches) -> Whole:
-    """For each stretch, in order, the one with its producer's largest number so far."""
+def _furthest(found: Intervals) -> Whole:
+    """For each interval, in order, the one with its producer's largest number so far."""
     ranked = np.lexsort((-found.last_arrived, found.last, found.producer))
     rank = np.empty(len(found), np.int64)
     rank[ranked] = np.arange(len(found))
@@ -81,8 +81,8 @@ def _furthest(found: Stretches) -> Whole:
     return np.asarray(ranked[np.maximum.accumulate(rank)], np.int64)
 
 
-def _begins(found: Stretches, furthest: Whole) -> npt.NDArray[np.bool_]:
-    """Where a stretch touches none before it, given how far those reach."""
+def _begins(found: Intervals, furthest: Whole) -> npt.NDArray[np.bool_]:
+    """Where an interval touches none before it, given how far those reach."""
     reached, first = found.last[furthest], found.first[1:]
     apart = (first > reached) & (_between(reached, first) > 0)
     return np.concatenate([[True], apart | (found.producer[1:] != found.producer[furthest])])
@@ -99,24 +99,24 @@ class Seen:
 
     def __init__(self) -> None:
         nothing = np.empty(0, np.int64)
-        self._stretches = Stretches(*[nothing] * 8)
-        self._pending: list[Stretches] = []
+        self._intervals = Intervals(*[nothing] * 8)
+        self._pending: list[Intervals] = []
         self._waiting = 0
 
     def add(self, producer: Whole, number: Whole, happened: Moments, arrived: Moments) -> None:
         """Take rows in: which producer, its number, and when it happened and arrived."""
-        self._pending.append(Stretches.of_rows(producer, number, happened, arrived))
+        self._pending.append(Intervals.of_rows(producer, number, happened, arrived))
         self._waiting += len(producer)
-        # Not before as many wait as there are: else many stretches would be sorted for the sake of a few rows.
-        if self._waiting >= max(PENDING, len(self._stretches)):
-            self.stretches()
+        # Not before as many wait as there are: else many intervals would be sorted for the sake of a few rows.
+        if self._waiting >= max(PENDING, len(self._intervals)):
+            self.intervals()
 
-    def stretches(self) -> Stretches:
+    def intervals(self) -> Intervals:
         """What was seen."""
         if self._pending:
-            self._stretches = merged([self._stretches, *self._pending])
+            self._intervals = merged([self._intervals, *self._pending])
             self._pending, self._waiting = [], 0
-        return self._stretches
+        return self._intervals
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class Gaps:
     """When the first event with a larger number arrived."""
 
 
-def gaps_between(seen: Stretches) -> Gaps:
-    """What lies between the stretches of each producer, in their order."""
+def gaps_between(seen: Intervals) -> Gaps:
+    """What lies between the intervals of each producer, in their order."""
     same = np.flatnonzero(seen.producer[1:] == seen.producer[:-1])
     after = same + 1
     return Gaps(
@@ -152,8 +152,8 @@ def gaps_between(seen: Stretches) -> Gaps:
     )
 
 
-def _earliest_from(seen: Stretches) -> Moments:
-    """For each stretch, when the first of its numbers or of larger ones of its producer arrived."""
+def _earliest_from(seen: Intervals) -> Moments:
+    """For each interval, when the first of its numbers or of larger ones of its producer arrived."""
     ranked = np.lexsort(
         (-seen.arrived, -seen.producer)
     )  # from the last producer on, the latest arrival first

@@ -290,7 +290,7 @@ class Reader:
         """Which source partition held the watermark back: the one that did so longest comes first.
 
         A partition holds the watermark back where it is the slowest, or as slow as that, and another is
-        further. `held_for` is how long in arrival time, `times` in how many stretches, `longest` the longest
+        further. `held_for` is how long in arrival time, `times` in how many intervals, `longest` the longest
         of these; `behind` is how far the watermark was behind the furthest partition at most (null where
         there was no watermark yet), `since` and `until` frame it all.
         """

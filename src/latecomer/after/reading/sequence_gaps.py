@@ -1,6 +1,6 @@
 """Numbers that a producer gave its events and that no row has: events that never arrived.
 
-Events, duplicates and dead letters all count as seen. They are read once, part by part, and only stretches of
+Events, duplicates and dead letters all count as seen. They are read once, part by part, and only intervals of
 numbers are kept (`numbers.py`), so memory grows with the gaps and the producers, not with the log.
 """
 
@@ -71,7 +71,7 @@ def sequence_gaps(store: Store, producer: str | None = None) -> pa.Table:
     for table, name in ((store.events, "events"), (store.duplicates, "duplicates")):
         counted.take_rows(table, name, through)
     counted.take_letters(store.dead_letters, through)
-    found = gaps_between(counted.seen.stretches())
+    found = gaps_between(counted.seen.intervals())
     # Afterwards, as retention may be at work: what it removes from here on has been seen.
     certain = _certain(found, store)
     counted.warn(bool(certain.any()))

@@ -73,7 +73,7 @@ class Range:
         """From which event time until which, and again: what has to be read."""
         window = self.logic.output.window
         if window.merges:
-            # Stretches that touch one another can reach back as far as there are events.
+            # Intervals that touch one another can reach back as far as there are events.
             return [(BEGIN_OF_TIME, END_OF_TIME)]
         reach = min(window.reach, END_OF_TIME)
         spans = [(self.since, min(self.until + reach, self.watermark))]

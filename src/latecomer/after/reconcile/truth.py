@@ -41,7 +41,7 @@ from latecomer.store.files import Location, scratch
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.past import ReplayStore
 from latecomer.store.store import Store
-from latecomer.timeline.keeper import Stretch, TimelineKeeper
+from latecomer.timeline.keeper import Section, TimelineKeeper
 from latecomer.windowing.anew import only_on_time
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.fates import CODES, Periods
@@ -117,9 +117,9 @@ class _Computing:
         return EventLog(self.runner, self.store).each_once(self.last)
 
     @cached_property
-    def stretch(self) -> Stretch:
+    def section(self) -> Section:
         keeper = TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
-        return keeper.stretch(0, self.last)
+        return keeper.section(0, self.last)
 
     def dropped(
         self, logic: OutputLogic, logged: Logged, periods: Periods, additive: Mapping[str, Aggregate]
@@ -127,13 +127,13 @@ class _Computing:
         """What the dropped events would have added, judged by the watermarks and policies of their time."""
         adding = logic.output.model_copy(update={"aggregates": dict(additive)}).without_sinks()
         anew = replace(
-            logic.anew(self.last, periods, timeline=self.stretch.by_batch, fate=Fate.DROPPED),
+            logic.anew(self.last, periods, timeline=self.section.by_batch, fate=Fate.DROPPED),
             panes=PaneLayout(adding, self.store.layout.portable),
             measures={},
         )
         merger = anew.merger
         if isinstance(logic, SessionLogic):
-            log = Batch(self.last, self.stretch, logged, history=True)
+            log = Batch(self.last, self.section, logged, history=True)
             events = (found for _, found in logic.judged(log, merger.columns, periods))
             gone = (only_on_time(found, found.fate == CODES[Fate.DROPPED]) for found in events)
             return _as_rows(merger, merger.merge_parts(gone))

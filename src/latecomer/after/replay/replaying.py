@@ -270,7 +270,7 @@ class _Replayer:
         elif rebuild := self._rebuilt_then(step.batch):
             self._rebuild_again(rebuild, step.batch)
         elif isinstance(self.store.watermarks, PastTable):
-            pass_quietly(engine, engine.keeper.stretch(step.batch, step.batch), step.kind)
+            pass_quietly(engine, engine.keeper.section(step.batch, step.batch), step.kind)
         elif step.kind == "drain":
             drain_input(engine)
         else:

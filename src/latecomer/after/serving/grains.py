@@ -85,14 +85,14 @@ def _loose(schema: pa.Schema) -> pa.Schema:
 def _places(
     ours: Corrections, rows: pa.Table, period: Tumbling | Calendar | None
 ) -> Iterator[tuple[Any, ...]]:
-    """For each row the stretch of time and the key that it is added to."""
+    """For each row the interval of time and the key that it is added to."""
     keys = [rows[name].to_pylist() for name in ours.layout.keys]
     starts, ends = (
         rows[name].cast(TIMESTAMP).cast(pa.int64()).to_pylist() for name in ("window_start", "window_end")
     )
     if period is not None:
-        stretches = {start: period.assign_all(start)[0] for start in set(starts)}
-        starts, ends = [stretches[at].start for at in starts], [stretches[at].end for at in starts]
+        intervals = {start: period.assign_all(start)[0] for start in set(starts)}
+        starts, ends = [intervals[at].start for at in starts], [intervals[at].end for at in starts]
     return zip(starts, ends, *keys, strict=True)
 
 

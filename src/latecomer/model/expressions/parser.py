@@ -307,7 +307,7 @@ class _Parser:
         return self._column(token.text)
 
     def _interval(self) -> Expression:
-        """A stretch of time: `interval 1 day`, `interval '1' hour`. It has no type of a column."""
+        """An interval of time: `interval 1 day`, `interval '1' hour`. It has no type of a column."""
         while (token := self._next()) is not None and (
             token.kind in ("number", "text") or token.word.rstrip("s") in UNITS or token.word == "to"
         ):

@@ -209,7 +209,7 @@ def _parts(counts: Whole, low: int, high: int) -> tuple[int, int, int]:
 
 
 def _most_within(ends: Whole, length: int) -> int:
-    """The most ends in any stretch of this length: so many states are kept at a time at least."""
+    """The most ends in any interval of this length: so many states are kept at a time at least."""
     if not len(ends):
         return 0
     ordered = np.sort(ends)

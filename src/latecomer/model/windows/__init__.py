@@ -1,4 +1,4 @@
-"""Windows: which stretches of event time an event belongs to.
+"""Windows: which intervals of event time an event belongs to.
 
 Pure arithmetic on microseconds. A window `[start, end)` holds the events with
 `start <= event_time < end`; its end is what the watermark is compared with. All but sessions depend on

@@ -21,7 +21,7 @@ FOREVER = 1 << 62
 
 
 class Window(NamedTuple):
-    """A half-open stretch of event time, in microseconds since the epoch."""
+    """A half-open interval of event time, in microseconds since the epoch."""
 
     start: int
     end: int

@@ -13,11 +13,11 @@ from latecomer.model.windows.base import FOREVER, Window, Windows
 class Session(Windows):
     """For each key, events that follow one another within a gap: `Session("30m", max="8h")`.
 
-    An event at t stands for the stretch `[t, t + gap)`; stretches that overlap become one, and with
-    `touching: joins` those that only touch, too. No stretch
+    An event at t stands for the span `[t, t + gap)`; spans that overlap become one, and with
+    `touching: joins` those that only touch, too. No span
     reaches across a multiple of `max`, so that no session is longer.
 
-    >>> Session("30us", max="40us").stretch(25)
+    >>> Session("30us", max="40us").span(25)
     Window(start=25, end=40)
     """
 
@@ -34,7 +34,7 @@ class Session(Windows):
 
     final: Literal["at_once", "after_gap"] = Field(
         "at_once",
-        description="after_gap: an event whose own stretch is not too late joins a session whose lateness is over",
+        description="after_gap: an event whose own span is not too late joins a session whose lateness is over",
     )
 
     @model_serializer(mode="wrap")
@@ -67,22 +67,22 @@ class Session(Windows):
 
     @property
     def joinable_after(self) -> int:
-        """What touches a session lies before its end, so its own stretch ends within a gap of that."""
+        """What touches a session lies before its end, so its own span ends within a gap of that."""
         return self.gap if self.final == "after_gap" else 0
 
     @property
     def joins(self) -> bool:
-        """Whether stretches that only touch are one session."""
+        """Whether spans that only touch are one session."""
         return self.touching == "joins"
 
     def meet(self, one: Window, other: Window) -> bool:
-        """Whether two stretches of a key are one session."""
+        """Whether two spans of a key are one session."""
         if one.overlaps(other) or not self.joins:
             return one.overlaps(other)
         first, second = sorted((one, other))
         return first.end == second.start and (self.max is None or second.start % self.max != 0)
 
-    def stretch(self, event_time: int) -> Window:
+    def span(self, event_time: int) -> Window:
         """What one event stands for."""
         end = event_time + self.gap
         if self.max is not None:

@@ -126,9 +126,9 @@ class Tumbling(Windows):
         return first
 
     def _cell(self, event_time: int, first: int, day: Window) -> Window:
-        """The stretch between two times of the wall clock that holds an instant of this day.
+        """The interval between two times of the wall clock that holds an instant of this day.
 
-        A change by more than such a stretch would leave no order among them: then it is the whole day.
+        A change by more than such an interval would leave no order among them: then it is the whole day.
         """
         longer, into = day.end - day.start - DAY, event_time - day.start
         if not longer:
@@ -142,7 +142,7 @@ class Tumbling(Windows):
         return Window(self._at(begin), self._at(begin + self.cell))
 
     def _part(self, event_time: int, cell: Window) -> Window:
-        """The window of a stretch that holds an instant: as many as have room, and the last takes the rest."""
+        """The window of an interval that holds an instant: as many as have room, and the last takes the rest."""
         last = max((cell.end - cell.start) // self.size, 1) - 1
         nth = min((event_time - cell.start) // self.size, last)
         start = cell.start + nth * self.size
