@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -46,11 +47,13 @@ def test_every_rule_fires_as_the_oracle_says(
         assert check_ledger(bench.pipeline) == []
 
 
+@pytest.mark.long
 @given(arrivals(), watermarks(), any_outputs(sessions()), cuts(), cuts())
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 def test_panes_of_sessions_are_the_same_wherever_batches_are_cut(
     read: list[Arrival], strategy: Strategy, output: Output, one: list[int], other: list[int]
 ) -> None:
+    """It follows from the test above, and from the same property of the oracle in tests/model/test_books.py."""
     # A closing pane comes at the end of a batch; the others fire by themselves.
     trigger = output.trigger.model_copy(update={"closing": False})
     output = output.model_copy(update={"trigger": trigger})
