@@ -111,7 +111,8 @@ class Cluster:
             self.folder / f"worker-{nth}",
             "worker",
             "org.apache.spark.deploy.worker.Worker",
-            *("--host", "127.0.0.1", "--cores", "1", "--memory", "1g"),
+            # No task is attempted twice on one host.
+            *("--host", f"127.0.0.{nth + 1}", "--cores", "1", "--memory", "1g"),
             *("--work-dir", str(self.folder / f"worker-{nth}" / "work")),
             *("--webui-port", str(next(self._ports)), self.url),
             python=self.python,

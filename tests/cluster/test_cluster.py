@@ -106,9 +106,14 @@ def test_a_task_that_ran_twice_counts_once(spark: SparkSession, tmp_path: Path, 
             with suppress(psutil.NoSuchProcess):
                 each.resume()
 
-    eager = ("", ".interval=100ms", ".multiplier=1.1", ".quantile=0.1", ".minTaskRuntime=100ms")
-    speculation = [f"spark.speculation{each}" for each in eager]
-    speculation[0] += "=true"
+    eager = (
+        "interval=100ms",
+        "multiplier=0.1",
+        "quantile=0.1",
+        "minTaskRuntime=100ms",
+        "efficiency.enabled=false",
+    )
+    speculation = ["spark.speculation=true", *(f"spark.speculation.{each}" for each in eager)]
     log = disturbed(spark, tmp_path, job, stall, " ".join(f"--conf {each}" for each in speculation))
     assert log.says('"Speculative":true')
 
