@@ -28,8 +28,8 @@ from latecomer.engine.running import run
 from latecomer.model.durations import to_moment
 from latecomer.model.strategies import Bounded
 from latecomer.spark.session import build_session
+from latecomer.store.data_files import DataFile
 from latecomer.store.store import open_store
-from latecomer.store.table import DataFile
 
 
 def plain(spark: SparkSession, paths: list[str], first: int, folder: Path) -> float:

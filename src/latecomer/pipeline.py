@@ -30,10 +30,10 @@ from latecomer.model.ledger import Entry
 from latecomer.sink.keeper import SinkKeeper
 from latecomer.source.base import Slice, Together
 from latecomer.spark.base import Runner
+from latecomer.store.data_files import DataFile
 from latecomer.store.failpoints import failpoint
 from latecomer.store.publications import PublicationClock, wall_clock
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile
 from latecomer.timeline.keeper import Origin, TimelineKeeper
 from latecomer.windowing.widening import require_widenable, widen_tables
 

@@ -18,8 +18,10 @@ from latecomer.engine.running import run
 from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger
 from latecomer.model.types import is_wider
+from latecomer.store.data_files import batches_of
 from latecomer.store.store import source_columns
-from latecomer.store.table import Table, batches_of, wider_schema
+from latecomer.store.table import Table
+from latecomer.store.wider_types import wider_schema
 
 NARROW = pa.schema(
     [

@@ -9,7 +9,7 @@ import numpy as np
 
 from latecomer.firing.sessions import _bounded
 from latecomer.firing.tasks import PaneFile
-from latecomer.store.table import DataFile
+from latecomer.store.data_files import DataFile
 
 GAP = 10
 

@@ -12,7 +12,8 @@ from deltalake import DeltaTable
 from deltalake.transaction import RemoveAction
 
 from latecomer.errors import StoreError
-from latecomer.store.table import DataFile, Table, batches_of, is_merged
+from latecomer.store.data_files import DataFile, batches_of, is_merged
+from latecomer.store.table import Table
 from latecomer.upkeep.merging import merge, plan_merge
 from latecomer.upkeep.plan import Group, joined
 

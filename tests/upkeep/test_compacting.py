@@ -22,9 +22,9 @@ from latecomer.after.explain.explain import explain
 from latecomer.after.reading.reader import Reader
 from latecomer.errors import NoStore, PipelineError, StoreInUse, StoreMismatch
 from latecomer.model.durations import DAY, to_micros, to_moment
+from latecomer.store.data_files import batches_of
 from latecomer.store.lock import COMPACT, exclusive
 from latecomer.store.publications import PublicationClock, Publications
-from latecomer.store.table import batches_of
 from latecomer.upkeep import plan
 from latecomer.upkeep.compacting import compact
 from upkeep.upkeep_kit import (

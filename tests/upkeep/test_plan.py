@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.model.durations import DAY, UNITS, to_moment
-from latecomer.store.table import DataFile, batches_of
+from latecomer.store.data_files import DataFile, batches_of
 from latecomer.upkeep import plan
 from latecomer.upkeep.merging import merge, plan_merge
 from latecomer.upkeep.plan import Group, arranged, clustered, complete, final, joined, parts

@@ -38,9 +38,9 @@ from latecomer.store.coverage import (
     removed_amounts,
     removed_until,
 )
+from latecomer.store.data_files import batches_of
 from latecomer.store.lock import exclusive
 from latecomer.store.store import Store
-from latecomer.store.table import batches_of
 from latecomer.upkeep.compacting import Report, compact
 from upkeep.upkeep_kit import DAY, HOUR, MIDNIGHT, RETENTION, Days, contents, killed_at, make_days
 

@@ -35,9 +35,10 @@ from latecomer.model.strategies import Bounded
 from latecomer.pipeline import Engine
 from latecomer.spark.base import InProcess
 from latecomer.store.coverage import covered_since, removals, removed_until
+from latecomer.store.data_files import is_merged
 from latecomer.store.lock import exclusive
 from latecomer.store.store import Store, open_store
-from latecomer.store.table import Table, is_merged
+from latecomer.store.table import Table
 from latecomer.upkeep.compacting import compact
 from spark_kit import Bench, as_lines, comparable, require_equal, stored_entries, stored_panes
 

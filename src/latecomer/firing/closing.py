@@ -25,7 +25,8 @@ from latecomer.store.standing import standing
 from latecomer.windowing.merge import replaced
 
 if TYPE_CHECKING:
-    from latecomer.store.table import DataFile, Table
+    from latecomer.store.data_files import DataFile
+    from latecomer.store.table import Table
     from latecomer.timeline.keeper import Stretch
 
 CLOSING = "closing"

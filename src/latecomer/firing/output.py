@@ -38,11 +38,11 @@ from latecomer.firing.tasks import (
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FixedWindow, Window
 from latecomer.spark.base import InProcess, Runner, Shared
+from latecomer.store.data_files import DataFile, batch_of, kind_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, batch_of, kind_of
 from latecomer.timeline.keeper import Stretch
 from latecomer.timeline.watermarks import Watermarks
 from latecomer.windowing.anew import Anew

@@ -13,12 +13,12 @@ from latecomer.firing.output import OutputLogic
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.store.data_files import DataFile, kind_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, copy, new_parquet, open_parquet, read_table, write_table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.rebuilds import Rebuild, Record
 from latecomer.store.sql import moment_literal
-from latecomer.store.table import DataFile, kind_of
 from latecomer.timeline.keeper import Stretch
 
 REBUILT = "rebuilt"

@@ -29,7 +29,7 @@ from latecomer.store.columns import (
     SINCE,
     WAITING_EVENTS,
 )
-from latecomer.store.table import DataFile, kind_of
+from latecomer.store.data_files import DataFile, kind_of
 from latecomer.timeline.keeper import Stretch
 from latecomer.timeline.watermarks import NothingLate, Timeline
 from latecomer.windowing.columns import END, FATE, START

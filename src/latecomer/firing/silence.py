@@ -11,9 +11,10 @@ from latecomer.config.models import Output
 from latecomer.firing.columns import Lane
 from latecomer.model.triggers import Count, Every
 from latecomer.store.columns import SINCE, WAITING_EVENTS
+from latecomer.store.data_files import DataFile, kind_of
 from latecomer.store.files import dataset
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.table import DataFile, Table, kind_of
+from latecomer.store.table import Table
 from latecomer.timeline.keeper import Stretch
 
 HasNews = Callable[[pa.RecordBatch, Stretch], bool]

@@ -19,7 +19,8 @@ from latecomer.windowing.failing import FailedEvent
 from latecomer.windowing.merge import Merger
 
 if TYPE_CHECKING:
-    from latecomer.store.table import DataFile, Table
+    from latecomer.store.data_files import DataFile
+    from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from latecomer.model.holding import Holding
     from latecomer.model.ledger import Entry
     from latecomer.model.timeline import OutOfStep
-    from latecomer.store.table import DataFile
+    from latecomer.store.data_files import DataFile
 
 
 class Stopwatch:

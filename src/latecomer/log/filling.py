@@ -31,11 +31,12 @@ from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields
 from latecomer.model.written_numbers import Numbers
 from latecomer.spark.base import Runner, Shared, in_turn_together
+from latecomer.store.data_files import DataFile, batch_of, batches_of
 from latecomer.store.files import Location, footer, new_parquet, new_token, remove_all
 from latecomer.store.layout import EventLayout
 from latecomer.store.pins import read_pins
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, Table, batch_of, batches_of
+from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 GROUP_BYTES = 256 << 20

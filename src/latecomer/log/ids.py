@@ -25,9 +25,10 @@ from latecomer.log.known_ids import FLOOR, OF, TO, KnownIds, Rows, Segment, by_h
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import END_OF_TIME
+from latecomer.store.data_files import DataFile, batches_of
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location, names, new_arrow, new_token, remove
-from latecomer.store.table import DataFile, Table, batches_of
+from latecomer.store.table import Table
 
 RUN_ROWS = 2 << 20
 """The most ids that are sorted at once."""

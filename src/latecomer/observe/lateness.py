@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from latecomer.store.data_files import DataFile
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.table import DataFile, Table
+from latecomer.store.table import Table
 
 BOUNDS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14_400, 86_400)
 """Seconds. Whoever chooses `watermark.delay` looks for the elbow, which is between half a minute and ten minutes

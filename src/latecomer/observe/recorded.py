@@ -15,10 +15,11 @@ from latecomer.model.panes import Op, Timing
 from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.observe.history import DAY, KEPT, STEP, Sums, WatermarkStep
+from latecomer.store.data_files import DataFile
 from latecomer.store.layout import FATE_COLUMNS
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, Table
+from latecomer.store.table import Table
 
 PANES = pa.schema([("batch", pa.int64()), ("timing", pa.string()), ("op", pa.string())])
 """What of a pane is needed to count it."""

@@ -3,13 +3,16 @@ delta-rs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.transaction import AddAction, RemoveAction
 
 from latecomer.model.durations import UNITS
+from latecomer.store.data_files import DataFile, statistics_of
 from latecomer.store.files import Location, patiently, storage_options, url
 
 CHECKPOINT_EVERY = 25
@@ -62,3 +65,34 @@ def write_delta(table: Location, rows: pa.Table) -> DeltaTable:
     """A new Delta table of one file, for what is only needed meanwhile: it is not synced."""
     write_deltalake(url(table), rows)
     return open_delta(table)
+
+
+def files_of(delta: DeltaTable) -> list[DataFile]:
+    """Every file that a table is made of."""
+    return [
+        DataFile(
+            action["path"],
+            action["size_bytes"],
+            action["num_records"],
+            {name[4:]: value for name, value in action.items() if name.startswith("min.")},
+            {name[4:]: value for name, value in action.items() if name.startswith("max.")},
+        )
+        for action in pa.table(delta.get_add_actions(flatten=True)).to_pylist()
+    ]
+
+
+def actions_for(
+    added: Iterable[DataFile], removed: Iterable[DataFile], data_change: bool
+) -> list[AddAction | RemoveAction]:
+    """What a commit says of files that it adds and takes out."""
+    now = int(time.time() * 1000)
+    return [
+        *(AddAction(file.path, file.size, {}, now, data_change, statistics_of(file)) for file in added),
+        *(RemoveAction(file.path, data_change, now, file.size, {}) for file in removed),
+    ]
+
+
+def name_files(delta: DeltaTable, files: Sequence[DataFile], schema: pa.Schema) -> None:
+    """Make a table of files that are there, with what is known of them."""
+    delta.create_write_transaction(actions_for(files, (), data_change=True), "append", schema)
+    delta.update_incremental()

@@ -21,12 +21,14 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import LatecomerError
 from latecomer.store import files as fs
 from latecomer.store.commits import LOG
+from latecomer.store.data_files import DataFile
 from latecomer.store.delta_tables import write_delta
 from latecomer.store.files import Location
 from latecomer.store.layout import LEDGER, PUBLICATIONS, ZERO_BEFORE
 from latecomer.store.pins import read_pins
+from latecomer.store.questions import ALL
 from latecomer.store.store import OutputTables, Store, open_store
-from latecomer.store.table import ALL, DataFile, Table
+from latecomer.store.table import Table
 
 MOST_ROWS = 200_000
 """A table with more rows is no small one: it is asked where it lies."""

@@ -11,10 +11,11 @@ from deltalake import DeltaTable
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import StoreError
+from latecomer.store.data_files import DataFile, batches_of
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, REPAIRS, WATERMARKS, ZERO_BEFORE, EventLayout
 from latecomer.store.store import Store
-from latecomer.store.table import APPLICATION, NO_METADATA, NOTHING_REACHED, DataFile, Table, batches_of
+from latecomer.store.table import APPLICATION, NO_METADATA, NOTHING_REACHED, Table
 
 
 class PastTable(Table):

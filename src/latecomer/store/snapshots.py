@@ -13,9 +13,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from latecomer.store import files as fs
-from latecomer.store.delta_tables import create_delta
+from latecomer.store.data_files import DataFile
+from latecomer.store.delta_tables import create_delta, name_files
 from latecomer.store.files import Location
-from latecomer.store.table import ALL, DataFile, Table, asked, explained, name_files
+from latecomer.store.questions import ALL, asked
+from latecomer.store.table import Table
+from latecomer.store.table_errors import explained
 
 
 @dataclass(frozen=True)

@@ -8,37 +8,22 @@ committed once, and files that no commit names do not exist for readers.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
-from deltalake import (
-    CommitProperties,
-    DeltaTable,
-    PostCommitHookProperties,
-    QueryBuilder,
-    Schema,
-    Transaction,
-)
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from latecomer.errors import StoreError, TornCheckpoint, TornCommit, first_line
-from latecomer.errors.system import refusal_of, refused_in_words
-from latecomer.model.durations import format_duration, to_micros
-from latecomer.model.verdicts import END_OF_TIME
+from latecomer.errors import StoreError, TornCheckpoint, TornCommit
+from latecomer.model.durations import format_duration
 from latecomer.store import files as fs
 from latecomer.store.commits import (
     REACHED,
@@ -49,111 +34,32 @@ from latecomer.store.commits import (
     torn_checkpoints,
     torn_commits,
 )
-from latecomer.store.delta_tables import KEPT, LOG_KEPT, create_delta, open_delta, properties
+from latecomer.store.data_files import TO, DataFile, batch_of, batches_of, bounds_of, is_merged, kind_of
+from latecomer.store.delta_tables import (
+    KEPT,
+    LOG_KEPT,
+    actions_for,
+    create_delta,
+    files_of,
+    open_delta,
+    properties,
+)
 from latecomer.store.fences import fences_over
 from latecomer.store.files import Location, make_folder, sync_files
-from latecomer.store.sql import double_quoted
+from latecomer.store.questions import asked, selected_columns
+from latecomer.store.table_errors import explained, is_overtaken
+from latecomer.store.wider_types import wider_schema
 
 LOG = logging.getLogger(__name__)
 APPLICATION = "latecomer"
 NOTHING_REACHED: Mapping[str, int] = MappingProxyType({})
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
-_COUNTED = (int, datetime, date)
-_NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 _LEVELS = 3
 """A table is at most this deep in its store: outputs/NAME/panes."""
 _AFTER_COMMIT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 """What delta-rs does then. Commits that are too old are looked for when there is another checkpoint, not every time."""
 _BEFORE_0088 = "_old_commits"
 """Where earlier versions put commits that had left the log."""
-_TO = "to"
-"""Between the first and the last batch, in the name of a folder of merged files."""
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A Parquet file of a table: where it is, relative to the table, and what it holds."""
-
-    path: str
-    size: int
-    rows: int
-    minimum: dict[str, Any] = field(default_factory=dict)
-    maximum: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def windows(self) -> tuple[int | None, int | None]:
-        """Where the first of its windows starts and the last one ends, in microseconds. None where that is not
-        known: Delta keeps no bound so far from our time as a global window's."""
-        start, end = self.minimum.get("window_start"), self.maximum.get("window_end")
-        return None if start is None else to_micros(start), None if end is None else to_micros(end)
-
-    @property
-    def window_ends(self) -> tuple[int, int]:
-        """Where the first and the last of its windows end, in microseconds; a bound that is not known is that of a
-        global window, which ends with time itself."""
-        first, last = self.minimum.get("window_end"), self.maximum.get("window_end")
-        return (
-            END_OF_TIME if first is None else to_micros(first),
-            END_OF_TIME if last is None else to_micros(last),
-        )
-
-
-ALL = "*"
-_SQL_TYPES = {
-    pa.bool_(): "boolean",
-    pa.int64(): "bigint",
-    pa.string(): "varchar",
-    pa.float64(): "double",
-    pa.decimal128(38, 6): "decimal(38, 6)",
-}
-"""The types of columns that came after the first stores; any other is null of no type."""
-
-
-def wider_schema(there: pa.Schema, wanted: pa.Schema) -> pa.Schema:
-    """A schema with the types that are wanted where they are wider than those that are there.
-
-    >>> wider_schema(pa.schema([("a", pa.int32()), ("b", pa.int64())]), pa.schema([("a", pa.int64())]))
-    a: int64
-    b: int64
-    """
-    new = {field.name: field.type for field in wanted}
-    return pa.schema(
-        [field.with_type(_wider(field.type, new.get(field.name, field.type))) for field in there]
-    )
-
-
-def _wider(before: pa.DataType, after: pa.DataType) -> pa.DataType:
-    """The type that is there, and in the place of each part that the other holds more of, that part. Fields that an
-    object has not come last."""
-    if not holds(before, after):
-        return before
-    if pa.types.is_struct(before):
-        there = [each.with_type(_wider(each.type, after.field(each.name).type)) for each in before]
-        names = {each.name for each in before}
-        return pa.struct([*there, *(each for each in after if each.name not in names)])
-    if pa.types.is_list(before):
-        return pa.list_(before.value_field.with_type(_wider(before.value_type, after.value_type)))
-    if pa.types.is_map(before):
-        values = before.item_field.with_type(_wider(before.item_type, after.item_type))
-        return pa.map_(before.key_field, values)
-    return after
-
-
-def holds(before: pa.DataType, after: pa.DataType) -> bool:
-    """Whether a type holds every value of another exactly; where they are not alike, whether it is of its kind."""
-    if pa.types.is_struct(before) and pa.types.is_struct(after):
-        new = {field.name: field.type for field in after}
-        return all(field.name in new and holds(field.type, new[field.name]) for field in before)
-    if pa.types.is_list(before) and pa.types.is_list(after):
-        return holds(before.value_type, after.value_type)
-    if pa.types.is_map(before) and pa.types.is_map(after):
-        return bool(before.key_type == after.key_type) and holds(before.item_type, after.item_type)
-    if pa.types.is_decimal128(before) and pa.types.is_decimal128(after):
-        return bool(after.scale == before.scale and after.precision >= before.precision)
-    for kind in (pa.types.is_signed_integer, pa.types.is_floating):
-        if kind(before) and kind(after):
-            return bool(after.bit_width >= before.bit_width)
-    return bool(before == after)
 
 
 _KEEPING = threading.Lock()
@@ -236,13 +142,13 @@ class Table:
 
     def merged_folder(self, first: int, last: int, token: str, kind: str = "") -> Location:
         """Likewise, for what is made of the files of several batches; `token` is one merge's."""
-        return self.root / "data" / f"{first:010d}{_TO}{last:010d}-{token}{kind and '-' + kind}"
+        return self.root / "data" / f"{first:010d}{TO}{last:010d}-{token}{kind and '-' + kind}"
 
     def describe(self, file: Location) -> DataFile:
         """A file's size, rows and bounds, from its footer alone."""
         with self.explained():
             metadata = fs.footer(file)
-        minimum, maximum = _bounds(metadata)
+        minimum, maximum = bounds_of(metadata)
         return DataFile(
             file.relative_to(self.root).as_posix(), fs.size(file), metadata.num_rows, minimum, maximum
         )
@@ -278,7 +184,7 @@ class Table:
         def change(fences: list[Transaction]) -> None:
             self._require_there(replaced)
             delta.create_write_transaction(
-                _actions(described, replaced, data_change=True),
+                actions_for(described, replaced, data_change=True),
                 "append",
                 self.schema,
                 commit_properties=CommitProperties(
@@ -374,7 +280,7 @@ class Table:
         def change(fences: list[Transaction]) -> None:
             self._require_there(remove)
             delta.create_write_transaction(
-                _actions(described, remove, data_change=False),
+                actions_for(described, remove, data_change=False),
                 "append",
                 self.stored_schema,
                 commit_properties=CommitProperties(app_transactions=fences),
@@ -404,7 +310,7 @@ class Table:
         """Every file that the table is made of now."""
         delta = self._open()
         with self.explained():
-            return [] if delta is None else _files_of(delta)
+            return [] if delta is None else files_of(delta)
 
     @property
     def stored_schema(self) -> pa.Schema:
@@ -433,7 +339,7 @@ class Table:
         with self.explained():
             while delta is not None and _reached(delta) >= batch:
                 delta = open_delta(self.root, delta.version() - 1)
-            return [] if delta is None else _files_of(delta)
+            return [] if delta is None else files_of(delta)
 
     def location(self, file: DataFile) -> Location:
         """Where one of its files is."""
@@ -457,27 +363,12 @@ class Table:
     def queried(self) -> tuple[DeltaTable, str]:
         """What a question is put to: the table as it is now, and its columns in SQL, with those that it lacks."""
         self.refresh()
-        selected = self._selected()
+        selected = selected_columns(self.schema, self.columns, self.zeros)
         return self._create_or_open(), selected
 
     def _answer(self, tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> pa.Table:
         with self.explained():
             return pa.table(asked(tables, sql))
-
-    def _selected(self) -> str:
-        """The columns of its schema in SQL: those that are not stored are null, or 0."""
-        there = set(self.columns) if self.schema is not None else set()
-        zeros = [double_quoted(name) for name in self.zeros if name in there]
-        filled = [f"coalesce({name}, 0) as {name}" for name in zeros]
-        lacking = [field for field in self.schema or () if field.name not in there]
-        missing = [
-            f"cast({0 if field.name in self.zeros else 'null'} as {_SQL_TYPES[field.type]}) as "
-            f"{double_quoted(field.name)}"
-            if field.type in _SQL_TYPES
-            else f"null as {double_quoted(field.name)}"
-            for field in lacking
-        ]
-        return ", ".join([f"{ALL} replace ({', '.join(filled)})" if filled else ALL, *missing])
 
     def refresh(self) -> None:
         """See what others have committed since."""
@@ -663,7 +554,7 @@ class Table:
         self._change(
             delta,
             lambda fences: delta.create_write_transaction(
-                _actions(described, (), data_change=False),
+                actions_for(described, (), data_change=False),
                 "overwrite",
                 schema,
                 commit_properties=CommitProperties(app_transactions=fences),
@@ -704,165 +595,9 @@ def with_empty_ones(*tables: Table) -> Iterator[list[Table]]:
         ]
 
 
-def asked(tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> Any:
-    """What Delta tables answer, as a stream of Arrow's: each under its name, with its columns in SQL."""
-    builder, widened = QueryBuilder(), []
-    for name, (delta, selected) in tables.items():
-        builder = builder.register(name if selected == ALL else f"{name}_stored", delta)
-        if selected != ALL:
-            widened.append(f"{name} as (select {selected} from {name}_stored)")
-    return builder.execute(f"with {', '.join(widened)} {sql}" if widened else sql)
-
-
-@contextmanager
-def explained(root: Location) -> Iterator[None]:
-    """What Delta, Arrow and the file system say of a table, in one sentence of ours."""
-    try:
-        yield
-    except (DeltaError, pa.ArrowException, OSError) as error:
-        if (found := fs.outage(root, error)) is not None:
-            raise found from error
-        raise StoreError(_in_one_sentence(root, error)) from error
-
-
-def is_overtaken(error: StoreError) -> bool:
-    """Whether a commit was refused because another one with a transaction of the same application came first."""
-    return isinstance(error.__cause__, CommitFailedError) and "Concurrent transaction" in str(error.__cause__)
-
-
-def _in_one_sentence(root: Location, error: Exception) -> str:
-    if (refused := refusal_of(error)) is not None:
-        return f"table {root} cannot be used: {refused_in_words(refused, None)}"
-    if isinstance(error, CommitFailedError):
-        reason = f"was changed by somebody else meanwhile ({first_line(error)})"
-        fix = "let only one run write to it, and run again"
-    elif not fs.is_folder(root):
-        reason, fix = "is not there any more", "put the store back, or start a new one"
-    else:
-        reason = f"cannot be used ({first_line(error)})"
-        fix = "restore it from a copy, or start a new store and read the source again"
-    return f"table {root} {reason}; {fix}"
-
-
 def _reached(delta: DeltaTable, application: str = APPLICATION) -> int:
     version = delta.transaction_version(application)
     return -1 if version is None else version
-
-
-def _files_of(delta: DeltaTable) -> list[DataFile]:
-    return [
-        DataFile(
-            action["path"],
-            action["size_bytes"],
-            action["num_records"],
-            {name[4:]: value for name, value in action.items() if name.startswith("min.")},
-            {name[4:]: value for name, value in action.items() if name.startswith("max.")},
-        )
-        for action in pa.table(delta.get_add_actions(flatten=True)).to_pylist()
-    ]
-
-
-def token_of(file: DataFile) -> str:
-    """The attempt that wrote a file."""
-    return file.path.split("/")[1].split("-")[1]
-
-
-def batches_of(file: DataFile) -> range:
-    """The batches that a file may hold rows of, from the name of its folder: the one that wrote it, or those
-    that were merged into it."""
-    named = _folder(file)
-    if named is None:  # written by another hand
-        return range(file.minimum["batch"], file.maximum["batch"] + 1)
-    first, _, last = named.split("-")[0].partition(_TO)
-    return range(int(first), int(last or first) + 1)
-
-
-def batch_of(file: DataFile) -> int:
-    """The last batch that a file may hold rows of."""
-    return batches_of(file)[-1]
-
-
-def is_merged(file: DataFile) -> bool:
-    """Whether a file came of others, and may hold rows of several batches."""
-    named = _folder(file)
-    return named is None or _TO in named.split("-")[0]
-
-
-def kind_of(file: DataFile) -> str:
-    """What kind of files its folder was made for, empty where none was named."""
-    return (_folder(file) or "").partition("-")[2].partition("-")[2]
-
-
-def _folder(file: DataFile) -> str | None:
-    """The folder that a file lies in, None where it is not one of ours."""
-    data, _, rest = file.path.partition("/")
-    return rest.partition("/")[0] if data == "data" and rest else None
-
-
-def _bounds(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
-    minimum: dict[str, Any] = {}
-    maximum: dict[str, Any] = {}
-    beyond = set[str]()
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for index in range(row_group.num_columns):
-            column = row_group.column(index)
-            # Bounds of text are not needed, and Arrow would have to decode them.
-            if column.physical_type not in _NUMBERED or "." in column.path_in_schema:
-                continue
-            statistics = column.statistics
-            if statistics is None or not statistics.has_min_max:
-                continue
-            name = column.path_in_schema
-            try:
-                low, high = statistics.min, statistics.max
-            except OverflowError:  # a day in a year that Python does not count
-                beyond.add(name)
-                continue
-            if isinstance(low, _COUNTED) and not isinstance(low, bool):
-                minimum[name] = min(minimum.get(name, low), low)
-                maximum[name] = max(maximum.get(name, high), high)
-    for name in beyond:
-        minimum.pop(name, None)
-        maximum.pop(name, None)
-    return minimum, maximum
-
-
-def _actions(
-    added: Iterable[DataFile], removed: Iterable[DataFile], data_change: bool
-) -> list[AddAction | RemoveAction]:
-    now = int(time.time() * 1000)
-    return [
-        *(AddAction(file.path, file.size, {}, now, data_change, _statistics(file)) for file in added),
-        *(RemoveAction(file.path, data_change, now, file.size, {}) for file in removed),
-    ]
-
-
-def name_files(delta: DeltaTable, files: Sequence[DataFile], schema: pa.Schema) -> None:
-    """Make a table of files that are there, with what is known of them."""
-    delta.create_write_transaction(_actions(files, (), data_change=True), "append", schema)
-    delta.update_incremental()
-
-
-def _statistics(file: DataFile) -> str:
-    return json.dumps(
-        {
-            "numRecords": file.rows,
-            "minValues": _written_bounds(file.minimum),
-            "maxValues": _written_bounds(file.maximum),
-            "nullCount": {},
-        }
-    )
-
-
-def _written_bounds(bounds: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _written(value) for name, value in bounds.items() if isinstance(value, _COUNTED)}
-
-
-def _written(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    return value.isoformat() if isinstance(value, date) else value
 
 
 def moments(rows: Sequence[int | None]) -> pa.Array:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model.unknown_fields import MOST_NAMES, known_fields, unknown_names
+from latecomer.store.data_files import DataFile, batches_of
 from latecomer.store.files import footer
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, batches_of
 
 SAMPLE = 500
 """So many events are looked at for the names of their fields."""

@@ -21,11 +21,12 @@ from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
 from latecomer.model.durations import DURATION_FIX, UNITS, format_duration, parse_duration
 from latecomer.store.commits import output_tables_in
 from latecomer.store.coverage import DEAD_LETTERS, EVENTS, LATE, removals, removed_until
+from latecomer.store.data_files import DataFile, batch_of
 from latecomer.store.files import Location, is_folder, size
 from latecomer.store.lock import BRIEFLY, COMPACT, LOCK, TABLE, exclusive, held_since
 from latecomer.store.private import keep_private
 from latecomer.store.store import Store, open_store
-from latecomer.store.table import DataFile, Table, batch_of
+from latecomer.store.table import Table
 from latecomer.upkeep.merging import Remnant, Remnants, merge, plan_merge, remnant, straddling
 from latecomer.upkeep.noted import Noted, note_upkeep
 from latecomer.upkeep.plan import Group, clustered, complete, final, joined

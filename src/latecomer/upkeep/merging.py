@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from latecomer.errors import StoreError
+from latecomer.store.data_files import DataFile, batch_of, batches_of, kind_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, footer, new_parquet, new_token, write_table
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.table import DataFile, Table, batch_of, batches_of, kind_of
+from latecomer.store.table import Table
 from latecomer.upkeep.plan import Group, Merge, arranged, most_rows
 
 ROW_GROUP = 128 * 1024

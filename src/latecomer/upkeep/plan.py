@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import groupby
 
 from latecomer.model.durations import DAY, UNITS, to_micros
-from latecomer.store.table import DataFile, batch_of, batches_of, is_merged, kind_of, token_of
+from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged, kind_of, token_of
 
 SETTLED = 32 << 20
 """A file of so many bytes is large enough."""

@@ -34,11 +34,12 @@ from latecomer.store.coverage import (
     removals,
     removed_until,
 )
+from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import AMOUNT, FATE_COLUMNS, TIMESTAMP, PaneLayout
 from latecomer.store.sql import text_literal
 from latecomer.store.store import OutputTables, Store, as_received_sql
-from latecomer.store.table import DataFile, Table, batch_of, batches_of, is_merged
+from latecomer.store.table import Table
 from latecomer.upkeep.merging import without
 
 _WIDE = pa.decimal256(76, 6)

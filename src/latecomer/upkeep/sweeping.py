@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from latecomer.config.models import INBOX
 from latecomer.errors import StoreInUse
+from latecomer.store.data_files import DataFile
 from latecomer.store.files import (
     Location,
     files_below,
@@ -23,7 +24,7 @@ from latecomer.store.files import (
 from latecomer.store.inbox import DRAFTS, Inbox
 from latecomer.store.lock import BRIEFLY, exclusive
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, Table
+from latecomer.store.table import Table
 
 _FOLDER = re.compile(r"(\d{10})(?:to(\d{10}))?-")
 

@@ -13,7 +13,8 @@ from latecomer.model.types import is_wider, leaf_types, new_fields
 from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
 from latecomer.store.pins import read_pins
 from latecomer.store.store import Store
-from latecomer.store.table import Table, holds
+from latecomer.store.table import Table
+from latecomer.store.wider_types import holds
 from latecomer.windowing.merge import Merger
 
 _OF_WHOLE = re.compile(

@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark.sql import datasource
 
 from latecomer.after.reading.questions import literal
+from latecomer.store.data_files import DataFile
 from latecomer.store.sql import double_quoted
-from latecomer.store.table import DataFile
 
 BATCH = "batch"
 _COMPARED = {

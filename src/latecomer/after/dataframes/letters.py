@@ -10,7 +10,7 @@ import pyarrow as pa
 from latecomer.after.dataframes.slices import Finish, Slice
 from latecomer.store.failed import FailedLetters
 from latecomer.store.snapshots import Snapshot
-from latecomer.store.table import explained
+from latecomer.store.table_errors import explained
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from latecomer.model.durations import to_micros
 from latecomer.spark.base import in_turn_together
+from latecomer.store.data_files import DataFile
 from latecomer.store.sql import moment_literal
-from latecomer.store.table import DataFile
 
 ROWS_EACH = 250_000
 """So many rows a task is to have, more or less."""

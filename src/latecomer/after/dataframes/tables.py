@@ -31,6 +31,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.serving.correcting import corrections_of
 from latecomer.after.serving.serving import counting_corrections
 from latecomer.store.coverage import LATE, removed_until
+from latecomer.store.data_files import DataFile, batches_of
 from latecomer.store.failed import failed_letters, letters_of
 from latecomer.store.layout import DEAD_LETTERS
 from latecomer.store.publications import Publications
@@ -38,7 +39,6 @@ from latecomer.store.repairs import standing_letters_in_sql
 from latecomer.store.snapshots import snapshot
 from latecomer.store.sql import listed
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, batches_of
 
 
 class Table(StrEnum):

@@ -24,10 +24,10 @@ from latecomer.model.durations import to_micros
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import FixedWindow, Session, Sliding, TimedWindow, Window, zone_of
+from latecomer.store.data_files import DataFile
 from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile
 from latecomer.text.markup import escape, fragment, heading
 
 WINDOWS = 6

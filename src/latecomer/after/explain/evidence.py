@@ -18,9 +18,10 @@ from latecomer.after.explain.fates import Event
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Window
+from latecomer.store.data_files import DataFile
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile, Table
+from latecomer.store.table import Table
 
 ENVELOPE = (
     "event_time",

@@ -28,9 +28,9 @@ from latecomer.model.types import is_numeric
 from latecomer.model.verdicts import OnError
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.coverage import covered_since
+from latecomer.store.data_files import DataFile
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile
 
 LOG = logging.getLogger(__name__)
 

@@ -26,11 +26,11 @@ from latecomer.model.durations import iso
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.columns import EVENTS
 from latecomer.store.coverage import covered_since, require_windows
+from latecomer.store.data_files import DataFile
 from latecomer.store.files import Location, dataset, parquet_files, remove_all, write_table
 from latecomer.store.layout import arrow_type
 from latecomer.store.rebuilds import FAILED, Rebuild, Rebuilds, Record
 from latecomer.store.store import Store
-from latecomer.store.table import DataFile
 from latecomer.text.values import json_value
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.columns import END, START

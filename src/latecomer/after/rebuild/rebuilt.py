@@ -28,9 +28,9 @@ from latecomer.model.panes import Op
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, measure_column
+from latecomer.store.data_files import DataFile
 from latecomer.store.files import Location, move, remove_all
 from latecomer.store.layout import TIMESTAMP
-from latecomer.store.table import DataFile
 from latecomer.windowing.anew import WindowChoice
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.merge import Merger, replaced

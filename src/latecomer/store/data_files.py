@@ -1,0 +1,136 @@
+"""The Parquet files of a table: what is known of each, and what the name of its folder says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from latecomer.model.durations import to_micros
+from latecomer.model.verdicts import END_OF_TIME
+
+_COUNTED = (int, datetime, date)
+_NUMBERED = frozenset({"INT32", "INT64", "INT96"})
+TO = "to"
+"""Between the first and the last batch, in the name of a folder of merged files."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of a table: where it is, relative to the table, and what it holds."""
+
+    path: str
+    size: int
+    rows: int
+    minimum: dict[str, Any] = field(default_factory=dict)
+    maximum: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def windows(self) -> tuple[int | None, int | None]:
+        """Where the first of its windows starts and the last one ends, in microseconds. None where that is not
+        known: Delta keeps no bound so far from our time as a global window's."""
+        start, end = self.minimum.get("window_start"), self.maximum.get("window_end")
+        return None if start is None else to_micros(start), None if end is None else to_micros(end)
+
+    @property
+    def window_ends(self) -> tuple[int, int]:
+        """Where the first and the last of its windows end, in microseconds; a bound that is not known is that of a
+        global window, which ends with time itself."""
+        first, last = self.minimum.get("window_end"), self.maximum.get("window_end")
+        return (
+            END_OF_TIME if first is None else to_micros(first),
+            END_OF_TIME if last is None else to_micros(last),
+        )
+
+
+def token_of(file: DataFile) -> str:
+    """The attempt that wrote a file."""
+    return file.path.split("/")[1].split("-")[1]
+
+
+def batches_of(file: DataFile) -> range:
+    """The batches that a file may hold rows of, from the name of its folder: the one that wrote it, or those
+    that were merged into it."""
+    named = _folder(file)
+    if named is None:  # written by another hand
+        return range(file.minimum["batch"], file.maximum["batch"] + 1)
+    first, _, last = named.split("-")[0].partition(TO)
+    return range(int(first), int(last or first) + 1)
+
+
+def batch_of(file: DataFile) -> int:
+    """The last batch that a file may hold rows of."""
+    return batches_of(file)[-1]
+
+
+def is_merged(file: DataFile) -> bool:
+    """Whether a file came of others, and may hold rows of several batches."""
+    named = _folder(file)
+    return named is None or TO in named.split("-")[0]
+
+
+def kind_of(file: DataFile) -> str:
+    """What kind of files its folder was made for, empty where none was named."""
+    return (_folder(file) or "").partition("-")[2].partition("-")[2]
+
+
+def _folder(file: DataFile) -> str | None:
+    """The folder that a file lies in, None where it is not one of ours."""
+    data, _, rest = file.path.partition("/")
+    return rest.partition("/")[0] if data == "data" and rest else None
+
+
+def bounds_of(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The least and the greatest value of each column of numbers and times, by the footer of a file."""
+    minimum: dict[str, Any] = {}
+    maximum: dict[str, Any] = {}
+    beyond = set[str]()
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for index in range(row_group.num_columns):
+            column = row_group.column(index)
+            # Bounds of text are not needed, and Arrow would have to decode them.
+            if column.physical_type not in _NUMBERED or "." in column.path_in_schema:
+                continue
+            statistics = column.statistics
+            if statistics is None or not statistics.has_min_max:
+                continue
+            name = column.path_in_schema
+            try:
+                low, high = statistics.min, statistics.max
+            except OverflowError:  # a day in a year that Python does not count
+                beyond.add(name)
+                continue
+            if isinstance(low, _COUNTED) and not isinstance(low, bool):
+                minimum[name] = min(minimum.get(name, low), low)
+                maximum[name] = max(maximum.get(name, high), high)
+    for name in beyond:
+        minimum.pop(name, None)
+        maximum.pop(name, None)
+    return minimum, maximum
+
+
+def statistics_of(file: DataFile) -> str:
+    """What a commit says of what a file holds."""
+    return json.dumps(
+        {
+            "numRecords": file.rows,
+            "minValues": _written_bounds(file.minimum),
+            "maxValues": _written_bounds(file.maximum),
+            "nullCount": {},
+        }
+    )
+
+
+def _written_bounds(bounds: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _written(value) for name, value in bounds.items() if isinstance(value, _COUNTED)}
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return value.isoformat() if isinstance(value, date) else value

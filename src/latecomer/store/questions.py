@@ -1,0 +1,47 @@
+"""Questions in SQL to Delta tables, which need no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from latecomer.store.sql import double_quoted
+
+ALL = "*"
+_SQL_TYPES = {
+    pa.bool_(): "boolean",
+    pa.int64(): "bigint",
+    pa.string(): "varchar",
+    pa.float64(): "double",
+    pa.decimal128(38, 6): "decimal(38, 6)",
+}
+"""The types of columns that came after the first stores; any other is null of no type."""
+
+
+def selected_columns(schema: pa.Schema | None, there: Collection[str], zeros: Collection[str]) -> str:
+    """The columns of a schema in SQL, and any others that are there: those that are not there are null, or 0."""
+    filled = [
+        f"coalesce({name}, 0) as {name}"
+        for name in map(double_quoted, (each for each in zeros if each in there))
+    ]
+    missing = [
+        f"cast({0 if field.name in zeros else 'null'} as {_SQL_TYPES[field.type]}) as {double_quoted(field.name)}"
+        if field.type in _SQL_TYPES
+        else f"null as {double_quoted(field.name)}"
+        for field in schema or ()
+        if field.name not in there
+    ]
+    return ", ".join([f"{ALL} replace ({', '.join(filled)})" if filled else ALL, *missing])
+
+
+def asked(tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> Any:
+    """What Delta tables answer, as a stream of Arrow's: each under its name, with its columns in SQL."""
+    builder, widened = QueryBuilder(), []
+    for name, (delta, selected) in tables.items():
+        builder = builder.register(name if selected == ALL else f"{name}_stored", delta)
+        if selected != ALL:
+            widened.append(f"{name} as (select {selected} from {name}_stored)")
+    return builder.execute(f"with {', '.join(widened)} {sql}" if widened else sql)

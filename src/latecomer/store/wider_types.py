@@ -1,0 +1,52 @@
+"""Columns of wider types than before: which types hold others."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def wider_schema(there: pa.Schema, wanted: pa.Schema) -> pa.Schema:
+    """A schema with the types that are wanted where they are wider than those that are there.
+
+    >>> wider_schema(pa.schema([("a", pa.int32()), ("b", pa.int64())]), pa.schema([("a", pa.int64())]))
+    a: int64
+    b: int64
+    """
+    new = {field.name: field.type for field in wanted}
+    return pa.schema(
+        [field.with_type(_wider(field.type, new.get(field.name, field.type))) for field in there]
+    )
+
+
+def _wider(before: pa.DataType, after: pa.DataType) -> pa.DataType:
+    """The type that is there, and in the place of each part that the other holds more of, that part. Fields that an
+    object has not come last."""
+    if not holds(before, after):
+        return before
+    if pa.types.is_struct(before):
+        there = [each.with_type(_wider(each.type, after.field(each.name).type)) for each in before]
+        names = {each.name for each in before}
+        return pa.struct([*there, *(each for each in after if each.name not in names)])
+    if pa.types.is_list(before):
+        return pa.list_(before.value_field.with_type(_wider(before.value_type, after.value_type)))
+    if pa.types.is_map(before):
+        values = before.item_field.with_type(_wider(before.item_type, after.item_type))
+        return pa.map_(before.key_field, values)
+    return after
+
+
+def holds(before: pa.DataType, after: pa.DataType) -> bool:
+    """Whether a type holds every value of another exactly; where they are not alike, whether it is of its kind."""
+    if pa.types.is_struct(before) and pa.types.is_struct(after):
+        new = {field.name: field.type for field in after}
+        return all(field.name in new and holds(field.type, new[field.name]) for field in before)
+    if pa.types.is_list(before) and pa.types.is_list(after):
+        return holds(before.value_type, after.value_type)
+    if pa.types.is_map(before) and pa.types.is_map(after):
+        return bool(before.key_type == after.key_type) and holds(before.item_type, after.item_type)
+    if pa.types.is_decimal128(before) and pa.types.is_decimal128(after):
+        return bool(after.scale == before.scale and after.precision >= before.precision)
+    for kind in (pa.types.is_signed_integer, pa.types.is_floating):
+        if kind(before) and kind(after):
+            return bool(after.bit_width >= before.bit_width)
+    return bool(before == after)
