@@ -21,7 +21,8 @@ from cli.cli_kit import MINUTE, NOON, PIPELINE, Cli, Lake, at, rows_of
 from examples_kit import drawn
 from latecomer import NoStore, PipelineError, Reader
 from latecomer.store.coverage import EVENTS, REMOVALS, kind_of_removal, removals
-from latecomer.store.store import Store, source_columns
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store
 from latecomer.store.table import Table
 
 

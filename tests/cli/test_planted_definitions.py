@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.cli_kit import ON_SPARK, VERBS, Cli, Lake, words
-from latecomer.store.store import definition_of
+from latecomer.store.definitions import definition_of
 
 EVIL = "reflect('java.lang.System', 'exit', 1) is null"
 

@@ -12,7 +12,8 @@ import pytest
 from cli.cli_kit import NOON, PIPELINE, Cli, Lake
 from latecomer import load_pipeline
 from latecomer.errors import StoreMismatch
-from latecomer.store.store import Store, source_columns
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store
 
 UNDECLARED = """
 name: upi

@@ -15,7 +15,7 @@ from latecomer.config.sources import NamedSource
 from latecomer.errors import PipelineError
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import Adaptive, Bounded
-from latecomer.store.store import source_columns
+from latecomer.store.source_columns import source_columns
 
 GOOD = """\
 name: shop

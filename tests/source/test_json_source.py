@@ -26,7 +26,8 @@ from latecomer.engine.running import run
 from latecomer.errors import SourceError
 from latecomer.ledger.check import check_ledger
 from latecomer.source.fixes import Fix
-from latecomer.store.store import Store, source_columns
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store
 from schemas.registry.registry_kit import Server, beside, fresh
 from source import avro_source_kit as avro_kit
 from source.kafka_source_kit import SCHEMA, awaited, logged, payments, payments_from, totals

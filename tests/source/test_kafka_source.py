@@ -27,7 +27,7 @@ from latecomer.source.polled import Polled
 from latecomer.store import failpoints
 from latecomer.store.answers import Answers
 from latecomer.store.pins import PINS
-from latecomer.store.store import source_columns
+from latecomer.store.source_columns import source_columns
 from source.kafka_source_kit import NOON, SCHEMA, logged, payments, pipeline_on, totals
 
 

@@ -21,7 +21,8 @@ from latecomer.source.kafka_source import KafkaSource, TopicSplit
 from latecomer.source.staging import Staging
 from latecomer.spark.base import InProcess
 from latecomer.spark.runner import SparkRunner
-from latecomer.store.store import Store, source_columns
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store
 from source.kafka_source_kit import MINUTES, payments_from
 from spark_kit import event_log
 

@@ -26,7 +26,8 @@ from latecomer.source.files import FilePart, FileSource
 from latecomer.source.found_files import UnreadableFiles
 from latecomer.spark.base import InProcess, Runner, Shared
 from latecomer.spark.runner import SparkRunner
-from latecomer.store.store import Store, source_columns
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store
 from source.source_kit import landed, pipeline_in
 
 SCHEMA = {"at": "string", "txn": "string", "paise": "bigint", "fare": "decimal(9,2)", "day": "date"}

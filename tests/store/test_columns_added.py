@@ -15,7 +15,8 @@ from latecomer.config.models import Pipeline
 from latecomer.engine.running import run
 from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger
-from latecomer.store.store import Store, source_columns
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store
 
 SCHEMA = {"at": "string", "paise": "bigint"}
 TOTALS = {"window": {"tumbling": "1m"}, "aggregates": {"total": "sum(paise)"}}

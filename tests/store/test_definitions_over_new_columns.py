@@ -8,8 +8,9 @@ import pytest
 
 from latecomer.config.load import load_pipeline
 from latecomer.errors import StoreMismatch
+from latecomer.store.definitions import definition_of
 from latecomer.store.pins import read_pins, write_pins
-from latecomer.store.store import Store, definition_of, open_store
+from latecomer.store.store import Store, open_store
 
 PIPELINE = """\
 name: rides

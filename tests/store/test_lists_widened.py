@@ -22,7 +22,8 @@ from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger
 from latecomer.model.types import is_wider, normal_type, widened_type
 from latecomer.store.layout import arrow_type
-from latecomer.store.store import Store, open_store, source_columns
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 from latecomer.store.wider_types import holds
 from latecomer.windowing.widening import require_widenable

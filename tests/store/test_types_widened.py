@@ -19,7 +19,7 @@ from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger
 from latecomer.model.types import is_wider
 from latecomer.store.data_files import batches_of
-from latecomer.store.store import source_columns
+from latecomer.store.source_columns import source_columns
 from latecomer.store.table import Table
 from latecomer.store.wider_types import wider_schema
 

@@ -281,7 +281,7 @@ def _problem(what: str, error: Exception, otherwise: str) -> Finding:
 def _columns(pipeline: Pipeline, file: Path) -> Columns | None:
     """The columns that there are, once it is known that they are those that the pipeline uses."""
     from latecomer.config.load import check_against
-    from latecomer.store.store import columns_known, source_columns
+    from latecomer.store.source_columns import columns_known, source_columns
 
     if not columns_known(pipeline):
         return None
@@ -359,7 +359,8 @@ def _kafka(what: str, name: str, pipeline: Pipeline, topics: KafkaTopics) -> Ite
 def sinks(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
     """Whether each sink can be reached, and its last batch."""
     from latecomer.sink.keeper import ask_sinks
-    from latecomer.store.store import Store, source_columns
+    from latecomer.store.source_columns import source_columns
+    from latecomer.store.store import Store
 
     if not any(pipeline.listed_sinks()):
         return

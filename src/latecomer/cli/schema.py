@@ -26,7 +26,7 @@ def schema(
     import yaml
 
     from latecomer.config.load import load_pipeline
-    from latecomer.store.store import source_columns
+    from latecomer.store.source_columns import source_columns
 
     pipeline = load_pipeline(file)
     columns = source_columns(pipeline, file)

@@ -38,7 +38,8 @@ def validate(file: File) -> None:
     from latecomer.config.load import check_against, check_secrets, doubts
     from latecomer.config.paths import list_files
     from latecomer.store.pins import read_pins
-    from latecomer.store.store import Store, columns_known, source_columns
+    from latecomer.store.source_columns import columns_known, source_columns
+    from latecomer.store.store import Store
 
     pipeline = load(file)
     check_secrets(pipeline, file)

@@ -11,11 +11,11 @@ from latecomer.firing.output import OutputLogic
 from latecomer.firing.republish import changed_since, publish_rebuild
 from latecomer.model.timeline import Row
 from latecomer.pipeline import Engine
+from latecomer.store.definitions import definition_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.fences import lease_over
 from latecomer.store.files import names
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
-from latecomer.store.store import definition_of
 
 LOG = logging.getLogger(__name__)
 

@@ -44,7 +44,8 @@ from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.pins import is_store
 from latecomer.store.private import keep_private
 from latecomer.store.recovery import held_for_run
-from latecomer.store.store import Store, source_columns
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store
 from latecomer.store.unknown import NONE_SEEN, UnknownSeen
 from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.widening import require_widenable

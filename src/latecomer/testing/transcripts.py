@@ -429,7 +429,7 @@ def _found_columns(pipeline: Pipeline, name: str, view: Pipeline) -> Mapping[str
         return declared
     from latecomer.config.paths import list_files
     from latecomer.store.pins import read_pins
-    from latecomer.store.store import source_columns
+    from latecomer.store.source_columns import source_columns
 
     if read_pins(pipeline.store_path) is not None:
         return source_columns(pipeline).read_from(name)

@@ -16,8 +16,8 @@ from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.cli import app
 from latecomer.model.verdicts import END_OF_TIME, Fate
+from latecomer.store.definitions import definition_of
 from latecomer.store.rebuilds import Rebuilds, Record
-from latecomer.store.store import definition_of
 
 OLD, NEW = "where: \"status = 'OK'\"", 'where: "paise > 5"'
 

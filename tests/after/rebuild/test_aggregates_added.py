@@ -26,9 +26,11 @@ from latecomer.model.durations import to_micros
 from latecomer.model.strategies import Bounded
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import END_OF_TIME
+from latecomer.store.definitions import definition_of
 from latecomer.store.layout import LEDGER, WATERMARKS
 from latecomer.store.rebuilds import Rebuilds, Record
-from latecomer.store.store import Store, definition_of, source_columns
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store
 from spark_kit import require_explained
 
 FIRST = {"paise": "sum(paise)", "n": "count(*)"}

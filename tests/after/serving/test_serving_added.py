@@ -18,8 +18,8 @@ from latecomer.after.serving.grains import by_grain
 from latecomer.after.serving.postgres import keep_served
 from latecomer.after.serving.serving import corrections, serving
 from latecomer.sink.keeper import SinkKeeper
+from latecomer.store.definitions import definition_of
 from latecomer.store.rebuilds import Rebuilds, Record
-from latecomer.store.store import definition_of
 from postgres_kit import Postgres
 
 MANY = PIPELINE[PIPELINE.index("      fees: sum(fee)") : PIPELINE.index("  everything:")]

@@ -25,10 +25,11 @@ from latecomer.model import types
 from latecomer.model.aggregates import ORDERED, SKETCHED, TALLIED
 from latecomer.model.durations import iso, to_micros
 from latecomer.model.triggers import Count, Every
+from latecomer.store.definitions import definition_of
 from latecomer.store.files import scratch
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.rebuilds import Rebuilds
-from latecomer.store.store import Store, definition_of, open_store
+from latecomer.store.store import Store, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -51,6 +51,7 @@ from latecomer.model.holding import Holding
 from latecomer.model.timeline import Timeline
 from latecomer.model.windows import Session
 from latecomer.store.columns import state_column
+from latecomer.store.definitions import definition_of, require_wall_clock
 from latecomer.store.failed import standing_failed
 from latecomer.store.layout import LEDGER, WATERMARKS, PaneLayout
 from latecomer.store.pins import read_pins
@@ -59,7 +60,7 @@ from latecomer.store.recovery import require_output
 from latecomer.store.repairs import FILED_AS, standing_letters, standing_letters_by
 from latecomer.store.sql import double_quoted, listed, moment_literal
 from latecomer.store.state_types import state_parts
-from latecomer.store.store import Store, definition_of, open_store, require_wall_clock
+from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 
 OPEN = "OPEN"

@@ -37,6 +37,7 @@ from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import runner_for
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
+from latecomer.store.definitions import definition_of, under
 from latecomer.store.files import Location, is_writable, log_file, scratch
 from latecomer.store.layout import PaneLayout
 from latecomer.store.lock import require_writable
@@ -44,7 +45,8 @@ from latecomer.store.pins import read_pins
 from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
-from latecomer.store.store import Store, definition_of, open_store, source_columns, under
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store, open_store
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.widening import require_widenable
 

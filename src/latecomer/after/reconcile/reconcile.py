@@ -31,10 +31,11 @@ from latecomer.errors import did_you_mean, other_settings
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import FIRST_MOMENT, zone_of
+from latecomer.store.definitions import definition_of
 from latecomer.store.files import scratch
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted, listed
-from latecomer.store.store import definition_of, open_store
+from latecomer.store.store import open_store
 from latecomer.store.table import Table
 
 if TYPE_CHECKING:

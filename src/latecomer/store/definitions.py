@@ -1,0 +1,133 @@
+"""What an output's numbers mean, and how events are read: as it is written down, so that nobody changes it later."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from latecomer.config.derived import mistake_of, seen_types
+from latecomer.config.models import Output, Pipeline
+from latecomer.config.renames import parse_column
+from latecomer.errors import StoreMismatch
+from latecomer.model.base import in_own_words
+from latecomer.model.panes import Accumulation
+from latecomer.model.predicates import column_mistake
+from latecomer.model.verdicts import OnError
+from latecomer.model.windows import Tumbling
+from latecomer.store.pins import PINS
+
+WALL_CLOCK = "wall"
+"""What the windows of a zone within its days follow, as it is written in their definition."""
+
+
+def definition_of(output: Output) -> dict[str, Any]:
+    """What an output's numbers mean; policies and sinks may change, these may not."""
+    written = output.model_dump(mode="json")
+    meaning = {key: written[key] for key in ("window", "by", "where", "aggregates")}
+    if output.columns:
+        meaning["columns"] = written["columns"]
+    if isinstance(output.window, Tumbling) and output.window.within_days:
+        meaning["clock"] = WALL_CLOCK
+    # Panes that add up cannot follow panes that replace one another.
+    return {**meaning, "discarding": output.accumulation is Accumulation.DISCARDING}
+
+
+def require_wall_clock(name: str, kept: Mapping[str, Any], definition: Mapping[str, Any]) -> None:
+    """Refuse windows within days of a zone that were not cut by its wall clock (ADR 0010)."""
+    if "clock" in definition and "clock" not in kept:
+        zone = definition["window"]["zone"]
+        raise StoreMismatch(
+            f"output {name} was computed by an earlier latecomer, whose windows shorter than a day drifted from the "
+            f"wall clock of {zone} on the days of a clock change; give the output a new name, and it is computed "
+            "from the log"
+        )
+
+
+def policy_of(output: Output) -> dict[str, Any]:
+    """When an output publishes and what it does with late events, as it is written down."""
+    written = output.model_dump(mode="json")
+    policy = ("late", "too_late", "allowed_lateness", "on_error", "trigger", "accumulation", "emit_empty")
+    return {key: written[key] for key in policy}
+
+
+_BEFORE_ON_ERROR: dict[str, Any] = {"on_error": OnError.NULL.value}
+"""What a policy of an earlier version does not say: what could not be computed was null (ADR 0057)."""
+
+
+def require_definitions(
+    pipeline: Pipeline, name: str, pinned: Mapping[str, Any], columns: Mapping[str, str]
+) -> None:
+    """What was written down of an output must be what a pipeline file could say; every `where` above all."""
+    seen = seen_types(pipeline, columns)
+    # An entry without a definition is of the one that is kept; the file may say another by now, over other columns.
+    kept = pinned["outputs"].get(name, {})
+    for entry in ({"definition": kept}, *pinned["policies"].get(name, [])):
+        try:
+            then = under(pipeline.outputs[name], entry.get("definition", kept), entry.get("policy"))
+            if not entry.get("definition", kept):
+                continue  # nothing is written down: what the file says is looked at where it is read
+            mistake = then.where and column_mistake(then.where, {**seen, **then.columns})
+            reason = f"where: {mistake}" if mistake else None
+            for made in then.columns.values():
+                mistake = mistake_of(made.sql, (), seen)
+                reason = reason or (f"columns: {mistake}" if mistake else None)
+        except ValidationError as error:
+            first = error.errors()[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {in_own_words(first)[0]}"
+        if reason is not None:
+            raise StoreMismatch(
+                f"store {pipeline.store_path}: {PINS} has a definition of output {name} that cannot be used: {reason}; "
+                "restore the file, or give the output a new name and what you want it to mean, and it is computed "
+                "from the log"
+            )
+
+
+def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:
+    """An output as it was when it meant this, and had that policy."""
+    meaning = {key: value for key, value in definition.items() if key not in ("clock", "discarding")}
+    if definition:
+        meaning = {"columns": {}, **meaning}
+    held = _BEFORE_ON_ERROR | dict(policy) if policy else policy_of(output)
+    return Output.model_validate({**dict(output), **held, **meaning})
+
+
+def listed(definition: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """Some settings of a definition, in words."""
+    return ", ".join(f"{key} {json.dumps(definition.get(key))}" for key in keys)
+
+
+def read_definition(pipeline: Pipeline) -> dict[str, Any]:
+    """How what is read becomes events; of several sources, of each of them."""
+    if pipeline.sources:
+        return {"sources": {name: read_definition(view) for name, view in pipeline.views.items()}}
+    return {
+        "partition": pipeline.partition_column,
+        "order_by": pipeline.order_by,
+        "zone": pipeline.event.zone,
+        "unit": pipeline.event.unit,
+        "arrival_unit": pipeline.arrival_unit,
+        "columns": {new: str(made_from) for new, made_from in pipeline.renames.items()} or None,
+    }
+
+
+def with_new_renames(
+    before: Mapping[str, Any], now: Mapping[str, Any], pinned: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """What was written down of how events are read, with the renames of columns that the store does not have yet."""
+    if "sources" in before and "sources" in now:
+        known = {name: {"columns": columns} for name, columns in pinned.get("sources", {}).items()}
+        of_each = {
+            name: with_new_renames(each, now["sources"].get(name, each), known.get(name, {"columns": {}}))
+            for name, each in before["sources"].items()
+        }
+        return {**before, "sources": of_each}
+    there, renames = pinned.get("columns", {}), before.get("columns") or {}
+    new = {
+        name: written
+        for name, written in (now.get("columns") or {}).items()
+        if name not in renames and name not in there and parse_column(written).name not in there
+    }
+    return {**before, "columns": {**renames, **new} or None}
