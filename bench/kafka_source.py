@@ -25,7 +25,8 @@ from bench.usage import Memory, processor_seconds
 from bench.workload import COLUMNS
 from latecomer.after.reading.reader import Reader
 from latecomer.config.kafka import KafkaTopics
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sources import Source
 from latecomer.engine.running import run
 from latecomer.ledger.report import BatchReport

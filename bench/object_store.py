@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.workload import COLUMNS
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.decode.files import SourceFile
 from latecomer.engine.starting import start_engine

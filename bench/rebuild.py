@@ -22,7 +22,8 @@ from pyspark.sql import functions as F
 from bench.processes import answer
 from bench.workload import COLUMNS, DAY, START
 from latecomer.after.rebuild import rebuilding
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.engine.running import run
 from latecomer.model.durations import to_moment

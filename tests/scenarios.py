@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from hypothesis import strategies as st
 
 from examples_kit import drawn
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.durations import UNITS, to_micros
 from latecomer.model.interpreter import Arrival, cut
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated, Strategy

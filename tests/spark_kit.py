@@ -22,7 +22,8 @@ from pyspark.sql import SparkSession
 from latecomer.after.explain.explain import explain
 from latecomer.after.explain.places import as_text
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.decode.files import SourceFile
 from latecomer.engine.quiet import drain_input, heartbeat

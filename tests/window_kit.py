@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.clock import Predicate
 from latecomer.model.interpreter import cut

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from latecomer.api.frames import Into, append, into
     from latecomer.config.contract import PaneShape, RowShape, SinkLogic
     from latecomer.config.load import load_pipeline
-    from latecomer.config.models import Alerts, Event, Lease, Output, Pipeline, Retention
+    from latecomer.config.models import Event, Pipeline
+    from latecomer.config.operation import Alerts, Lease, Retention
+    from latecomer.config.outputs import Output
     from latecomer.config.own import Decoder, PolledSource
     from latecomer.config.sinks import (
         DeltaSink,
@@ -211,7 +213,7 @@ _PLACES = {
     "Adaptive": "model.strategies",
     "Advice": "after.advise.report",
     "AfterFirst": "model.triggers",
-    "Alerts": "config.models",
+    "Alerts": "config.operation",
     "AllOf": "model.triggers",
     "AnyOf": "model.triggers",
     "Applied": "after.rebuild.rebuilding",
@@ -238,7 +240,7 @@ _PLACES = {
     "JsonlSink": "config.sinks",
     "KafkaSink": "config.sinks",
     "LatecomerError": "errors",
-    "Lease": "config.models",
+    "Lease": "config.operation",
     "LedgerError": "errors",
     "MachineError": "errors",
     "NamedSource": "config.sources",
@@ -247,7 +249,7 @@ _PLACES = {
     "NotCovered": "errors",
     "Nowcast": "after.nowcast.report",
     "Numbers": "model.written_numbers",
-    "Output": "config.models",
+    "Output": "config.outputs",
     "PaneShape": "config.contract",
     "ParquetSink": "config.sinks",
     "Percentile": "model.strategies",
@@ -263,7 +265,7 @@ _PLACES = {
     "RegistryOutage": "errors",
     "Replay": "after.replay.replaying",
     "ReplayedLetters": "after.letters.replaying",
-    "Retention": "config.models",
+    "Retention": "config.operation",
     "RowShape": "config.contract",
     "Rows": "after.reading.rows",
     "RunReport": "engine.running",

@@ -19,7 +19,7 @@ from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.after.replay import replaying
 from latecomer.after.replay.replaying import replay
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.errors import LedgerError, StoreError
 from latecomer.ledger.check import check_ledger
 from latecomer.log import events, logged

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from latecomer.config.changes import changed
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sinks import JsonlSink
 from latecomer.config.sources import Files, Source
 from latecomer.errors import PipelineError

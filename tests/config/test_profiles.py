@@ -8,7 +8,8 @@ import pytest
 
 from latecomer.config.changes import changed
 from latecomer.config.load import parse_pipeline
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.profiles import PROFILES
 from latecomer.errors import PipelineError
 from latecomer.model.strategies import Bounded

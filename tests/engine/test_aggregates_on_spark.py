@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.ledger.check import check_ledger
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.interpreter import Arrival, cut

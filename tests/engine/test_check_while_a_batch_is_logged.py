@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from after.reconcile.log_kit import arrivals
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.ledger.check import check_ledger
 from latecomer.model.interpreter import cut
 from latecomer.model.strategies import Bounded

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model import types
 from latecomer.model.aggregates import NUMERIC, parse_aggregate
 from latecomer.model.strategies import Bounded

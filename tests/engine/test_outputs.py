@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.engine.quiet import drain_input
 from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger

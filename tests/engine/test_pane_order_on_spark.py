@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import to_micros
 from latecomer.model.strategies import Bounded

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from faults.faults_kit import Died
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.ledger.report import BatchReport

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.interpreter import cut
 from latecomer.model.ledger import EVENTS
 from latecomer.model.panes import Timing, surviving

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.aggregates import FUNCTIONS, parse_aggregate
 from latecomer.model.arrivals import Arrival
 from latecomer.model.panes import surviving

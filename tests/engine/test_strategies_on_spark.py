@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.engine.running import run
 from latecomer.errors import PipelineError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.interpreter import Arrival
 from latecomer.model.strategies import Bounded

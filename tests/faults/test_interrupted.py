@@ -24,7 +24,7 @@ from faults.faults_kit import (
 from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.load import load_pipeline
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.engine.quiet import heartbeat
 from latecomer.engine.running import run
 from latecomer.errors import StoreError

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.closing import closing_panes

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latecomer.config.checks import check
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.cuts import Turns, cuts
 from latecomer.ledger.check import check_ledger

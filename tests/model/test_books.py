@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.aggregates import ADDITIVE
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.interpreter import Interpretation, cut, interpret

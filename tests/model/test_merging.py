@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.interpreter import Arrival, Partitions, cut, interpret
 from latecomer.model.merging import Begun, Plan, Waiting, next_batch
 from latecomer.model.sources import BySource

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.interpreter import Arrival, Heartbeat, Partitions, interpret
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.model.timeline import Timeline

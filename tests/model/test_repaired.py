@@ -8,7 +8,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Arrival, Repaired
 from latecomer.model.interpreter import interpret
 from latecomer.model.ledger import unbalanced

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
 from latecomer.model.ledger import unbalanced
 from latecomer.model.panes import Op, Pane, Timing

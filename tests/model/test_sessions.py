@@ -9,7 +9,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.aggregates import ORDERED
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.interpreter import Interpretation, interpret

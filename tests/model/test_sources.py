@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.interpreter import Arrival, Heartbeat, Partitions, interpret
 from latecomer.model.sources import BySource, named_partitions
 from latecomer.model.strategies import Adaptive, Bounded, Strategy, TickSummary

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError
 from latecomer.model import recent
 from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret

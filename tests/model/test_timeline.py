@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.interpreter import Arrival, Interpretation, cut, interpret
 from latecomer.model.panes import Pane, Timing
 from latecomer.model.strategies import Ascending, Bounded, Strategy, TickSummary

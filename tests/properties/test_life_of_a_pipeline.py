@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 from pyspark.sql import SparkSession
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival

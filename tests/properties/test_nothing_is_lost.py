@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation, summed, surviving

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.after.replay.replaying import replay
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded

@@ -22,7 +22,7 @@ from latecomer.after.replay.replaying import replay
 from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.serving import serving
 from latecomer.config.checks import check
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival, Heartbeat

@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.columns import Lane
 from latecomer.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions, standing_panes

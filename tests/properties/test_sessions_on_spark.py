@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Strategy

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.interpreter import Arrival, cut
 from latecomer.model.ledger import unbalanced
 from latecomer.model.panes import Op, surviving

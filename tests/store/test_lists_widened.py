@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import latecomer
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.engine.running import run
 from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 import latecomer
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, to_micros

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.panes import Op, Pane, Timing
 from latecomer.testing import Times, assert_panes, play
 from latecomer.testing.checking import compare, in_turn

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given
 
 from examples_kit import drawn
 from latecomer import testing
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.model.arrivals import Heartbeat
 from latecomer.model.strategies import Bounded

@@ -13,7 +13,8 @@ import pytest
 from after.reconcile.log_kit import arrivals
 from cli.cli_kit import Cli
 from latecomer.config.load import load_pipeline
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.engine.following import follow
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine

@@ -11,7 +11,8 @@ import pytest
 
 from after.reconcile.log_kit import arrivals
 from latecomer.config.load import load_pipeline
-from latecomer.config.models import Output, Upkeep
+from latecomer.config.operation import Upkeep
+from latecomer.config.outputs import Output
 from latecomer.engine.following import Intake
 from latecomer.engine.quiet import drain_input
 from latecomer.errors import PipelineError

@@ -24,7 +24,9 @@ from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.after.replay.replaying import replay
 from latecomer.after.serving.correcting import correct
-from latecomer.config.models import Output, Pipeline, Retention
+from latecomer.config.models import Pipeline
+from latecomer.config.operation import Retention
+from latecomer.config.outputs import Output
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.errors import NoStore, NotCovered

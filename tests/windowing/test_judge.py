@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.errors import StoreError
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.model.expressions import expression
 from latecomer.model.strategies import Bounded

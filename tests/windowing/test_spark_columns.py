@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.spark.base import InProcess
 from latecomer.spark.trying import VALUE

@@ -28,7 +28,9 @@ MOST_FILES = 1_000
 
 if TYPE_CHECKING:
     from latecomer.config.merged import Columns
-    from latecomer.config.models import Output, Pipeline, Retention
+    from latecomer.config.models import Pipeline
+    from latecomer.config.operation import Retention
+    from latecomer.config.outputs import Output
     from latecomer.config.sinks import Sink
     from latecomer.model.strategies import Strategy
 

@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from latecomer.config.load import made
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.sources import NamedSource
 from latecomer.config.views import place_in
 from latecomer.config.written import Location

@@ -13,7 +13,8 @@ from functools import partial
 from latecomer.config.columns import clashing_names
 from latecomer.config.derived import derived_problems, not_from_the_log, output_types, seen_types
 from latecomer.config.merged import Columns, differing
-from latecomer.config.models import NAME, Output, Pipeline
+from latecomer.config.models import NAME, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.places import check_places, unusable_paths
 from latecomer.config.renames import fix_by_renaming
 from latecomer.config.sink_checks import plain_passwords, rows_that_go_nowhere, sinks_that_cannot

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks, custom
-from latecomer.config.models import Event, Output, Pipeline
+from latecomer.config.models import Event, Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.own import OWN
 from latecomer.config.sink_checks import missing_secrets
 from latecomer.config.sinks import SINKS, SqliteSink

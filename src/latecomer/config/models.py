@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Annotated, Any, Literal, TypeGuard
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -26,30 +26,23 @@ from pydantic import (
 from latecomer.config import profiles
 from latecomer.config.answering import Answering
 from latecomer.config.custom import load_own, load_strategy
+from latecomer.config.operation import Alerts, Lease, Retention, Upkeep, written_upkeep
+from latecomer.config.outputs import Output
 from latecomer.config.own import Decoder
 from latecomer.config.paths import SourcePath, escaped
 from latecomer.config.renames import (
     DerivedColumn,
     SourceColumn,
     WrittenEither,
-    WrittenExpression,
     seen_columns,
     source_name,
 )
 from latecomer.config.schedule import Schedule
 from latecomer.config.sinks import AnySink, FileSink, ListedSink, OwnSink, Sink, Stream
 from latecomer.config.sources import Files, NamedSource, Source, Unit, any_strategy, loaded_source
-from latecomer.config.spark_columns import as_sql
-from latecomer.model.aggregates import WrittenAggregate
 from latecomer.model.base import Model
-from latecomer.model.durations import UNITS, WRITTEN_DURATION, Duration, PositiveDuration, format_duration
-from latecomer.model.panes import Accumulation
-from latecomer.model.predicates import check_where, named_columns, with_paths_quoted
 from latecomer.model.sources import BySource, split_partition
 from latecomer.model.strategies import AnyStrategy, Custom, Strategy
-from latecomer.model.triggers import Rule, Trigger
-from latecomer.model.verdicts import LatePolicy, OnError, TooLatePolicy
-from latecomer.model.windows import AnyWindow
 from latecomer.model.zones import Zone
 from latecomer.objects.locations import Storage, Url, reached_by, scheme_of, without_file_scheme
 
@@ -96,230 +89,6 @@ class Event(Model):
     def id_columns(self) -> tuple[str, ...]:
         """The columns that identify an event, none where nothing does."""
         return () if self.id is None else (self.id,) if isinstance(self.id, str) else self.id
-
-
-def _aggregates_as_mapping(value: object) -> object:
-    if isinstance(value, dict) and not value:
-        raise ValueError("is empty; name at least one aggregate, such as {events: count(*)}")
-    return value
-
-
-_OnError = Annotated[
-    OnError,
-    BeforeValidator(
-        lambda written: OnError.NULL if written is None else written
-    ),  # null without quotes, in YAML
-    WithJsonSchema({"enum": [*map(str, OnError), None]}),
-]
-
-
-class Output(Model):
-    """One number per window and key, and what happens to events that are late for it."""
-
-    window: AnyWindow
-    by: tuple[str, ...] = ()
-    where: Annotated[str | None, BeforeValidator(as_sql)] = Field(
-        None, description="an SQL predicate; what it excludes is counted as filtered"
-    )
-    aggregates: Annotated[dict[str, WrittenAggregate], BeforeValidator(_aggregates_as_mapping)]
-    columns: dict[str, WrittenExpression] = Field(
-        default_factory=dict,
-        description="derived columns of this output alone: SQL over the source's columns",
-    )
-    allowed_lateness: Duration = 0
-    late: LatePolicy = LatePolicy.SIDE_OUTPUT
-    too_late: TooLatePolicy = Field(
-        None,  # type: ignore[assignment]  # filled below, from `late`
-        description="side_output unless late is drop",
-        validate_default=False,
-    )
-    on_error: _OnError = Field(
-        OnError.DEAD_LETTER,
-        description="what becomes of an event for which a derived column or `where` cannot be computed: a dead letter "
-        "of this output, null in that column, or the end of the run",
-    )
-    trigger: Trigger = Trigger()
-    accumulation: Accumulation = Field(
-        None,  # type: ignore[assignment]  # filled below, from `late`
-        description="retracting with late: retract, else accumulating",
-        validate_default=False,
-    )
-    emit_empty: bool = Field(
-        False, description="a key that has had events gets a pane for a window without any, too"
-    )
-    sinks: tuple[AnySink, ...] = ()
-    late_to: tuple[AnySink, ...] = Field((), description="sinks for the side output")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _defaults_that_follow_late(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict):
-            return fields
-        drops = fields.get("late") == LatePolicy.DROP
-        retracts = fields.get("late") == LatePolicy.RETRACT
-        following = {
-            "too_late": TooLatePolicy.DROP if drops else TooLatePolicy.SIDE_OUTPUT,
-            "accumulation": Accumulation.RETRACTING if retracts else Accumulation.ACCUMULATING,
-        }
-        return {**fields, **{key: value for key, value in following.items() if fields.get(key) is None}}
-
-    @field_validator("where")
-    @classmethod
-    def _only_a_condition(cls, where: str | None) -> str | None:
-        if where is not None and not where.strip():
-            raise ValueError("an empty predicate; leave `where` out to keep every event")
-        if where is None:
-            return None
-        check_where(where)
-        return with_paths_quoted(where)
-
-    @property
-    def counted(self) -> list[str]:
-        """The derived columns that its keys and aggregates are."""
-        used = {*self.by, *(each.column for each in self.aggregates.values())}
-        return [name for name in self.columns if name in used]
-
-    @property
-    def asked(self) -> list[str]:
-        """The derived columns that its `where` names."""
-        return named_columns(self.where or "", self.columns)
-
-    def with_columns(self, columns: Mapping[str, DerivedColumn]) -> Output:
-        """The output with those of the pipeline's derived columns that it names; its own come first."""
-        named = {*self.by, *(each.column for each in self.aggregates.values())}
-        for sql in (self.where or "", *self.trigger.whens):
-            named |= set(named_columns(sql, columns))
-        given = {name: each for name, each in columns.items() if name in named}
-        return (
-            self
-            if given.keys() <= self.columns.keys()
-            else self.model_copy(update={"columns": {**given, **self.columns}})
-        )
-
-    @property
-    def sets_aside(self) -> bool:
-        """Whether an event may go to the side output."""
-        return self.late is LatePolicy.SIDE_OUTPUT or self.too_late is TooLatePolicy.SIDE_OUTPUT
-
-    def without_sinks(self) -> Output:
-        """The same output, which stays in the store."""
-        return self.model_copy(update={"sinks": (), "late_to": ()})
-
-    @property
-    def replaces(self) -> bool:
-        """Whether a pane may take the place of an earlier one."""
-        return self.trigger.early is not None or self.late.accepts or self.window.joinable_after > 0
-
-    @property
-    def settles_after(self) -> int:
-        """How long after its end a window may still change."""
-        lateness = self.allowed_lateness if self.late.accepts else 0
-        return lateness + self.window.joinable_after
-
-    def per_firing(self, rule: object) -> TypeGuard[Rule]:
-        """Whether each firing of a rule of its trigger is a pane, wherever batches are cut."""
-        return self.trigger.per_firing(rule, self.window.merges)
-
-    @property
-    def fires_within(self) -> bool:
-        """Whether panes fire within a batch, not at its end alone."""
-        return any(map(self.per_firing, self.trigger.rules))
-
-    @property
-    def closes_silently(self) -> bool:
-        """Whether a window may close without a pane: its last early one has published everything."""
-        return self.trigger.on_time == "if_changed" and self.trigger.early is not None
-
-
-class Retention(Model):
-    """How long the store remembers; upkeep removes what is older. Without it, for ever."""
-
-    events: PositiveDuration | None = Field(
-        default=None, description="the event log: how far back from the watermark, by event time"
-    )
-    late: PositiveDuration | None = Field(
-        default=None, description="side output and dead letters: how far back by the arrival clock"
-    )
-
-
-OFF = "off"
-HOUR, WEEK = UNITS["h"], 7 * UNITS["d"]
-LEAST_KEEP = HOUR
-"""A batch under way, or a reader, may need files for so long after they were replaced."""
-
-
-def _is_off(written: Any) -> bool:
-    return written is False or written == OFF  # YAML takes a bare `off` for false
-
-
-def _or_off(written: Any) -> Any:
-    return None if _is_off(written) else written
-
-
-class Upkeep(Model):
-    """What a run does by itself, in quiet moments, to keep its store in shape: as `latecomer compact` does."""
-
-    every: Annotated[PositiveDuration | None, BeforeValidator(_or_off)] = Field(
-        default=HOUR,
-        description="how often a run compacts and expires; `off`: only `latecomer compact` does",
-        json_schema_extra={"anyOf": [WRITTEN_DURATION, {"enum": [OFF, False]}]},
-    )
-    keep: PositiveDuration = Field(
-        default=WEEK,
-        description="how long files stay that were replaced; the tables say so too",
-        json_schema_extra={"default": "7d"},
-    )
-
-    @field_validator("keep")
-    @classmethod
-    def _long_enough(cls, keep: int) -> int:
-        if keep < LEAST_KEEP:
-            raise ValueError(
-                "is too short: a reader or a batch under way may still need what was replaced; write 1h or more"
-            )
-        return keep
-
-
-def _upkeep(written: Any) -> Any:
-    return {"every": None} if _is_off(written) else written
-
-
-class Lease(Model):
-    """One engine at a time has the store, wherever it runs. A store at a URL has a lease in any case; a folder has one
-    where this is given, and a lock of this machine else."""
-
-    takeover: PositiveDuration = Field(
-        default=30 * UNITS["s"],
-        description="another engine takes over once the one that has the store has given no sign of life for so long",
-        json_schema_extra={"default": "30s"},
-    )
-
-    @field_validator("takeover")
-    @classmethod
-    def _within_bounds(cls, takeover: int) -> int:
-        if not LEAST_TAKEOVER <= takeover <= MOST_TAKEOVER:
-            bounds = (
-                f"{format_duration(LEAST_TAKEOVER)} or more, and {format_duration(MOST_TAKEOVER)} at most"
-            )
-            raise ValueError(f"cannot be {format_duration(takeover)}; write {bounds}")
-        return takeover
-
-    @property
-    def seconds(self) -> float:
-        return self.takeover / UNITS["s"]
-
-
-LEAST_TAKEOVER, MOST_TAKEOVER = 2 * UNITS["s"], UNITS["h"]
-"""An engine that is only slow is not to be taken for dead, and one that is dead not to be waited for all day."""
-
-
-class Alerts(Model):
-    """What somebody is to be told of; `latecomer check` and the alert rules go by it."""
-
-    lag: PositiveDuration | None = Field(
-        default=None,
-        description="the budget: how far the watermark may be behind the wall clock, on average over five minutes",
-    )
 
 
 def _strategy(
@@ -431,7 +200,7 @@ class Pipeline(Answering, Model):
     ledger: tuple[str, ...] = Field((), description="exact numeric columns that the ledger sums up")
     retention: Retention = Retention()
     upkeep: Annotated[
-        Upkeep, BeforeValidator(_upkeep, json_schema_input_type=Upkeep | Literal["off", False])
+        Upkeep, BeforeValidator(written_upkeep, json_schema_input_type=Upkeep | Literal["off", False])
     ] = Upkeep()
     alerts: Alerts = Alerts()
     lease: Lease | None = Field(None, description="who may write the store, where several machines reach it")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from latecomer.config.kafka import KafkaTopics, written_settings
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.registered import Registered
 from latecomer.config.secrets import reference_problem
 from latecomer.config.sinks import IcebergSink, KafkaSink, PostgresSink, Stream

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.engine.rebuilds import logic_of
 from latecomer.firing.batch import Batch
 from latecomer.firing.choose import output_logic

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.firing.batch import by_arrival
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Micros

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.merging import Firing, constant, last_of, places_of, said, taken_back
 from latecomer.model.arrays import flat

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError, Problem
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.merging import Firing, constant, numbers, places_of, said

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.columns import Lane
 from latecomer.model.arrays import flat

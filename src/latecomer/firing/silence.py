@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.firing.columns import Lane
 from latecomer.model.triggers import Count, Every
 from latecomer.store.columns import SINCE, WAITING_EVENTS

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.closing import CLOSING, closing_panes
 from latecomer.firing.columns import Lane

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.columns import Lane
 from latecomer.firing.cuts import NEVER, Cuts, Turns, cuts

@@ -17,7 +17,7 @@ Key = tuple[Any, ...]
 
 
 class OutputRules(Protocol):
-    """What the oracle reads of an output; `latecomer.config.models.Output` is one."""
+    """What the oracle reads of an output; `latecomer.config.outputs.Output` is one."""
 
     @property
     def window(self) -> AnyWindow: ...

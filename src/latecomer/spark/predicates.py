@@ -10,7 +10,8 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.views import place_in
 from latecomer.errors import PipelineError, Problem, StoreMismatch
 from latecomer.model.expressions import expression

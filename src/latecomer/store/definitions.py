@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from latecomer.config.derived import mistake_of, seen_types
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.renames import parse_column
 from latecomer.errors import StoreMismatch
 from latecomer.model.base import in_own_words

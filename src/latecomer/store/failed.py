@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import END_OF_TIME, OnError
 from latecomer.model.windows import Session

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from latecomer.config.checks import UNSTORABLE
 from latecomer.config.derived import derived_types, seen_types
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.portable import portable
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate

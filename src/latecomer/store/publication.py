@@ -9,7 +9,7 @@ window and key, so that two readers see the same order.
 
 from __future__ import annotations
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.panes import Timing
 from latecomer.store.sql import listed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.panes import Accumulation
 from latecomer.store.layout import EventLayout, PaneLayout

@@ -26,7 +26,8 @@ from typing import Any, TypeVar, overload
 import pyarrow as pa
 
 from latecomer.config.merged import Columns
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.errors import NoStore, StoreMismatch, other_settings
 from latecomer.model import types
 from latecomer.model.durations import UNITS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Window

@@ -15,7 +15,8 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.comparison import CHANGE, REPLAYED
 from latecomer.after.replay.replaying import replay
 from latecomer.config.merged import Columns, merged
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.engine.quiet import drain_input, heartbeat, pass_quietly
 from latecomer.engine.starting import start_engine
 from latecomer.log.events import EventLog

@@ -23,7 +23,7 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.errors import did_you_mean
 from latecomer.model.durations import to_micros
 from latecomer.model.json_text import shortened

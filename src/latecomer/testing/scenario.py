@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any, Literal, Self
 
 from latecomer.config.merged import SOURCE
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
 from latecomer.model.durations import parse_duration
 from latecomer.testing.notation import read_row

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from latecomer.config import checks
 from latecomer.config.arguments import require_flags, require_moments, require_pipeline
-from latecomer.config.models import LEAST_KEEP, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.operation import LEAST_KEEP
 from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
 from latecomer.model.durations import DURATION_FIX, UNITS, format_duration, parse_duration
 from latecomer.store.commits import output_tables_in

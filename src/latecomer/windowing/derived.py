@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.windows import Window
 from latecomer.spark.base import InProcess

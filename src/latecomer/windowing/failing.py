@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.errors import LatecomerError
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import FAILED

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.verdicts import Fate
 
 CODES: dict[Fate, int] = {

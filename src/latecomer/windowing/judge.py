@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.verdicts import Fate, Verdict, fate_of
 from latecomer.model.windows import Micros as Micros
 from latecomer.model.windows import Session, Windows

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate

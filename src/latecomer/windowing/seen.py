@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.log.logged import Logged
 from latecomer.model.arrays import flat
 from latecomer.model.expressions import Expression, condition_of, expression

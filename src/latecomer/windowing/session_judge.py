@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.log.columns import ARRIVAL
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate

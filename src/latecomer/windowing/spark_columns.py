@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.derived import derived_types
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.log.columns import LOGGED
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.spark.at_url import frame_of, write_frame

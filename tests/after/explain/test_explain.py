@@ -27,7 +27,7 @@ from latecomer.after.explain.fates import Event, connected, judged_sessions
 from latecomer.after.reading.reader import Reader
 from latecomer.cli import app
 from latecomer.cli.options import WrongUsage
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError
 from latecomer.model.arrivals import Arrival
 from latecomer.model.sessions import SessionBook

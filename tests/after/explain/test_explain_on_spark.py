@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from latecomer.after.explain.explain import explain
 from latecomer.after.explain.explanation import Explanation
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, to_micros, to_moment
 from latecomer.model.panes import Op, surviving

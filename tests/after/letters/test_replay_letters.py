@@ -18,7 +18,8 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.replay.replaying import replay
 from latecomer.api.calls import reconcile, replay_dead_letters
-from latecomer.config.models import Pipeline, Retention
+from latecomer.config.models import Pipeline
+from latecomer.config.operation import Retention
 from latecomer.engine.running import run
 from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival, Repaired

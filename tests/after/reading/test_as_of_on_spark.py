@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from after.explain.test_explain_on_spark import COUNTED, arrivals
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.interpreter import Interpretation
 from latecomer.model.panes import Pane, Place, Timing, surviving

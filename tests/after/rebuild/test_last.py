@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.rebuild.ranges import last_windows
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.config.schedule import Schedule
 from latecomer.log.progress import Progress, Watched
 from latecomer.model.arrivals import Arrival

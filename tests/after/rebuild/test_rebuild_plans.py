@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.errors import StoreError
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, to_micros

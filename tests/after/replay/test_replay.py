@@ -17,7 +17,7 @@ from latecomer.after.replay import replaying
 from latecomer.after.replay.comparison import Side, compare_output
 from latecomer.after.replay.replaying import Replay, replay
 from latecomer.cli import main
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.errors import NoStore, PipelineError, StoreError, StoreMismatch
 from latecomer.model.arrivals import Arrival, Heartbeat

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Arrival
 from latecomer.model.interpreter import cut, interpret
 from latecomer.model.lateness.course import Course, Moment, Walk, course_of_partitions

@@ -13,7 +13,8 @@ from latecomer.after.advise.history import AT_ONCE, History, Measured, Part, Sub
 from latecomer.after.reading.computed import computed_column
 from latecomer.after.reading.met import micros
 from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.renames import DerivedColumn
 from latecomer.config.zoned import written
 from latecomer.errors import NoStore, PipelineError, Problem, did_you_mean

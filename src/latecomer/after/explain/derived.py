@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.errors import LatecomerError
 from latecomer.model.expressions import Expression, Failed, expression
 from latecomer.model.windows import Window

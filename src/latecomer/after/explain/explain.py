@@ -34,7 +34,7 @@ from latecomer.after.explain.life import EVENTS, Check, LifePane, Published, Rul
 from latecomer.after.explain.places import Finder, Place, grown_from
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.config.zoned import written
 from latecomer.model.durations import format_duration, shown_duration, to_micros
 from latecomer.model.panes import Op, Timing

@@ -17,7 +17,7 @@ from latecomer.after.explain.life import Published, standing
 from latecomer.after.explain.picture import picture
 from latecomer.after.explain.shown import as_text, shown
 from latecomer.after.reading.choices import Clock
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.config.zoned import written
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation, Op, Timing

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, fate_of, judge
 from latecomer.model.windows import FIRST_MOMENT, Session, Window
 

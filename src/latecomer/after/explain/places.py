@@ -17,7 +17,7 @@ import pyarrow as pa
 from latecomer.after.reading.asof import holds
 from latecomer.after.reading.questions import Book
 from latecomer.after.reading.reader import Reader
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.config.zoned import written
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import to_micros

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from latecomer.after.advise.history import numbers
 from latecomer.after.reading.computed import computed_column, distinct, kept_by
 from latecomer.after.reading.met import met_watermarks, micros
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.lateness.histogram import Whole

@@ -16,7 +16,7 @@ import pyarrow as pa
 from latecomer.after.reading.questions import Book
 from latecomer.after.reading.reader import Reader, _open_windows
 from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.store.publication import publication_order

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros

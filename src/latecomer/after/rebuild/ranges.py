@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.errors import NoStore
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, TooLatePolicy

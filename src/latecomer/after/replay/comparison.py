@@ -13,7 +13,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from latecomer.config.checks import PRIVATE
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.panes import Accumulation
 from latecomer.store.coverage import LATE, removed_until

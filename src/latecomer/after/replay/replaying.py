@@ -33,7 +33,8 @@ from latecomer.config.arguments import require_flags, require_kind, require_pipe
 from latecomer.config.changes import changed
 from latecomer.config.checks import require_output
 from latecomer.config.load import check_against
-from latecomer.config.models import Output, Pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.outputs import Output
 from latecomer.config.places import url_problem
 from latecomer.engine.new_outputs import compute_from_log, use_outputs
 from latecomer.engine.quiet import drain_input, heartbeat, pass_quietly

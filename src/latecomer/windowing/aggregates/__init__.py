@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import attrgetter
 
-from latecomer.config.models import Output
+from latecomer.config.outputs import Output
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.triggers import Every, Until
