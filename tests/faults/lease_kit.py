@@ -30,7 +30,8 @@ from latecomer.pipeline import Engine
 from latecomer.spark.base import InProcess
 from latecomer.engine.running import check_store
 from latecomer.store.recovery import held_for_run
-from latecomer.store.store import Store, source_columns
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store
 
 pipeline, drain, again = load_pipeline(sys.argv[1]), "drain" in sys.argv, "again" in sys.argv
 stopping = threading.Event()
