@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from latecomer.after.rebuild import columns as of_rebuilds
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.decode import columns as of_records
 from latecomer.firing import columns as of_panes
 from latecomer.log import columns as of_the_log

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from latecomer.config.checks import check_columns
+from latecomer.config.column_checks import check_columns
 from latecomer.config.columns import infer_columns, unknown_in_files
 from latecomer.config.parquet import parquet_columns
 from latecomer.decode.files import SourceFile

@@ -29,9 +29,11 @@ from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.after.replay.replaying import replay
 from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.serving import serving
-from latecomer.config.checks import RESERVED, UNSTORABLE, check, check_columns, check_renames
+from latecomer.config.checks import check
+from latecomer.config.column_checks import check_columns, check_renames
 from latecomer.config.columns import clashing_names
 from latecomer.config.models import Pipeline
+from latecomer.config.names import RESERVED, UNSTORABLE
 from latecomer.config.renames import parse_column, seen_columns, written_column
 from latecomer.errors import StoreMismatch
 from latecomer.ledger.check import check_ledger

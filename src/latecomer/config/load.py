@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from latecomer.config import checks, custom
+from latecomer.config import checks, column_checks, custom, lateness_checks
 from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.own import OWN
@@ -71,14 +71,16 @@ def placed(
 
 def check_against(pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None) -> None:
     """Raise if the pipeline names columns that it does not have."""
-    _require_none(checks.check_columns(pipeline, columns), file)
+    _require_none(column_checks.check_columns(pipeline, columns), file)
 
 
 def check_renames(
     pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None, source: str = ""
 ) -> None:
     """Raise if the pipeline, as the `source` sees it, renames what the source does not have, or into what it has."""
-    _require_none([in_source(source, problem) for problem in checks.check_renames(pipeline, columns)], file)
+    _require_none(
+        [in_source(source, problem) for problem in column_checks.check_renames(pipeline, columns)], file
+    )
 
 
 def _require_none(problems: Sequence[Problem], file: str | Path | None) -> None:
@@ -96,16 +98,16 @@ def check_secrets(pipeline: Pipeline, file: str | Path | None = None) -> None:
 
 def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
     """What is allowed and may lose events, each with its line."""
-    return _with_lines(checks.warnings(pipeline), file)
+    return _with_lines(lateness_checks.warnings(pipeline), file)
 
 
 def doubts(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
     """What loses nothing and is hardly meant, with the line: a partition that may hold the watermark for ever, a
     lateness that changes nothing, a schedule that leaves windows out."""
     found = [
-        *checks.waits_for_ever(pipeline),
-        *checks.without_effect(pipeline),
-        *checks.missed_by_schedules(pipeline),
+        *lateness_checks.waits_for_ever(pipeline),
+        *lateness_checks.without_effect(pipeline),
+        *lateness_checks.missed_by_schedules(pipeline),
     ]
     return _with_lines(found, file)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.own import PolledSource
 
 RECORD = PolledSource.RECORD

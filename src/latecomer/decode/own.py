@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.own import Decoder
 from latecomer.decode.base import FileSplit, RecordDecoder, other_columns
 from latecomer.decode.columns import BROKEN, CORRUPT, POSITION, RECORD

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError, Problem
 from latecomer.firing.clocks import Clocks

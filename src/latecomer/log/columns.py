@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 
 
 class Lane(StrEnum):

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.merged import SOURCE
+from latecomer.config.names import PRIVATE
 from latecomer.config.portable import portable
 from latecomer.decode.columns import CORRUPT
 from latecomer.decode.csv_rows import CsvLines

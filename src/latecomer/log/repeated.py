@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.log.hashes import hash_ids
 from latecomer.model.arrays import flat
 from latecomer.spark.base import Buckets, Parted, Runner

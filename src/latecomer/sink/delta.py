@@ -18,8 +18,8 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import ArrayType, DataType, MapType, StructType
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.contract import Shape
+from latecomer.config.names import PRIVATE
 from latecomer.config.sinks import DeltaSink
 from latecomer.errors import first_line
 from latecomer.model.panes import Place

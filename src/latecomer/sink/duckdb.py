@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.sinks import DuckdbSink
 from latecomer.errors import SinkError, first_line
 from latecomer.sink import database_file

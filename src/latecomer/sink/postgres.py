@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from latecomer.config import postgres_server as server
-from latecomer.config.checks import PRIVATE
 from latecomer.config.contract import Shape
+from latecomer.config.names import PRIVATE
 from latecomer.config.sinks import LONGEST_NAME, PostgresSink
 from latecomer.errors import SinkError, first_line
 from latecomer.model.panes import Op, Timing

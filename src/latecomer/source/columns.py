@@ -5,7 +5,7 @@ The first of them are for sources of a user's own, too: `PolledSource` has their
 
 from __future__ import annotations
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.own import PolledSource
 from latecomer.decode.columns import BROKEN as BROKEN
 from latecomer.decode.columns import POSITION as POSITION

@@ -9,8 +9,8 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from latecomer.config.checks import PRIVATE
 from latecomer.config.damage import DamagedFile
+from latecomer.config.names import PRIVATE
 from latecomer.decode.base import FileDecoder, FileSplit
 from latecomer.decode.choose import file_decoder
 from latecomer.decode.columns import CORRUPT, RECORD

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.paths import SourcePath, special_kind
 from latecomer.decode.files import SourceFile
 from latecomer.decode.retrying import reading

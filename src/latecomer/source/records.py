@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.portable import portable
 from latecomer.decode.base import RecordDecoder
 from latecomer.decode.choose import record_decoder

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.registered import Registered
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.decode.base import RecordDecoder

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import sha256
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 
 LANE = f"{PRIVATE}lane"
 """Which of the lanes of a pass a row goes to, text. Files are in a folder for each lane, which the tables name."""

@@ -13,9 +13,9 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from latecomer.config.checks import UNSTORABLE
 from latecomer.config.derived import derived_types, seen_types
 from latecomer.config.models import Pipeline
+from latecomer.config.names import UNSTORABLE
 from latecomer.config.outputs import Output
 from latecomer.config.portable import portable
 from latecomer.model import types

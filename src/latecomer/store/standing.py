@@ -7,7 +7,7 @@ the dialect wants them; DataFusion, DuckDB, Postgres and Spark read the rest ali
 
 from __future__ import annotations
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.store.columns import NTH
 
 _FIRST = f"{PRIVATE}first_of_place"

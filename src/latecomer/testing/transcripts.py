@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from latecomer.config.checks import check_columns
+from latecomer.config.column_checks import check_columns
 from latecomer.config.load import at_line, load_pipeline, made
 from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline

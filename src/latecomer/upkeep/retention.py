@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import looks_back
+from latecomer.config.lateness_checks import looks_back
 from latecomer.config.sinks import Stream
 from latecomer.errors import LedgerError
 from latecomer.model.durations import to_micros

@@ -6,7 +6,7 @@ have the columns of `store/columns.py`.
 
 from __future__ import annotations
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 
 # Of events
 

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from latecomer.after.advise.history import AT_ONCE, History, Measured, Part, Subject
 from latecomer.after.reading.computed import computed_column
 from latecomer.after.reading.met import micros
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Pipeline
+from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.config.renames import DerivedColumn
 from latecomer.config.zoned import written

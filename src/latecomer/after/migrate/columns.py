@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 
 BY_SPARK = f"{PRIVATE}made_"
 """Before the number of an expression: the column in which Spark has computed it."""

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.values import numbers, together
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Pipeline
+from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.log.measures import fields_of_letter, number_in_letter
 from latecomer.model import types

@@ -8,7 +8,7 @@ catches up may hold a month of these. The timeline holds that clock, so the answ
 
 from __future__ import annotations
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 
 _ENDED, _BATCH = f"{PRIVATE}ended", f"{PRIVATE}ended_batch"
 BATCH_ENDS = f"select batch as {_BATCH}, max(at) as {_ENDED} from w group by batch"

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from latecomer.after.reading.questions import Book
 from latecomer.after.reading.reader import Reader, _open_windows
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation, Op, Timing

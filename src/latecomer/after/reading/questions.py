@@ -12,7 +12,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate

@@ -42,8 +42,8 @@ from latecomer.config.arguments import (
     require_moments,
     require_pipeline,
 )
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Pipeline
+from latecomer.config.names import PRIVATE
 from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean, other_settings
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros

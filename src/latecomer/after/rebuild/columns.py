@@ -5,7 +5,7 @@ They are in the files of plans: their texts stay as they are.
 
 from __future__ import annotations
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 
 CHANGE = f"{PRIVATE}change"
 """Whether the number of a window and key is new, changed or withdrawn, text."""

@@ -25,8 +25,8 @@ from latecomer.after.reading.values import like, moments, plain, refused, togeth
 from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.gaps import KINDS, Gap, Reconciliation, Tolerance, less, total
 from latecomer.after.replay.comparison import CHANGE, CHANGES, DIFFERENT, EQUAL, EXTRA, MISSING
-from latecomer.config.checks import PRIVATE
 from latecomer.config.models import Pipeline
+from latecomer.config.names import PRIVATE
 from latecomer.errors import did_you_mean, other_settings
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.durations import to_micros

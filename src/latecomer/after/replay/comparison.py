@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.panes import Accumulation

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 
 GATHERED = f"{PRIVATE}gathered_"
 """Before a source column's name: the late events of a group with their values of it."""

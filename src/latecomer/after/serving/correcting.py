@@ -20,7 +20,7 @@ from latecomer.after.reading.accounts import FIRST_DELIVERY, Span, looks_for_rep
 from latecomer.after.reading.reader import Reader
 from latecomer.after.serving.columns import GATHERED
 from latecomer.after.serving.states import averaged, gathered_columns, state_columns, with_states
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError, Problem
 from latecomer.model import types

@@ -15,7 +15,7 @@ from latecomer.after.reading.choices import Origin
 from latecomer.after.serving.columns import STATES
 from latecomer.after.serving.correcting import Corrections, wide
 from latecomer.after.serving.states import gathered_states, state_columns
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.panes import Accumulation, Timing

@@ -13,7 +13,7 @@ from latecomer.after.explain.evidence import Evidence
 from latecomer.after.explain.fates import Event, judged_for
 from latecomer.after.explain.filters import Filters
 from latecomer.after.reading.reader import Reader
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.config.zoned import current_zone, written
 from latecomer.model.durations import to_micros

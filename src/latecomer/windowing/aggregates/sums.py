@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.config.checks import PRIVATE
+from latecomer.config.names import PRIVATE
 from latecomer.model import types
 from latecomer.store.layout import arrow_type
 from latecomer.store.state_types import LOW_DIGITS, WHOLE, beyond_column, beyond_halves

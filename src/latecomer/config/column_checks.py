@@ -1,0 +1,309 @@
+"""What the columns of a source make impossible: those that are not there, of another type, or with unusable names."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from latecomer.config.columns import clashing_names
+from latecomer.config.derived import derived_problems, not_from_the_log, output_types, seen_types
+from latecomer.config.merged import Columns, differing
+from latecomer.config.models import Pipeline
+from latecomer.config.names import PRIVATE, UNSTORABLE
+from latecomer.config.outputs import Output
+from latecomer.config.renames import fix_by_renaming
+from latecomer.config.views import in_source
+from latecomer.errors import Problem
+from latecomer.model import types
+from latecomer.model.aggregates import NUMERIC, Aggregate, is_expression
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS
+from latecomer.model.predicates import column_mistake
+
+
+def check_renames(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
+    """Problems with `columns`: what the source does not have, and names that it has already."""
+    problems = []
+    renamed = {made_from.name for made_from in pipeline.renames.values()}
+    for new, made_from in pipeline.renames.items():
+        if made_from.name not in columns:
+            problems.append(_unknown_column(f"columns.{new}", made_from.name, columns))
+        elif new in columns and new not in renamed:
+            fix = f"choose another name, or rename that one too: columns: {{…: {new}}}"
+            problems.append(Problem(f"columns.{new}", "the source has a column of this name", new, fix))
+    return problems
+
+
+def check_columns(pipeline: Pipeline, found: Mapping[str, str]) -> list[Problem]:
+    """Problems with columns that there are not, that have the wrong type, or a name that cannot be used."""
+    columns = Columns.of(found)
+    seen = seen_types(pipeline, columns)
+    problems = [*differing(pipeline, columns)]
+    problems += [
+        in_source(name, problem)
+        for name, view in pipeline.views.items()
+        for problem in _read_columns(view, columns.of_source(name))
+    ]
+    problems += derived_problems(pipeline, columns)
+    problems += _measures(pipeline, columns)
+    for name, output in pipeline.outputs.items():
+        problems += _output_columns(f"outputs.{name}", output, {**columns, **output_types(output, seen)})
+    return problems
+
+
+def _output_columns(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
+    """Problems with the columns that an output is computed from; its derived ones are among them."""
+    # A derived column that has a mistake is reported where it is written.
+    known = {**dict.fromkeys(output.columns, ""), **columns}
+    keys = [(f"{place}.by.{nth}", column) for nth, column in enumerate(output.by)]
+    yield from _unusable(keys, known)
+    yield from _whole_lists(keys, known, "a key is one value")
+    yield from _misread({f"{place}.where": output.where}, known)
+    yield from _misread({f"{place}.trigger": sql for sql in output.trigger.whens}, known)
+    yield from _aggregated_columns(place, output, known)
+    yield from _aggregate_types(place, output, columns)
+
+
+def _read_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
+    """Problems with the columns of a source, and with those that its events are made of."""
+    problems = []
+    for one, other in clashing_names(columns):
+        field = f"columns.{other}" if other in pipeline.columns else "source.schema"
+        fix = fix_by_renaming(pipeline.source_name(other), columns)
+        problems.append(Problem(field, "columns differ only in case", f"{one}, {other}", fix))
+    problems += [
+        Problem(
+            "source.schema",
+            f"names that begin with {PRIVATE} are latecomer's own" if column else "a column has no name",
+            column,
+            "declare source.schema without it, and columns() of a source of your own",
+        )
+        for column in columns
+        if _is_private(column) or not column
+    ]
+    named = list(_read_for_events(pipeline))
+    problems += not_from_the_log(pipeline, named)
+    problems += [
+        _unknown_column(field, column, columns)
+        for field, column in named
+        if column not in columns and column not in pipeline.derived
+    ]
+    problems += _whole_lists(named, columns, "it is one value")
+    problems += _lists_in_csv(pipeline, columns)
+    problems += _misread({"watermark.where": pipeline.watermark.needs.where}, columns)
+    problems += _time_columns(pipeline, columns)
+    problems += _sequence_column(pipeline, columns)
+    return problems
+
+
+def _unusable(used: Iterable[tuple[str, str]], columns: Mapping[str, str]) -> Iterator[Problem]:
+    for field, column in used:
+        if column not in columns:
+            yield _unknown_column(field, column, columns)
+        elif UNSTORABLE.search(column):
+            fix = fix_by_renaming(column, columns)
+            yield Problem(field, "a table cannot have a column of this name", column, fix)
+
+
+def _whole_lists(used: Iterable[tuple[str, str]], columns: Mapping[str, str], why: str) -> Iterator[Problem]:
+    """Where a list or a map stands for one value."""
+    for field, column in used:
+        if types.is_nested(columns.get(column, "")):
+            yield Problem(
+                field, f"is {columns[column]}, and {why}", column, _part_of(column, columns[column])
+            )
+
+
+def _part_of(column: str, kind: str) -> str:
+    """What can be written in the place of a list or a map."""
+    part = f"{column}[0]" if kind.startswith("array<") else f"{column}['key']"
+    return f'name a column that is computed from it, such as columns: {{{UNSTORABLE.sub("_", column)}_part: "{part}"}}'
+
+
+def _lists_in_csv(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    for column, kind in columns.items():
+        if pipeline.format == "csv" and types.is_nested(kind):
+            yield Problem(
+                f"source.schema.{pipeline.source_name(column)}",
+                "a field of CSV is text, and no list or map",
+                kind,
+                "declare it as string",
+            )
+
+
+def _misread(written: Mapping[str, str | None], columns: Mapping[str, str]) -> Iterator[Problem]:
+    for field, where in written.items():
+        mistake = column_mistake(where, columns) if where is not None else None
+        if mistake is not None:
+            reason, _, fix = mistake.partition("; ")
+            yield Problem(field, reason, where, fix)
+
+
+def _is_private(column: str) -> bool:
+    return column.lower().startswith(PRIVATE)
+
+
+def rename_problems(pipeline: Pipeline) -> Iterator[Problem]:
+    """What is wrong with `columns`, whatever the source has."""
+    seen: dict[str, str] = {}
+    for new in pipeline.columns:
+        if not new or _is_private(new):
+            fix = f"choose a name that does not begin with {PRIVATE}"
+            yield Problem(f"columns.{new}", "is not a usable name", new, fix)
+    for new, made_from in pipeline.renames.items():
+        field = f"columns.{new}"
+        if _is_private(made_from.name):
+            fix = "leave it out, and declare source.schema without it"
+            yield Problem(field, "names beginning with _lc_ are latecomer's own", str(made_from), fix)
+        if new == made_from.name:
+            continue  # kept under its own name too
+        other = seen.setdefault(made_from.name, new)
+        if other != new:
+            fix = f"keep one of {other} and {new}"
+            yield Problem(field, f"is another name for what {other} names already", str(made_from), fix)
+    for one, other in clashing_names(pipeline.columns):
+        yield Problem(
+            f"columns.{other}", "columns differ only in case", f"{one}, {other}", "rename one of them"
+        )
+
+
+def _read_for_events(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """The columns that events are made of, and their place in the file."""
+    event, read, key = pipeline.event, pipeline.source.in_files, pipeline.source.key
+    named = {
+        "event.time": event.time,
+        "event.partition": event.partition,
+        "event.producer": event.producer,
+        "event.producer_seq": event.producer_seq,
+        f"source.{key}.order_by": pipeline.order_by,
+        f"source.{key}.partition": None if read is None else read.partition,
+        "watermark.marker": pipeline.watermark.needs.marker,
+    }
+    yield from ((field, column) for field, column in named.items() if column is not None)
+    several = len(event.id_columns) > 1
+    yield from (
+        (f"event.id.{nth}" if several else "event.id", column) for nth, column in enumerate(event.id_columns)
+    )
+
+
+def _aggregated_columns(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
+    for name, aggregate in output.aggregates.items():
+        column, field = aggregate.column, f"{place}.aggregates.{name}"
+        if column is None or column in columns:
+            continue
+        if is_expression(column):
+            yield _expression(field, aggregate, columns)
+        else:
+            yield _unknown_column(field, column, columns)
+
+
+def _expression(field: str, aggregate: Aggregate, columns: Iterable[str]) -> Problem:
+    """What stands for a column has to be computed first: say what can be written instead."""
+    written = aggregate.column or ""
+    named = [column for column in columns if re.search(rf"\b{re.escape(column)}\b", written)]
+    plain = aggregate.model_copy(update={"column": named[0] if named else "column"})
+    return Problem(
+        field,
+        f"{aggregate.called} takes one column, not an expression",
+        written,
+        f'write {plain}, or name what is computed: columns: {{NAME: "{written}"}}',
+    )
+
+
+def _unknown_column(field: str, used: str, columns: Iterable[str]) -> Problem:
+    known = list(columns)
+    near = difflib.get_close_matches(used, known, n=1)
+    fix = f"did you mean {near[0]}?" if near else f"the source has {', '.join(known)}"
+    return Problem(field, "the source has no such column", used, fix)
+
+
+def _time_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    arrival = f"source.{pipeline.source.key}"
+    for field, column, unit in (
+        ("event.time", pipeline.event.time, pipeline.event.unit),
+        (f"{arrival}.order_by", pipeline.order_by, pipeline.arrival_unit),
+        ("watermark.marker", pipeline.watermark.needs.marker, pipeline.event.unit),
+    ):
+        kind = columns.get(column) if column else None
+        if kind is None or (field == "watermark.marker" and kind == "boolean"):
+            continue
+        if types.is_numeric(kind) and unit is None:
+            home = f"{arrival}.unit" if field.startswith(arrival) else "event.unit"
+            yield Problem(
+                field, f"is a number ({kind}) without a unit", column, f"add {home}: s, ms, us or ns"
+            )
+        elif kind in ("boolean", "binary"):
+            yield Problem(field, f"a {kind} column holds no time", column, "name a column that does")
+
+
+def _sequence_column(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    """A producer counts its events in whole numbers; of anything else nobody can say what is missing."""
+    column = pipeline.event.producer_seq
+    kind = columns.get(column) if column else None
+    if kind is not None and kind not in types.INTEGERS:
+        yield Problem(
+            "event.producer_seq",
+            f"is a {kind} column, and only whole numbers can be counted",
+            column,
+            f"declare it in source.schema as {column}: bigint, or leave producer_seq out",
+        )
+
+
+def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
+    measures = [(f"ledger.{index}", column) for index, column in enumerate(pipeline.ledger)]
+    instead = (
+        "name a column of the source; an amount that is written another way is read by source.numbers, and "
+    )
+    instead += "what is computed is added up by an aggregate, such as sum(NAME)"
+    yield from not_from_the_log(pipeline, measures, instead)
+    yield from _unusable([each for each in measures if each[1] not in pipeline.derived], columns)
+    for index, column in enumerate(pipeline.ledger):
+        kind = columns.get(column)
+        if column in (EVENTS, ASSIGNMENTS):
+            fix = fix_by_renaming(pipeline.source_name(column), columns)
+            yield Problem(f"ledger.{index}", "is counted by the ledger anyway", column, fix)
+        if kind is not None and not types.is_exact(kind):
+            yield Problem(
+                f"ledger.{index}",
+                f"a {kind} column cannot be summed exactly, so the ledger could not balance",
+                column,
+                f"declare it in source.schema as an integer or a decimal, such as {column}: decimal(18,2)",
+            )
+        elif kind is not None and (types.scale_of(kind) > 6 or types.whole_digits(kind) > 32):
+            yield Problem(
+                f"ledger.{index}",
+                f"a {kind} column has more digits than the ledger keeps (32 before the point, 6 after)",
+                column,
+                "leave it out of the ledger, or declare fewer digits",
+            )
+
+
+def _aggregate_types(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
+    for name, aggregate in output.aggregates.items():
+        kind, field = columns.get(aggregate.column or ""), f"{place}.aggregates.{name}"
+        if kind is not None and types.is_nested(kind):
+            yield Problem(
+                field,
+                f"{aggregate.called} takes one value of each event, and {aggregate.column} is {kind}",
+                str(aggregate),
+                _part_of(aggregate.column or "", kind),
+            )
+        elif kind is not None and aggregate.function in NUMERIC and not types.is_numeric(kind):
+            yield Problem(
+                field,
+                f"{aggregate.called} needs a number, and {aggregate.column} is {kind}",
+                str(aggregate),
+                "declare the column as a number in source.schema, or use count, min or max",
+            )
+        elif aggregate.function == "median" and kind is not None and _digits(kind) > 35:
+            yield Problem(
+                field,
+                f"the mean of two values of {kind} may need more than 38 digits",
+                str(aggregate),
+                "declare the column with 35 digits or fewer in source.schema, or use "
+                f"approx_percentile({aggregate.column}, 0.5)",
+            )
+
+
+def _digits(kind: str) -> int:
+    return types.whole_digits(kind) + types.scale_of(kind)
