@@ -31,6 +31,8 @@ class Faults:
     latency: float = 0.0
     """Seconds before each answer."""
     seen: Counter[str] = field(default_factory=Counter)
+    asked: list[str] = field(default_factory=list)
+    """Every request, as `PUT /bucket/name`."""
     random: random.Random = field(default_factory=lambda: random.Random(7))
 
     def next(self) -> str:
@@ -91,6 +93,7 @@ async def _answer(
         (int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-length:")), 0
     )
     body = await reader.readexactly(size)
+    faults.asked.append(lines[0].decode().rpartition(" ")[0])
     fault = faults.next()
     await asyncio.sleep(faults.latency)
     if fault == "cut_before":

@@ -115,24 +115,25 @@ def test_whoever_wakes_up_after_a_takeover_cannot_commit(
     assert table(store).rows() == 1
 
 
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_takeover_in_the_middle_of_a_commit_is_seen_by_delta(
-    store: Location, monkeypatch: pytest.MonkeyPatch
+    store: Location, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     first, events = engine(store, "first"), table(store)
     with standing(first):
         events.append(0, rows(0))
-        asked = Table._transactions
+        asked = Table._tokens
 
-        def and_then_pause(self: Table) -> list[Transaction]:
+        def and_then_pause(self: Table) -> dict[str, int]:
             found = asked(self)
-            monkeypatch.setattr(Table, "_transactions", asked)
+            monkeypatch.setattr(Table, "_tokens", asked)
             engine(store, "second")
             return found
 
-        monkeypatch.setattr(Table, "_transactions", and_then_pause)
+        monkeypatch.setattr(Table, "_tokens", and_then_pause)
         with pytest.raises(StoreInUse, match="taken over by second"):
-            events.append(1, rows(1))
-    assert table(store).last_batch() == 0
+            CHANGES[change](events)
+    assert (table(store).last_batch(), table(store).rows()) == (0, 1)
 
 
 def test_two_threads_under_one_token_do_not_hinder_each_other(store: Location) -> None:

@@ -236,6 +236,14 @@ def footer(file: Location) -> pq.FileMetaData:
     return pq.read_metadata(_name(file), filesystem=_system(file))
 
 
+def described(file: Location) -> tuple[pq.FileMetaData, int]:
+    """What a Parquet file says of itself, and its size."""
+    if isinstance(file, Url):
+        opened = objects.open_object(file)
+        return pq.read_metadata(pa.PythonFile(opened, mode="r")), opened.size()
+    return footer(file), size(file)
+
+
 def values_held(files: Iterable[Location], columns: Iterable[str]) -> dict[str, int]:
     """How many values some columns hold that are no null, by what Parquet files say of themselves."""
     held = dict.fromkeys(columns, 0)
@@ -283,6 +291,19 @@ def write_table(
         local.make_folders(file.parent)
         pq.write_table(rows, file, row_group_size=row_group_size, use_dictionary=often)
     return file
+
+
+def write_small_table(rows: pa.Table, file: Location) -> tuple[pq.FileMetaData, int]:
+    """Write a few rows likewise; what the file says of itself, and its size, without another look."""
+    memory = pa.BufferOutputStream()
+    pq.write_table(rows, memory)
+    content = memory.getvalue()
+    if isinstance(file, Url):
+        objects.put_buffer(file, content)
+    else:
+        local.make_folders(file.parent)
+        Path(file).write_bytes(content)
+    return pq.read_metadata(pa.BufferReader(content)), content.size
 
 
 def new_parquet(file: Location, schema: pa.Schema) -> pq.ParquetWriter:

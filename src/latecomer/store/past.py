@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Never
 
@@ -15,7 +15,7 @@ from latecomer.store.data_files import DataFile, batches_of
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, REPAIRS, WATERMARKS, ZERO_BEFORE, EventLayout
 from latecomer.store.store import Store
-from latecomer.store.table import APPLICATION, NO_METADATA, NOTHING_REACHED, Table
+from latecomer.store.table import APPLICATION, Table
 
 
 class PastTable(Table):
@@ -31,15 +31,7 @@ class PastTable(Table):
     def files(self) -> list[DataFile]:
         return [file for file in self._every_file if batches_of(file)[0] <= self.last]
 
-    def commit(
-        self,
-        batch: int,
-        files: Iterable[Location],
-        remove: Iterable[DataFile] = (),
-        application: str = APPLICATION,
-        reached: Mapping[str, int] = NOTHING_REACHED,
-        metadata: Mapping[str, str] = NO_METADATA,
-    ) -> list[DataFile]:
+    def _commit(self, *_: object, **__: object) -> Never:
         self._refuse()
 
     @cached_property

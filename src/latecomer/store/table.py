@@ -15,12 +15,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from types import MappingProxyType
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
 
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit
 from latecomer.model.durations import format_duration
@@ -36,6 +39,7 @@ from latecomer.store.commits import (
 )
 from latecomer.store.data_files import TO, DataFile, batch_of, batches_of, bounds_of, is_merged, kind_of
 from latecomer.store.delta_tables import (
+    CHECKPOINT_EVERY,
     KEPT,
     LOG_KEPT,
     actions_for,
@@ -63,6 +67,8 @@ _BEFORE_0088 = "_old_commits"
 
 
 _KEEPING = threading.Lock()
+Change: TypeAlias = Callable[[DeltaTable, CommitProperties], object]
+"""What makes a commit, with what it is to say."""
 
 
 class Table:
@@ -81,6 +87,10 @@ class Table:
         self._delta: DeltaTable | None = None
         self._known: tuple[int, dict[str, int]] = -1, {}
         """The last batch of each application, as of a version: Delta takes a while to look it up."""
+        self._ahead = 0
+        """How many commits were made here that were not looked at yet."""
+        self._turn = threading.RLock()
+        """What is committed rests on what was read: nobody reads on in between."""
 
     @property
     def exists(self) -> bool:
@@ -108,12 +118,14 @@ class Table:
         if delta is None:
             return -1
         with self.explained():
-            version = delta.version()
-            if self._known[0] != version:
-                self._known = version, {}
-            known = self._known[1]
-            if application not in known:
-                known[application] = self._last_of(delta, application)
+            version, known = self._known
+            if version != delta.version() + self._ahead or application not in known:
+                with self._turn:
+                    self._current()
+                    if self._known[0] != delta.version():
+                        self._known = delta.version(), {}
+                    known = self._known[1]
+                    known[application] = self._last_of(delta, application)
             return known[application]
 
     def _last_of(self, delta: DeltaTable, application: str) -> int:
@@ -147,11 +159,10 @@ class Table:
     def describe(self, file: Location) -> DataFile:
         """A file's size, rows and bounds, from its footer alone."""
         with self.explained():
-            metadata = fs.footer(file)
-        minimum, maximum = bounds_of(metadata)
-        return DataFile(
-            file.relative_to(self.root).as_posix(), fs.size(file), metadata.num_rows, minimum, maximum
-        )
+            return self._data_file(file, *fs.described(file))
+
+    def _data_file(self, file: Location, metadata: pq.FileMetaData, size: int) -> DataFile:
+        return DataFile(file.relative_to(self.root).as_posix(), size, metadata.num_rows, *bounds_of(metadata))
 
     def commit(
         self,
@@ -167,41 +178,45 @@ class Table:
         `reached` is written down with it: the last batch of other tables, which this step rests on, or how far
         something else has been counted. `metadata` stands in the commit itself, beside Delta's own timestamp.
         """
-        delta = self._create_or_open()
+        described = ((file, self.describe(file)) for file in files)
+        return self._commit(batch, described, remove, application, reached, metadata)
+
+    def _commit(
+        self,
+        batch: int,
+        files: Iterable[tuple[Location, DataFile]],
+        remove: Iterable[DataFile],
+        application: str,
+        reached: Mapping[str, int],
+        metadata: Mapping[str, str],
+    ) -> list[DataFile]:
+        self._create_or_open()
         late = self._fence_late()
         if self.holds(batch, application):
             if late:
                 raise self._made_late()
             return []
-        self._widen(delta)
-        self._say_what_is_kept(delta)
-        replaced = list(remove)
-        self._require_there(replaced)
-        described = self._described(files)
-        last = [Transaction(REACHED + name, last) for name, last in reached.items() if last >= 0]
-        last.append(Transaction(application, batch))  # the last line: with it the commit is whole
+        self._widen()
+        self._say_what_is_kept()
+        added, removed = self._synced(files), list(remove)
+        # The batch is in the last line: with it the commit is whole.
+        batches = {
+            **{REACHED + name: last for name, last in reached.items() if last >= 0},
+            application: batch,
+        }
 
-        def change(fences: list[Transaction]) -> None:
-            self._require_there(replaced)
-            delta.create_write_transaction(
-                actions_for(described, replaced, data_change=True),
-                "append",
-                self.schema,
-                commit_properties=CommitProperties(
-                    custom_metadata=dict(metadata) or None, app_transactions=[*fences, *last]
-                ),
-                post_commithook_properties=_AFTER_COMMIT,
-            )
+        def change(delta: DeltaTable, said: CommitProperties) -> None:
+            _add(delta, actions_for(added, removed, data_change=True), self.schema, said)
 
         def committed() -> None:
             try:
-                self._change(delta, change)
+                self._change(change, removed, batches, metadata)
             except StoreError:
-                if not self._was_done(batch, application, described):
+                if not self._was_done(batch, application, added):
                     raise
 
         fs.patiently(self.root, committed)
-        return described
+        return added
 
     def _was_done(self, batch: int, application: str, described: Sequence[DataFile]) -> bool:
         """Whether a commit that failed was done after all: at a URL its answer can be lost."""
@@ -214,22 +229,16 @@ class Table:
 
     def fence(self, application: str, token: int) -> None:
         """Have no commit come after this one that carries an older token, where the table is there."""
-        if (delta := self._open()) is None:
+        if self._open() is None:
             return
+
+        def change(delta: DeltaTable, said: CommitProperties) -> None:
+            _add(delta, [], self.stored_schema, said)
 
         def fenced() -> None:
             while self.last_batch(application) < token:
                 try:
-                    with self._durably(delta):
-                        delta.create_write_transaction(
-                            [],
-                            "append",
-                            self.stored_schema,
-                            commit_properties=CommitProperties(
-                                app_transactions=[Transaction(application, token)]
-                            ),
-                            post_commithook_properties=_AFTER_COMMIT,
-                        )
+                    self._make(change, {application: token})
                 except StoreError as error:
                     self.refresh()  # the answer of a commit that was done can be lost
                     if not is_overtaken(error) and self.last_batch(application) < token:
@@ -262,8 +271,8 @@ class Table:
 
     def widen(self) -> None:
         """Have all the columns of its schema, in types as wide as there, where the table is there."""
-        if (delta := self._open()) is not None:
-            self._widen(delta)
+        if self.exists:
+            self._widen()
 
     @property
     def is_narrower(self) -> bool:
@@ -272,23 +281,15 @@ class Table:
 
     def rearrange(self, files: Iterable[Location], remove: Sequence[DataFile]) -> list[DataFile]:
         """Put files in the place of others, which hold no more than those: no batch, and no news to anybody."""
-        delta = self._create_or_open()
+        self._create_or_open()
         self._fence_late()
-        self._require_there(remove)
-        described = self._described(files)
+        added = self._synced((file, self.describe(file)) for file in files)
 
-        def change(fences: list[Transaction]) -> None:
-            self._require_there(remove)
-            delta.create_write_transaction(
-                actions_for(described, remove, data_change=False),
-                "append",
-                self.stored_schema,
-                commit_properties=CommitProperties(app_transactions=fences),
-                post_commithook_properties=_AFTER_COMMIT,
-            )
+        def change(delta: DeltaTable, said: CommitProperties) -> None:
+            _add(delta, actions_for(added, remove, data_change=False), self.stored_schema, said)
 
-        self._change(delta, change)
-        return described
+        self._change(change, remove)
+        return added
 
     def append(
         self,
@@ -301,14 +302,14 @@ class Table:
         """Write and commit a small table from the driver."""
         if self.holds(batch, application):
             return
-        cast = rows.cast(self.schema)
+        cast, file = rows.cast(self.schema), self.new_folder(batch) / "part.parquet"
         with self.explained():
-            file = fs.write_table(cast, self.new_folder(batch) / "part.parquet")
-        self.commit(batch, [file], application=application, reached=reached, metadata=metadata)
+            described = self._data_file(file, *fs.write_small_table(cast, file))
+        self._commit(batch, [(file, described)], (), application, reached, metadata)
 
     def files(self) -> list[DataFile]:
         """Every file that the table is made of now."""
-        delta = self._open()
+        delta = self._current()
         with self.explained():
             return [] if delta is None else files_of(delta)
 
@@ -335,7 +336,7 @@ class Table:
 
     def files_before(self, batch: int) -> list[DataFile]:
         """Every file that the table was made of before a batch was committed: they are still there."""
-        delta = self._open()
+        delta = self._current()
         with self.explained():
             while delta is not None and _reached(delta) >= batch:
                 delta = open_delta(self.root, delta.version() - 1)
@@ -373,9 +374,17 @@ class Table:
     def refresh(self) -> None:
         """See what others have committed since."""
         if self._delta is not None:
-            with self.explained():
+            with self.explained(), self._turn:
                 fs.patiently(self.root, self._delta.update_incremental)
+                self._ahead = 0
                 self._note_last_batch(self._delta)
+
+    def _current(self) -> DeltaTable | None:
+        """The table with all that was committed here: at a URL, that is looked at when somebody asks."""
+        delta = self._open()
+        if self._ahead:
+            self.refresh()
+        return delta
 
     def _note_last_batch(self, delta: DeltaTable) -> None:
         """Know the last batch as of now: whoever has a table open for long finds no commits of then."""
@@ -421,52 +430,84 @@ class Table:
         if thorough and (checkpoints := torn_checkpoints(self.root)):
             raise TornCheckpoint(checkpoints[0])
 
-    def _described(self, files: Iterable[Location]) -> list[DataFile]:
+    def _synced(self, files: Iterable[tuple[Location, DataFile]]) -> list[DataFile]:
         """The files that hold rows: on the disk before a commit names them.
 
-        Hadoop's checksum beside a file goes: torn, it would make a whole file unreadable.
+        Hadoop's checksum beside a file on a disk goes: torn, it would make a whole file unreadable.
         """
-        found = [(file, self.describe(file)) for file in files]
+        found = list(files)
         with self.explained():
-            for file, _ in found:
+            for file, _ in () if fs.is_url(self.root) else found:
                 fs.remove(file.with_name(f".{file.name}.crc"))
             sync_files((file for file, described in found if described.rows), self.root)
         return [described for _, described in found if described.rows]
 
-    def _change(self, delta: DeltaTable, change: Callable[[list[Transaction]], None]) -> None:
+    def _change(
+        self,
+        change: Change,
+        removed: Sequence[DataFile] = (),
+        batches: Mapping[str, int] = NOTHING_REACHED,
+        metadata: Mapping[str, str] = NO_METADATA,
+    ) -> None:
         """Change the table under the tokens of this process: refused where the table has a newer one.
 
-        What is committed meanwhile with one of these tokens is seen by Delta as a conflict. It is either of an engine
-        that has taken over, which the next look at the table tells, or of another thread under the same token.
+        What is committed after the table was read, with one of these tokens, is seen by Delta as a conflict. It is
+        either of an engine that has taken over, which the next look at the table tells, or of another thread under the
+        same token. So nobody reads on between the look at the tokens and the commit.
         """
         while True:
-            fences = self._transactions()
-            try:
-                with self._durably(delta):
-                    change(fences)
-                return
-            except StoreError as error:
-                if not fences or not is_overtaken(error):
-                    raise
-                self.refresh()
+            with self._turn:
+                self._require_there(removed)
+                tokens = self._tokens()
+                try:
+                    self._make(change, {**tokens, **batches}, metadata)
+                    return
+                except StoreError as error:
+                    if not tokens or not is_overtaken(error):
+                        raise
+                    self.refresh()
+                    if any(
+                        self.holds(each, name)
+                        for name, each in batches.items()
+                        if not name.startswith(REACHED)
+                    ):
+                        raise
 
-    def _transactions(self) -> list[Transaction]:
+    def _tokens(self) -> dict[str, int]:
         """The tokens that a commit carries; an error where the table has a newer one."""
         fences = fences_over(self.root)
+        self._current()
         for each in fences:
             each.require()
             if self.last_batch(each.application) > each.token:
                 raise each.refusal()
-        return [Transaction(each.application, each.token) for each in fences]
+        return {each.application: each.token for each in fences}
 
-    @contextmanager
-    def _durably(self, delta: DeltaTable) -> Iterator[None]:
-        """A change of the table, which is on the disk before anything is done that rests on it."""
-        before = delta.version()
-        with self.explained():
-            yield
-            fs.patiently(self.root, delta.update_incremental)
-            if sync_commits(self.root, range(before + 1, delta.version() + 1)):
+    def _make(
+        self, change: Change, batches: Mapping[str, int], metadata: Mapping[str, str] = NO_METADATA
+    ) -> None:
+        """Make one commit. On a disk it is there for good before anything is done that rests on it."""
+        with self._turn, self.explained():
+            delta = self._current()
+            assert delta is not None  # noqa: S101
+            before = delta.version()
+            change(
+                delta,
+                CommitProperties(
+                    custom_metadata=dict(metadata) or None,
+                    app_transactions=[Transaction(*each) for each in batches.items()],
+                ),
+            )
+            known = self._known[1] if self._known[0] == before else {}
+            self._known = before + 1, {**known, **batches}
+            self._ahead = before + 1 - delta.version()  # delta-rs has looked at some changes itself
+            if fs.is_url(self.root):
+                has_checkpoint = (before + 2) % CHECKPOINT_EVERY == 0
+            else:
+                self.refresh()
+                has_checkpoint = sync_commits(self.root, range(before + 1, delta.version() + 1))
+            if has_checkpoint:
+                self._current()
                 with suppress(DeltaError, OSError):  # somebody else is at it, or may not delete: another time
                     delta.cleanup_metadata()
 
@@ -506,33 +547,27 @@ class Table:
         there = set(fs.files_below(self.root / "data")) if found else set()  # some are deleted already
         return sorted(there.intersection(self.root / name for name in found))
 
-    def _say_what_is_kept(self, delta: DeltaTable) -> None:
+    def _say_what_is_kept(self) -> None:
         """A table of an earlier version, or of a pipeline file that has changed, says what it keeps from here on."""
         if self._says_so:
             return
-        there = delta.metadata().configuration
+        there = self._create_or_open().metadata().configuration
         if new := {name: value for name, value in properties(self.kept).items() if there.get(name) != value}:
-            with self._durably(delta):
-                delta.alter.set_table_properties(new)
+            self._change(lambda delta, said: delta.alter.set_table_properties(new, commit_properties=said))
             fs.remove_all(self.root / _BEFORE_0088)
         self._says_so = True
 
-    def _widen(self, delta: DeltaTable) -> None:
+    def _widen(self) -> None:
         """Columns that were thought of after the table was made: null in what is there."""
         there = set(self.columns)
         if missing := [field for field in self.schema if field.name not in there]:
             fields = Schema.from_arrow(pa.schema(missing)).fields
-            self._change(
-                delta,
-                lambda fences: delta.alter.add_columns(
-                    fields, commit_properties=CommitProperties(app_transactions=fences)
-                ),
-            )
+            self._change(lambda delta, said: delta.alter.add_columns(fields, commit_properties=said))
         schema = wider_schema(self.stored_schema, self.schema)
         if schema != self.stored_schema:
-            self._retype(delta, schema)
+            self._retype(schema)
 
-    def _retype(self, delta: DeltaTable, schema: pa.Schema) -> None:
+    def _retype(self, schema: pa.Schema) -> None:
         """Write every file again with columns of wider types, in the same order, and commit them with the types in one
         step: all files of a Delta table have the types that it says."""
         LOG.info(
@@ -550,16 +585,13 @@ class Table:
                     for batch in self.dataset([file], schema).to_batches():
                         writer.write_batch(batch)
                 written.append(place)
-        described = self._described(written)
+        added = self._synced((file, self.describe(file)) for file in written)
         self._change(
-            delta,
-            lambda fences: delta.create_write_transaction(
-                actions_for(described, (), data_change=False),
-                "overwrite",
-                schema,
-                commit_properties=CommitProperties(app_transactions=fences),
-            ),
+            lambda delta, said: delta.create_write_transaction(
+                actions_for(added, (), data_change=False), "overwrite", schema, commit_properties=said
+            )
         )
+        self._current()
 
     def _create_or_open(self) -> DeltaTable:
         delta = self._open()
@@ -603,3 +635,11 @@ def _reached(delta: DeltaTable, application: str = APPLICATION) -> int:
 def moments(rows: Sequence[int | None]) -> pa.Array:
     """Microseconds as a column of UTC timestamps."""
     return pa.array(rows, pa.timestamp("us", "UTC"))
+
+
+def _add(
+    delta: DeltaTable, actions: list[AddAction | RemoveAction], schema: pa.Schema, said: CommitProperties
+) -> None:
+    delta.create_write_transaction(
+        actions, "append", schema, commit_properties=said, post_commithook_properties=_AFTER_COMMIT
+    )

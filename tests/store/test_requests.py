@@ -1,0 +1,32 @@
+"""What a commit costs at an object store: each request is paid for, and waited for."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from latecomer.store.delta_tables import CHECKPOINT_EVERY
+from latecomer.store.lock import exclusive
+from latecomer.store.table import Table
+from s3_faults import Faults, faulty
+from s3_kit import Bucket
+
+SCHEMA = pa.schema([("batch", pa.int64())])
+OF_A_COMMIT = 9
+"""Its file and itself are put. delta-rs looks twice which version is the next one, and reads what was committed; before
+the next commit that is read once more."""
+
+
+def test_a_commit_costs_few_requests_however_many_came_before(bucket: Bucket) -> None:
+    costs = []
+    with faulty(bucket.endpoint, passing := Faults()) as endpoint:
+        store = Bucket(endpoint, bucket.name).url / "lake"
+        with exclusive(store):
+            table = Table(store / "events", SCHEMA)
+            for batch in range(CHECKPOINT_EVERY - 2):
+                before = len(passing.asked)
+                table.append(batch, pa.table({"batch": [batch]}))
+                costs.append(sum("/events/" in each for each in passing.asked[before:]))
+    print(costs)
+    for each in passing.asked[-40:]:
+        print(each)
+    assert max(costs[1:]) <= OF_A_COMMIT
