@@ -32,7 +32,7 @@ def test_a_table_is_opened_while_another_thread_commits(tmp_path: Path) -> None:
         return found
 
     with ThreadPoolExecutor(1) as pool:
-        with patch("latecomer.store.table.open_delta", slow):
+        with patch("latecomer.store.readable.open_delta", slow):
             asked = pool.submit(table.last_batch)
             assert opened.wait(60)
         table.append(1, pa.table({"batch": [1]}))

@@ -14,8 +14,9 @@ from latecomer.errors import StoreError
 from latecomer.store.data_files import DataFile, batches_of
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, REPAIRS, WATERMARKS, ZERO_BEFORE, EventLayout
+from latecomer.store.readable import APPLICATION
 from latecomer.store.store import Store
-from latecomer.store.table import APPLICATION, Table
+from latecomer.store.table import Table
 
 
 class PastTable(Table):

@@ -19,9 +19,10 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.commits import Commit, commits_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.layout import PUBLICATIONS
+from latecomer.store.readable import APPLICATION
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store, joining
-from latecomer.store.table import APPLICATION, NOTHING_REACHED, moments
+from latecomer.store.table import NOTHING_REACHED, moments
 
 PUBLISHED_AT = "published_at"
 

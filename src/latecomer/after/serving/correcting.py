@@ -32,9 +32,10 @@ from latecomer.store.files import write_table
 from latecomer.store.layout import TIMESTAMP, PaneLayout, arrow_type
 from latecomer.store.lock import TABLE, exclusive
 from latecomer.store.private import keep_private
+from latecomer.store.readable import APPLICATION
 from latecomer.store.sql import double_quoted, listed
 from latecomer.store.store import OutputTables
-from latecomer.store.table import APPLICATION, Table
+from latecomer.store.table import Table
 
 IN_RANGE = "latecomer.range"
 """Calls for a range of windows are counted here; calls for all of them by the side output's last batch."""

@@ -1,0 +1,261 @@
+"""A Delta table of the store as it is read: what it holds, and how far it is."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from latecomer.errors import StoreError, TornCheckpoint, TornCommit
+from latecomer.model.durations import format_duration
+from latecomer.store import files as fs
+from latecomer.store.commits import REACHED, commit_exists, last_version, torn_checkpoints, torn_commits
+from latecomer.store.data_files import DataFile, batches_of, is_merged
+from latecomer.store.delta_tables import KEPT, LOG_KEPT, files_of, open_delta
+from latecomer.store.fences import fences_over
+from latecomer.store.files import Location
+from latecomer.store.table_errors import explained
+from latecomer.store.wider_types import wider_schema
+
+APPLICATION = "latecomer"
+_KEEPING = threading.Lock()
+
+
+class ReadableTable:
+    """One Delta table of the store, as far as it is read."""
+
+    def __init__(
+        self, root: Location, schema: pa.Schema, zeros: Sequence[str] = (), kept: int = KEPT
+    ) -> None:
+        self.root = root
+        self.schema = schema
+        self.zeros = zeros
+        """Columns that are 0, not null, in rows of an earlier version."""
+        self.kept = kept
+        """How long it keeps files that were replaced, in microseconds. Its first commit writes that down."""
+        self._says_so = False
+        self._delta: DeltaTable | None = None
+        self._known: tuple[int, dict[str, int]] = -1, {}
+        """The last batch of each application, as of a version: Delta takes a while to look it up."""
+        self._ahead = 0
+        """How many commits were made here that were not looked at yet."""
+        self._turn = threading.RLock()
+        """What is committed rests on what was read: nobody reads on in between."""
+
+    @property
+    def exists(self) -> bool:
+        return self._open() is not None
+
+    def explained(self) -> AbstractContextManager[None]:
+        """What Delta, Arrow and the file system say, in one sentence of ours."""
+        return explained(self.root)
+
+    @property
+    def identity(self) -> str:
+        """What tells this table from one that was in the same place before; empty before the first commit."""
+        delta = self._open()
+        return "" if delta is None else str(delta.metadata().id)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are there: a table of an earlier version may have fewer than its schema."""
+        delta = self._open()
+        return self.schema.names if delta is None else [field.name for field in delta.schema().fields]
+
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """The columns that are there, with their types."""
+        delta = self._open()
+        return self.schema if delta is None else pa.schema(delta.schema().to_arrow())
+
+    @property
+    def is_narrower(self) -> bool:
+        """Whether a column that is there is of a narrower type than in its schema."""
+        return bool(wider_schema(self.stored_schema, self.schema) != self.stored_schema)
+
+    def last_batch(self, application: str = APPLICATION) -> int:
+        """The last batch committed, -1 before the first."""
+        delta = self._open()
+        if delta is None:
+            return -1
+        with self.explained():
+            version, known = self._known
+            if version != delta.version() + self._ahead or application not in known:
+                with self._turn:
+                    self._current()
+                    if self._known[0] != delta.version():
+                        self._known = delta.version(), {}
+                    known = self._known[1]
+                    known[application] = self._last_of(delta, application)
+            return known[application]
+
+    def _last_of(self, delta: DeltaTable, application: str) -> int:
+        try:
+            return _reached(delta, application)
+        except DeltaError as error:
+            if not fs.is_folder(self.root) or commit_exists(self.root, delta.version()):
+                raise
+            raise StoreError(
+                f"table {self.root} was opened more than {format_duration(LOG_KEPT)} ago, and its log of then is gone; "
+                "ask again"
+            ) from error
+
+    def reached_by(self, name: str) -> int:
+        """The last batch that another table had, or how far something was counted, when this one was last committed, as
+        it is written down here; -1 where nothing is."""
+        return self.last_batch(REACHED + name)
+
+    def holds(self, batch: int, application: str = APPLICATION) -> bool:
+        """Whether this batch is committed: its step can be skipped."""
+        return self.last_batch(application) >= batch
+
+    def files(self) -> list[DataFile]:
+        """Every file that the table is made of now."""
+        delta = self._current()
+        with self.explained():
+            return [] if delta is None else files_of(delta)
+
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(file.rows for file in self.files())
+
+    def rows_of(self, batch: int) -> int:
+        """How many rows a batch has."""
+        files = [file for file in self.files() if batch in batches_of(file)]
+        merged = [file for file in files if is_merged(file)]
+        alone = sum(file.rows for file in files if not is_merged(file))
+        if not merged:
+            return alone
+        with self.explained():
+            rows = self.dataset(merged)
+            return alone + int(rows.count_rows(filter=pc.field("batch") == batch))
+
+    def files_before(self, batch: int) -> list[DataFile]:
+        """Every file that the table was made of before a batch was committed: they are still there."""
+        delta = self._current()
+        with self.explained():
+            while delta is not None and _reached(delta) >= batch:
+                delta = open_delta(self.root, delta.version() - 1)
+            return [] if delta is None else files_of(delta)
+
+    def location(self, file: DataFile) -> Location:
+        """Where one of its files is."""
+        return self.root / file.path
+
+    def dataset(self, files: Iterable[DataFile], schema: pa.Schema | None = None) -> ds.Dataset:
+        """Some of its files as one, to be read without Spark: with all columns, or those of a schema."""
+        return fs.dataset(map(self.location, files), self.stored_schema if schema is None else schema)
+
+    def paths(self, files: Iterable[DataFile]) -> list[str]:
+        """Where files are, for Spark and for whoever reads them outside."""
+        return [fs.url(self.location(file)) for file in files]
+
+    def missing_file(self) -> DataFile | None:
+        """A file that the table is made of and that is not there, or not as long as it was; none if all is well."""
+        for file in self.files():
+            try:
+                size = fs.size(self.location(file))
+            except FileNotFoundError:
+                return file
+            if size != file.size:
+                return file
+        return None
+
+    def unnamed_since(self, moment: float) -> list[Location]:
+        """The files below it that were written, and taken out of it, before a moment (in seconds since the epoch), as
+        delta-rs finds them: by the hour, rounded up. When it was taken out is known for as long as `kept`."""
+        delta = self._open()
+        if delta is None:
+            return []
+        self.refresh()
+        hours = max(0, math.ceil((time.time() - moment - 60) / 3600))
+        with self.explained():
+            found = delta.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
+        there = set(fs.files_below(self.root / "data")) if found else set()  # some are deleted already
+        return sorted(there.intersection(self.root / name for name in found))
+
+    def refresh(self) -> None:
+        """See what others have committed since."""
+        if self._delta is not None:
+            with self.explained(), self._turn:
+                fs.patiently(self.root, self._delta.update_incremental)
+                self._ahead = 0
+                self._note_last_batch(self._delta)
+
+    def refresh_whole(self) -> None:
+        """Likewise, and say so where the newest commit is torn."""
+        self.refresh()
+        if self._delta is not None:
+            with self.explained():
+                self._require_whole()
+
+    def _current(self) -> DeltaTable | None:
+        """The table with all that was committed here: at a URL, that is looked at when somebody asks."""
+        delta = self._open()
+        if self._ahead:
+            self.refresh()
+        return delta
+
+    def _open(self) -> DeltaTable | None:
+        if self._delta is None:
+            with self.explained():
+                try:
+                    opened: DeltaTable | None = open_delta(self.root)
+                except TableNotFoundError:
+                    opened = None
+                except DeltaError:
+                    self._require_whole(thorough=True)
+                    raise
+                self._require_whole()
+                if opened is not None:
+                    self._note_last_batch(opened)
+            self._keep(opened)
+            if opened is not None:
+                self._require_made_before()
+        return self._delta
+
+    def _keep(self, opened: DeltaTable | None) -> None:
+        """Keep the table as it was opened first. Another thread may have opened it meanwhile, and committed since: a
+        commit on what was read before that is refused."""
+        with _KEEPING:
+            if self._delta is None:
+                self._delta = opened
+
+    def _note_last_batch(self, delta: DeltaTable) -> None:
+        """Know the last batch as of now: whoever has a table open for long finds no commits of then."""
+        if self._known[0] != delta.version():
+            self._known = delta.version(), {APPLICATION: _reached(delta)}
+
+    def _require_whole(self, thorough: bool = False) -> None:
+        torn = torn_commits(self.root, thorough)
+        if torn:
+            raise TornCommit(self.root, torn[0], last_version(self.root))
+        if thorough and (checkpoints := torn_checkpoints(self.root)):
+            raise TornCheckpoint(checkpoints[0])
+
+    def _require_made_before(self) -> None:
+        """Refuse a table that was made since this process took over, and by somebody else: what is known here of the
+        store does not go with what it holds."""
+        late = (fence for fence in fences_over(self.root) if fence.around_files)
+        if any(self.last_batch(fence.application) < fence.token for fence in late) and self.last_batch() >= 0:
+            self._delta = None
+            raise self._made_late()
+
+    def _made_late(self) -> StoreError:
+        return StoreError(
+            f"table {self.root} was made by an engine that had lost the store already; run again, and what it holds is "
+            "taken into account"
+        )
+
+
+def _reached(delta: DeltaTable, application: str = APPLICATION) -> int:
+    version = delta.transaction_version(application)
+    return -1 if version is None else version
