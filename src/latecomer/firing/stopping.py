@@ -6,13 +6,13 @@ As a rule such a sum stays exact beside its column, which is null meanwhile: tha
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from latecomer.errors import PipelineError, Problem
 from latecomer.model import types
-from latecomer.store.files import values_held
+from latecomer.store.files import Location, footer
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.windowing.failing import FailedEvent
@@ -81,7 +81,7 @@ class Outgrown:
         """Look at the panes of a batch. A sum that does not fit is null there, and kept beside."""
         if not self.kept or not added:
             return
-        found = values_held(map(panes.location, added), self.kept.values())
+        found = _values_held(map(panes.location, added), self.kept.values())
         for value, column in list(self.kept.items()):
             if places := found[column]:
                 del self.kept[value]
@@ -94,3 +94,15 @@ class Outgrown:
                     self.kinds[value],
                     places,
                 )
+
+
+def _values_held(files: Iterable[Location], columns: Iterable[str]) -> dict[str, int]:
+    """How many values some columns hold that are no null, by what Parquet files say of themselves."""
+    held = dict.fromkeys(columns, 0)
+    for file in files:
+        written = footer(file)
+        for group in map(written.row_group, range(written.num_row_groups)):
+            for chunk in map(group.column, range(group.num_columns)):
+                if chunk.path_in_schema in held:
+                    held[chunk.path_in_schema] += chunk.statistics.num_values
+    return held

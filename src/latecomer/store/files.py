@@ -244,18 +244,6 @@ def described(file: Location) -> tuple[pq.FileMetaData, int]:
     return footer(file), size(file)
 
 
-def values_held(files: Iterable[Location], columns: Iterable[str]) -> dict[str, int]:
-    """How many values some columns hold that are no null, by what Parquet files say of themselves."""
-    held = dict.fromkeys(columns, 0)
-    for file in files:
-        written = footer(file)
-        for group in map(written.row_group, range(written.num_row_groups)):
-            for chunk in map(group.column, range(group.num_columns)):
-                if chunk.path_in_schema in held:
-                    held[chunk.path_in_schema] += chunk.statistics.num_values
-    return held
-
-
 def read_table(file: Location, columns: Sequence[str] | None = None) -> pa.Table:
     """A Parquet file, or a folder of them, without what the folders on the way are called."""
     return pq.read_table(
