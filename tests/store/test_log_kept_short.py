@@ -113,7 +113,7 @@ def test_whoever_has_a_table_open_reads_on(table: Table) -> None:
     assert opened.last_batch() == FIRST - 1
     assert len(opened.files()) == FIRST + 1
     with pytest.raises(StoreError, match=r"opened more than 1h ago.*ask again"):
-        opened.last_batch("another")
+        opened.last_batch("nobody")
     opened.refresh()
     assert (opened.last_batch(), opened.last_batch("nobody")) == (table.last_batch(), -1)
     assert (opened.last_batch("another"), opened.reached_by("neighbour")) == (FIRST, 7)

@@ -233,11 +233,11 @@ class OutputLogic:
             self.known_keys = self.known_keys.with_files(prepared.of([Lane.FIRED]))
         if not prepared.whole:
             return published
-        if not tables.late.holds(number) and prepared.late:
+        if prepared.late and not tables.late.holds(number):
             failpoint(f"{self.name}.late.written", number)
             tables.late.commit(number, prepared.late)
             failpoint(f"{self.name}.late.committed", number)
-        if not tables.dead_letters.holds(number) and prepared.failed:
+        if prepared.failed and not tables.dead_letters.holds(number):
             tables.dead_letters.commit(number, prepared.failed)
             failpoint(f"{self.name}.dead_letters.committed", number)
         if not tables.partials.holds(number):

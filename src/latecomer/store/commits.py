@@ -204,6 +204,12 @@ def actions_of(commit: Location) -> list[dict[str, Any]]:
     return [json.loads(line) for line in files.read_bytes(commit).splitlines()]
 
 
+def transactions_of(commit: Location) -> dict[str, int]:
+    """How far a commit says that each application is."""
+    said = (action["txn"] for action in actions_of(commit) if "txn" in action)
+    return {each["appId"]: each["version"] for each in said}
+
+
 def _added(root: Location, actions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Location, int]]:
     for action in actions:
         if "add" in action and "://" not in action["add"]["path"]:

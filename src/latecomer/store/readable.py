@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +17,17 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from latecomer.errors import StoreError, TornCheckpoint, TornCommit
 from latecomer.model.durations import format_duration
 from latecomer.store import files as fs
-from latecomer.store.commits import REACHED, commit_exists, last_version, torn_checkpoints, torn_commits
+from latecomer.store.commits import (
+    REACHED,
+    commit_exists,
+    commit_file,
+    last_version,
+    torn_checkpoints,
+    torn_commits,
+    transactions_of,
+)
 from latecomer.store.data_files import DataFile, batches_of, is_merged
-from latecomer.store.delta_tables import KEPT, LOG_KEPT, files_of, open_delta
+from latecomer.store.delta_tables import CHECKPOINT_EVERY, KEPT, LOG_KEPT, files_of, open_delta
 from latecomer.store.fences import fences_over
 from latecomer.store.files import Location
 from latecomer.store.table_errors import explained
@@ -44,7 +52,9 @@ class ReadableTable:
         self._says_so = False
         self._delta: DeltaTable | None = None
         self._known: tuple[int, dict[str, int]] = -1, {}
-        """The last batch of each application, as of a version: Delta takes a while to look it up."""
+        """The last batch of each application, as of a version, as far as commits were looked through for it."""
+        self._looked_back = 0
+        """The oldest of these commits."""
         self._ahead = 0
         """How many commits were made here that were not looked at yet."""
         self._turn = threading.RLock()
@@ -91,13 +101,41 @@ class ReadableTable:
             if version != delta.version() + self._ahead or application not in known:
                 with self._turn:
                     self._current()
-                    if self._known[0] != delta.version():
-                        self._known = delta.version(), {}
-                    known = self._known[1]
-                    known[application] = self._last_of(delta, application)
+                    self._note_since(delta.version(), delta)
+                    return self._last_of(delta, application)
             return known[application]
 
+    def _note_since(self, before: int, delta: DeltaTable) -> None:
+        """Know the last batches as of now: those of a version before, and what the commits since say. One of these may
+        be known already, which was made here."""
+        (version, known), now = self._known, delta.version()
+        if version == now:
+            return
+        try:
+            if version not in (before, before + 1) or not before < now <= before + CHECKPOINT_EVERY:
+                raise FileNotFoundError
+            known = dict(known)
+            for each in range(before + 1, now + 1):
+                known.update(transactions_of(commit_file(self.root, each)))
+            self._known = now, known
+        except (FileNotFoundError, ValueError):
+            self._known, self._looked_back = (now, {}), now + 1
+            self._last_of(delta, APPLICATION)  # whoever has a table open for long finds no commits of then
+
     def _last_of(self, delta: DeltaTable, application: str) -> int:
+        """The last batch of an application. As a rule one of the newest commits has it; Delta looks through all."""
+        known = self._known[1]
+        with suppress(FileNotFoundError, ValueError):
+            while application not in known and self._looked_back > max(0, delta.version() - CHECKPOINT_EVERY):
+                found = transactions_of(commit_file(self.root, self._looked_back - 1))
+                self._looked_back -= 1
+                for name, batch in found.items():
+                    known.setdefault(name, batch)
+        if application not in known:
+            known[application] = -1 if self._looked_back == 0 else self._asked_of(delta, application)
+        return known[application]
+
+    def _asked_of(self, delta: DeltaTable, application: str) -> int:
         try:
             return _reached(delta, application)
         except DeltaError as error:
@@ -186,9 +224,10 @@ class ReadableTable:
         """See what others have committed since."""
         if self._delta is not None:
             with self.explained(), self._turn:
+                before = self._delta.version()
                 fs.patiently(self.root, self._delta.update_incremental)
                 self._ahead = 0
-                self._note_last_batch(self._delta)
+                self._note_since(before, self._delta)
 
     def refresh_whole(self) -> None:
         """Likewise, and say so where the newest commit is torn."""
@@ -214,11 +253,11 @@ class ReadableTable:
                 except DeltaError:
                     self._require_whole(thorough=True)
                     raise
-                self._require_whole()
-                if opened is not None:
-                    self._note_last_batch(opened)
+                if not fs.is_url(self.root):  # where every put is whole
+                    self._require_whole()
             self._keep(opened)
             if opened is not None:
+                self.last_batch()
                 self._require_made_before()
         return self._delta
 
@@ -228,11 +267,6 @@ class ReadableTable:
         with _KEEPING:
             if self._delta is None:
                 self._delta = opened
-
-    def _note_last_batch(self, delta: DeltaTable) -> None:
-        """Know the last batch as of now: whoever has a table open for long finds no commits of then."""
-        if self._known[0] != delta.version():
-            self._known = delta.version(), {APPLICATION: _reached(delta)}
 
     def _require_whole(self, thorough: bool = False) -> None:
         torn = torn_commits(self.root, thorough)

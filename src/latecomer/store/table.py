@@ -273,9 +273,9 @@ class Table(ReadableTable):
                     app_transactions=[Transaction(*each) for each in batches.items()],
                 ),
             )
-            known = self._known[1] if self._known[0] == before else {}
-            self._known = before + 1, {**known, **batches}
-            self._ahead = before + 1 - delta.version()  # delta-rs has looked at some changes itself
+            self._ahead = int(delta.version() == before)  # delta-rs has looked at some changes itself
+            if self._known[0] == before and self._ahead:
+                self._known = before + 1, {**self._known[1], **batches}
             if fs.is_url(self.root):
                 has_checkpoint = (before + 2) % CHECKPOINT_EVERY == 0
             else:
