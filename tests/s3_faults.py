@@ -75,8 +75,8 @@ def faulty(endpoint: str, faults: Faults) -> Iterator[str]:
 
 async def _ended(server: asyncio.Server) -> None:
     server.close()
-    for _ in range(3):  # a connection that was just accepted gets its task a moment later
-        await asyncio.sleep(0)
+    for _ in range(10):  # a connection that was just accepted gets its task a moment later
+        await asyncio.sleep(0.01)
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for each in others:
             each.cancel()

@@ -15,14 +15,23 @@ import latecomer
 import s3_kit
 from faults.faults_kit import BOUNDARIES, Died, in_turn, left_behind, take_sink_away, write_pipeline
 from latecomer.config.load import load_pipeline
+from latecomer.decode.files import SourceFile
 from latecomer.engine.running import run
+from latecomer.engine.starting import start_engine
 from latecomer.errors import StoreError
 from latecomer.ledger.check import check_ledger
 from latecomer.objects.locations import Storage, Url, reached_by
+from latecomer.pipeline import Engine
+from latecomer.source.found_files import FileSlice
 from latecomer.spark.at_url import write_frame
+from latecomer.spark.base import InProcess
 from latecomer.store import failpoints, files
 from latecomer.store.files import dataset
+from latecomer.store.lock import exclusive
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store
 from latecomer.store.table import Table
+from s3_faults import Faults, faulty
 from s3_kit import Bucket
 
 SOME = ("totals.panes.written",)
@@ -164,3 +173,39 @@ def test_what_spark_computes_keeps_its_order_at_a_url(
     written = write_frame(spark.range(0, 64, 1, 8), reached_by(Url(str(bucket.url)), storage) / "staging")
     assert len(written) == 8
     assert [row["id"] for row in dataset(written).to_table().to_pylist()] == list(range(64))
+
+
+OF_A_BATCH = 200
+"""Requests: ten commits of nine each, what tasks read and write, and what four sinks look up and read."""
+
+
+def test_a_batch_costs_few_requests_however_many_came_before(tmp_path: Path, bucket: Bucket) -> None:
+    """The first batches make tables; from there on all cost the same."""
+    with faulty(bucket.endpoint, passing := Faults()) as endpoint:
+        file = s3_kit.moved_to(write_pipeline(tmp_path), bucket, endpoint)
+        slices = [_minute_of_payments(tmp_path / "in", nth) for nth in range(9)]
+        pipeline = load_pipeline(file)
+        with exclusive(pipeline.store_path):
+            engine = Engine(InProcess(_no_spark), Store(pipeline, source_columns(pipeline)))
+            start_engine(engine)
+            counts = []
+            for nth, piece in enumerate(slices):
+                engine.data(nth, piece)
+                counts.append(len(passing.asked))
+            engine.finish()
+            counts.append(len(passing.asked))
+            engine.close()
+    assert (counts[-1] - counts[3]) / (len(slices) - 4) <= OF_A_BATCH
+
+
+def _minute_of_payments(folder: Path, nth: int) -> FileSlice:
+    """The payments of the first file, so many minutes later."""
+    file = folder / f"{nth}.json"
+    lines = [line for line in (folder / "0.json").read_text().splitlines() if line.startswith('{"')]
+    later = [line.replace("T14:00", f"T14:{nth:02}").replace('"txn": "', f'"txn": "{nth}.') for line in lines]
+    file.write_text("\n".join(later))
+    return FileSlice.of([SourceFile(file.as_uri(), nth, file.stat().st_size)])
+
+
+def _no_spark() -> SparkSession:
+    raise AssertionError("this needs no Spark")

@@ -25,6 +25,8 @@ from latecomer.store.store import Store, joining
 from latecomer.store.table import NOTHING_REACHED, moments
 
 PUBLISHED_AT = "published_at"
+_LATELY = 1000
+"""So many batches sinks need not ask for: they are hardly ever further behind."""
 
 
 def wall_clock() -> int:
@@ -38,6 +40,7 @@ class Publications:
     def __init__(self, store: Store) -> None:
         self._ledger = store.own_table(store.ledger)
         self._table = store.own_table(store.publications)
+        self._lately = store.published_lately
 
     def last_by(self, moment: int, output: str) -> int | None:
         """The last batch of an output that had been published by a moment; None where nobody can tell."""
@@ -52,6 +55,9 @@ class Publications:
 
     def times(self, first: int, last: int, output: str) -> dict[int, int]:
         """When the batches of an output were published, from one to another, as far as that is known."""
+        lately = {batch: self._lately[batch] for batch in range(first, last + 1) if batch in self._lately}
+        if len(lately) == last + 1 - first:
+            return lately
         self._ledger.refresh()
         found = self._asked(f"output is null and batch between {first} and {last}")
         if self._table.last_batch() < min(last, self._ledger.last_batch()):
@@ -139,6 +145,12 @@ class PublicationClock:
         metadata = {PUBLISHED_AT: str(iso(at))}
         self._store.ledger.append(batch, lines, application, reached, metadata)
         failpoint("ledger.committed", batch)
+        lately = self._store.published_lately
+        if output is None:
+            lately[batch] = at
+            lately.pop(batch - _LATELY, None)
+        else:
+            lately.clear()
         self._store.publications.append(batch, _rows({batch: at}, output), application)
         failpoint("publications.committed", batch)
         return at

@@ -139,6 +139,11 @@ class Store:
         """When each batch was published."""
         return self.table("publications", layout.PUBLICATIONS)
 
+    @cached_property
+    def published_lately(self) -> dict[int, int]:
+        """When each of the last batches was published that were closed here since an output joined."""
+        return {}
+
     def own_table(self, table: Table) -> Table:
         """One of its tables, for somebody who reads it in a thread of their own."""
         return Table(table.root, table.schema, table.zeros, table.kept)
