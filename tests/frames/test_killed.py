@@ -48,7 +48,7 @@ MOMENTS = [
     "inbox.read@1",
     "watermarks.committed@2",
     "minutes.panes.committed@2",
-    "minutes.late.committed@3",
+    "minutes.late.committed@5",
     "inbox.read@3",
     "inbox.received@5",
 ]
