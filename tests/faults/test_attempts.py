@@ -20,7 +20,8 @@ from latecomer.log import events
 from latecomer.pipeline import Engine
 from latecomer.spark.base import Buckets
 from latecomer.spark.tasks import Done, by_bucket, merged
-from latecomer.store.store import Store, source_columns
+from latecomer.store.source_columns import source_columns
+from latecomer.store.store import Store
 from spread_kit import Spread, Twice, spread_out
 
 

@@ -6,11 +6,13 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.spark.executors import PACKAGES, Executor, executors_of
 
 
+@pytest.mark.long  # what counts coverage cannot be sent to tasks
 def test_an_executor_says_what_it_has(spark: SparkSession) -> None:
     (found,) = executors_of(spark)
     here: dict[str, str | None] = {name: version(name) for name in PACKAGES}
