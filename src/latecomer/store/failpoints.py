@@ -19,8 +19,8 @@ def failpoint(name: str, batch: int) -> None:
     wanted = os.environ.get(VARIABLE)
     if wanted is None:
         return
-    # Sent to this thread: a signal to the process may reach another one first, and this one would go on for a while.
     if wanted == f"{name}@{batch}":
-        signal.pthread_kill(threading.get_ident(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
     elif wanted == f"pause:{name}@{batch}":
+        # Sent to this thread: sent to the process, it may reach another one first, and this one goes on for a while.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
