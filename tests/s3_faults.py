@@ -54,15 +54,13 @@ def faulty(endpoint: str, faults: Faults) -> Iterator[str]:
     thread.start()
     host, port = endpoint.removeprefix("http://").split(":")
 
-    ending = threading.Event()
     held = set[asyncio.Task[None] | None]()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         held.add(task)  # the loop holds it weakly, and a client that has gone holds it no longer
         try:
-            if not ending.is_set():  # who comes now would wait for an answer beyond the end of the loop
-                await _answer(reader, writer, host, int(port), faults)
+            await _answer(reader, writer, host, int(port), faults)
         except (OSError, asyncio.IncompleteReadError):
             pass
         finally:
@@ -74,7 +72,6 @@ def faulty(endpoint: str, faults: Faults) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
-        ending.set()
         asyncio.run_coroutine_threadsafe(_ended(server), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
@@ -89,7 +86,6 @@ async def _ended(server: asyncio.Server) -> None:
         for each in others:
             each.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.sleep(0.05)
 
 
 async def _answer(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +20,19 @@ from latecomer.windowing.judge import Flags
 
 NEVER = np.iinfo(np.int64).max
 """Where a pane ends that does not fire."""
+_Moments = TypeVar("_Moments", int, Micros)
+
+
+def by_clock(rule: Every | AfterFirst, first: _Moments) -> _Moments:
+    """When a rule by the arrival clock fires for events of which the first came then: of one window, or of many."""
+    if isinstance(rule, AfterFirst):
+        return first + rule.after_first
+    return (first // rule.every + 1) * rule.every
+
+
+def by_watermark(every: int, start: _Moments, mark: _Moments) -> _Moments:
+    """Likewise by the watermark that the first of them met: the next multiple, counted from the start of the window."""
+    return start + ((mark - start) * (mark > start) // every + 1) * every
 
 
 @dataclass(frozen=True)
@@ -72,10 +86,8 @@ class Turns:
                 true = np.flatnonzero(self.holds[rule.when])
                 nth = np.searchsorted(true, np.arange(len(self.place)))
                 return self._within(np.append(true + 1, NEVER)[nth])
-            case AfterFirst():
-                return self._reached(self.clock, self.clock + rule.after_first)
-            case Every(clock="arrival"):
-                return self._reached(self.clock, (self.clock // rule.every + 1) * rule.every)
+            case AfterFirst() | Every(clock="arrival"):
+                return self._reached(self.clock, by_clock(rule, self.clock))
             case Every():
                 return self._passed(rule.every)
         raise TypeError(f"no rule: {rule!r}")
@@ -93,7 +105,7 @@ class Turns:
         if self.endless:
             moments = (np.maximum(self.mark, self.clocks.began) // every + 1) * every
         else:
-            moments = start + (np.maximum(self.mark - start, 0) // every + 1) * every
+            moments = by_watermark(every, start, self.mark)
         nth = np.searchsorted(steps, moments)
         risen = np.append(steps, NEVER)[nth]
         return self._first(self.mark, moments, risen < self.before[self.place])

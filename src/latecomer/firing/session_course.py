@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
+from latecomer.firing.cuts import by_clock, by_watermark
 from latecomer.model.panes import Accumulation, Timing
 from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When, per_firing
 from latecomer.model.verdicts import END_OF_TIME
@@ -324,14 +325,10 @@ class Courses:
             case When():
                 nth = self.output.trigger.whens.index(rule.when)
                 return lambda since, _: AT_ONCE if since.count and since.holds[nth] else NEVER
-            case AfterFirst(after_first=after):
-                return lambda since, _: self._reached(since.clock + after)
-            case Every(every=every, clock="arrival"):
-                return lambda since, _: self._reached((since.clock // every + 1) * every)
+            case AfterFirst() | Every(clock="arrival"):
+                return lambda since, _: self._reached(by_clock(rule, since.clock))
             case Every(every=every):
-                return lambda since, start: self._risen(
-                    start + (max(since.mark - start, 0) // every + 1) * every
-                )
+                return lambda since, start: self._risen(by_watermark(every, start, since.mark))
         raise TypeError(f"no rule: {rule!r}")
 
     def _reached(self, clock: int) -> Point:

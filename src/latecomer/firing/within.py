@@ -18,7 +18,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.firing.clocks import Clocks
 from latecomer.firing.columns import Lane
-from latecomer.firing.cuts import NEVER, Cuts, Turns, cuts
+from latecomer.firing.cuts import NEVER, Cuts, Turns, by_clock, cuts
 from latecomer.firing.merging import Firing, constant, following, numbers, places_of, said
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
@@ -171,10 +171,8 @@ class FiringWithin(Firing):
         count = due.num_rows
         came, began = numbers(due, LAST_ARRIVAL), numbers(found.rows.filter(fires), SINCE_CLOCK)
         match rule:
-            case Every(clock="arrival"):
-                came = np.maximum(came, (began // rule.every + 1) * rule.every)
-            case AfterFirst():
-                came = np.maximum(came, began + rule.after_first)
+            case AfterFirst() | Every(clock="arrival"):
+                came = np.maximum(came, by_clock(rule, began))
         mark = numbers(due, LAST_WATERMARK)
         firing = {
             "sequence": following(due),

@@ -77,7 +77,7 @@ def arrived(reader: Reader, output: str, until: int | None = None) -> Arrived:
     if first is None or last is None:
         return Arrived(output, Diagram(title, 0, 1), zone, notes=["nothing has arrived yet"])
     end = last if until is None else until
-    since = max(end - interval(store, rules), min(first, end - 1))
+    since = max(end - shown_length(store, rules), min(first, end - 1))
     found, marks = _Read(store, output, rules, since, end), timeline(store, since, end)
     diagram = Diagram(
         title,
@@ -93,7 +93,7 @@ def arrived(reader: Reader, output: str, until: int | None = None) -> Arrived:
     return Arrived(output, diagram, zone, first, last, found.notes)
 
 
-def interval(store: Store, rules: Output) -> int:
+def shown_length(store: Store, rules: Output) -> int:
     """How long an interval shows a few windows, and events that are late for them."""
     delay = getattr(store.pipeline.watermark, "delay", 0) or 0
     waits = delay + rules.allowed_lateness

@@ -33,6 +33,7 @@ from latecomer.log.columns import RAW, REASON
 from latecomer.log.events import EventLog
 from latecomer.log.measures import amounts_of_letter
 from latecomer.log.repairs import RepairLog
+from latecomer.model.counting import counted
 from latecomer.model.dead_letters import UNREADABLE
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
@@ -214,7 +215,7 @@ class _Trial:
         self.folder = folder
         self.picked = picked(log.store, choice, self.source, log.runner.spark, folder)
         count = self.picked.letters.num_rows
-        LOG.info("trying %s", "1 dead letter" if count == 1 else f"{count:,} dead letters")
+        LOG.info("trying %s", counted(count, "dead letter"))
         self.records = records_of(log.store, self.source, self.picked)
         arrivals = [to_micros(at) for at in self.picked.letters["arrival_time"].to_pylist() if at is not None]
         # The arrival clock as it stands. Dead letters do not move it, and may have come later.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from latecomer.after.explain.arrived import arrived, interval
+from latecomer.after.explain.arrived import arrived, shown_length
 from latecomer.after.explain.diagram import drawn
 from latecomer.after.explain.document import document
 from latecomer.after.explain.explain import explain
@@ -85,7 +85,7 @@ def arrivals(reader: Reader, query: Query) -> dict[str, Any]:
     output, until = query.output(reader.pipeline.outputs), query.moment("until")
     found = arrived(reader, output, None if until is None else to_micros(until))
     since, end = found.diagram.since, found.diagram.until
-    length = interval(reader._store(), reader.pipeline.outputs[output])
+    length = shown_length(reader._store(), reader.pipeline.outputs[output])
     newest = found.last if found.last is not None else end
     return {
         "output": output,
