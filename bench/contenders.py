@@ -20,12 +20,12 @@ from pyspark.sql import functions as F
 
 from bench.usage import Memory, processor_seconds
 from bench.workload import COLUMNS, DELAY, IDS, ROWS_A_FILE, TIMES, event_columns
-from latecomer.api.frames import into
 from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Frames, Source
+from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import run
-from latecomer.ledger.report import BatchReport
+from latecomer.frames import into
 from latecomer.model.strategies import Bounded
 from latecomer.spark.session import LOOPBACK, build_session
 from latecomer.store.sql import ddl

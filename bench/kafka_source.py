@@ -28,8 +28,8 @@ from latecomer.config.kafka import KafkaTopics
 from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Source
+from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import run
-from latecomer.ledger.report import BatchReport
 from latecomer.model.strategies import Bounded
 from latecomer.source.choose import source_of
 from latecomer.spark.session import build_session

@@ -27,11 +27,11 @@ from bench.workload import COLUMNS
 from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
-from latecomer.decode.files import SourceFile
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.starting import start_engine
 from latecomer.model.strategies import Bounded
 from latecomer.objects.locations import Storage
-from latecomer.pipeline import Engine
+from latecomer.source.decode.files import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session

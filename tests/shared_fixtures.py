@@ -23,10 +23,10 @@ from examples_kit import usual
 from faults.faults_kit import SINKS_FOR_ROWS, Died, left_behind, write_pipeline
 from latecomer.cli import steps
 from latecomer.config.load import load_pipeline
-from latecomer.config.zoned import use_zone
-from latecomer.decode import retrying
 from latecomer.engine.running import run
 from latecomer.errors import MachineError
+from latecomer.model.zoned import use_zone
+from latecomer.source.decode import retrying
 from latecomer.spark.session import build_session
 from latecomer.store import failpoints
 from postgres_kit import Postgres, required_binaries, running

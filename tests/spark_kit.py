@@ -25,12 +25,11 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
-from latecomer.decode.files import SourceFile
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input, heartbeat
 from latecomer.engine.running import run
 from latecomer.engine.starting import start_engine
-from latecomer.firing.batch import Batch as EngineBatch
-from latecomer.firing.sessions import SessionLogic
+from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros
 from latecomer.model.interpreter import Interpretation, interpret
@@ -39,15 +38,16 @@ from latecomer.model.panes import Op, Pane, Timing
 from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
-from latecomer.pipeline import Engine
+from latecomer.source.decode.files import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.base import InProcess
 from latecomer.spark.session import own_session
 from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
-from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.fates import FATES
+from latecomer.windowing.firing.batch import Batch as EngineBatch
+from latecomer.windowing.firing.sessions import SessionLogic
 from latecomer.windowing.judge import judged
 from latecomer.windowing.seen import event_tables, stored_columns
 from spread_kit import Spread, spread_out

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from latecomer.pipeline import Engine
+from latecomer.engine.pipeline import Engine
 from latecomer.spark.base import Buckets, InProcess, Made, Shared
 from latecomer.spark.tasks import by_bucket, done, merged
 

@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import latecomer
+import latecomer.api as api
 from after.serving.correct_kit import make_lake
 from cli.cli_kit import Lake
 from latecomer import Output, PipelineError, Reader
-from latecomer.api import calls as api
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import to_micros
 from latecomer.model.strategies import Bounded

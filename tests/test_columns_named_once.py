@@ -13,12 +13,12 @@ import pytest
 
 from latecomer.after.rebuild import columns as of_rebuilds
 from latecomer.config.names import PRIVATE
-from latecomer.decode import columns as of_records
-from latecomer.firing import columns as of_panes
 from latecomer.log import columns as of_the_log
 from latecomer.source import columns as of_sources
+from latecomer.source.decode import columns as of_records
 from latecomer.store import columns as stored
 from latecomer.windowing import columns as of_windows
+from latecomer.windowing.firing import columns as of_panes
 
 SOURCE = Path(__file__).parents[1] / "src" / "latecomer"
 OTHERS = {

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from latecomer.text.values import json_column, json_texts
+from latecomer.model.written_values import json_column, json_texts
 
 COLUMNS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.string(), ["", 'a "quoted" \\ text\n', "é\u2028😀\x00", None]),

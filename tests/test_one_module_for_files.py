@@ -26,7 +26,7 @@ OTHERS = {
     "cli/": "files that the user names; doctor looks at the machine",
     "config/": "the pipeline file, and the files of a source",
     "observe/dashboard/page.py": "the page, which comes with the package",
-    "decode/": "the files of a source",
+    "source/decode/": "the files of a source",
     "errors/system.py": "asks which disk has refused, or is full",
     "log/split.py": "packs ticks in memory, on their way to the driver",
     "config/postgres_server.py": "duplicates a socket's number, to cut a line that is silent",

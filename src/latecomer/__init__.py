@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.after.replay.replaying import Replay, replay
-    from latecomer.api.calls import (
+    from latecomer.api import (
         advise,
         apply_rebuild,
         certify,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         serve,
         sink_status,
     )
-    from latecomer.api.frames import Into, append, into
     from latecomer.config.contract import PaneShape, RowShape, SinkLogic
     from latecomer.config.load import load_pipeline
     from latecomer.config.models import Event, Pipeline
@@ -61,7 +60,9 @@ if TYPE_CHECKING:
         SqliteSink,
     )
     from latecomer.config.sources import Files, Frames, NamedSource, Source
+    from latecomer.engine.ledger.report import BatchReport
     from latecomer.engine.running import RunReport, run
+    from latecomer.engine.upkeep.compacting import compact
     from latecomer.errors import (
         LatecomerError,
         LedgerError,
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
         TornCheckpoint,
         TornCommit,
     )
-    from latecomer.ledger.report import BatchReport
+    from latecomer.frames import Into, append, into
     from latecomer.model.durations import Duration
     from latecomer.model.strategies import (
         Adaptive,
@@ -99,7 +100,6 @@ if TYPE_CHECKING:
     from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
     from latecomer.model.written_numbers import Numbers, Signs
     from latecomer.store.rebuilds import Rebuild
-    from latecomer.upkeep.compacting import compact
 
 __all__ = [
     "Adaptive",
@@ -319,7 +319,7 @@ _PLACES = {
 """Where each name is. It is loaded when it is asked for: `latecomer --help` needs none, reading no Spark."""
 
 
-answered_by(lambda: import_module("latecomer.api.notebook"))
+answered_by(lambda: import_module("latecomer.notebook"))
 
 
 def __getattr__(name: str) -> Any:

@@ -20,16 +20,16 @@ from latecomer.after.reconcile.reconcile import reconcile
 from latecomer.after.replay import replaying
 from latecomer.after.replay.replaying import replay
 from latecomer.config.outputs import Output
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.errors import LedgerError, StoreError
-from latecomer.ledger.check import check_ledger
 from latecomer.log import events, logged
+from latecomer.log.timeline.keeper import Section, TimelineKeeper
+from latecomer.log.timeline.watermarks import Watermarks
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.strategies import Bounded
 from latecomer.spark import runner
 from latecomer.spark.base import Made
 from latecomer.store.store import open_store
-from latecomer.timeline.keeper import Section, TimelineKeeper
-from latecomer.timeline.watermarks import Watermarks
 from properties.test_options_on_spark import crowd
 from properties.test_rebuild_on_spark import require_right
 from spark_kit import PAYLOAD, Batch, Bench, as_lines, require_equal, stored_entries

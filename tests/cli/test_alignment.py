@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from cli.cli_kit import MINUTE, NOON, Cli, Lake
 from latecomer.after.reading.reader import Reader
+from latecomer.log.timeline.keeper import Origin, TimelineKeeper
 from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.store.layout import WATERMARKS
 from latecomer.store.table import Table
-from latecomer.timeline.keeper import Origin, TimelineKeeper
 
 
 def tick(number: int, held_by: str | None, watermark: int | None, unheld: int | None) -> dict[str, object]:

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from cli.cli_kit import Cli, Lake, calling
 from latecomer import Reader
 from latecomer.cli.progress import dead_in_words
+from latecomer.engine.pipeline import BatchReport
 from latecomer.errors import PipelineError
 from latecomer.log.events import Received
 from latecomer.model.dead_letters import REASONS
-from latecomer.pipeline import BatchReport
 
 ROOT = Path(__file__).parents[2]
 AT = "2026-11-08T14:00:00Z"

@@ -20,8 +20,8 @@ from latecomer.cli.progress import (
 )
 from latecomer.cli.reporting import reporting
 from latecomer.config.sources import Files
+from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import RunReport
-from latecomer.ledger.report import BatchReport
 from latecomer.log.events import Received
 from latecomer.log.filling import Filled
 from latecomer.model.durations import shown_duration

@@ -18,8 +18,8 @@ from cli.cli_kit import Cli, Lake
 from latecomer.after.reading.reader import Reader
 from latecomer.after.reading.values import moments
 from latecomer.after.reconcile.databases import _column
-from latecomer.config.zoned import read
 from latecomer.errors import StoreMismatch
+from latecomer.model.zoned import read
 from latecomer.model.zones import midnight
 from latecomer.store.pins import read_pins, write_pins
 

@@ -17,8 +17,8 @@ from cluster.rides_kit import EventLog, ended, on, pipeline, rides, started, tab
 from cluster_kit import PATIENCE, running_cluster
 from faults.lease_kit import token
 from latecomer.config.load import load_pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
 from latecomer.store.failpoints import VARIABLE
 from s3_kit import Bucket
 

@@ -14,12 +14,12 @@ import pytest
 from latecomer.config.column_checks import check_columns
 from latecomer.config.columns import infer_columns, unknown_in_files
 from latecomer.config.parquet import parquet_columns
-from latecomer.decode.files import SourceFile
-from latecomer.decode.parquet_reading import ParquetReading
 from latecomer.model.types import flat_types, normal_type
+from latecomer.model.written_values import csv_column, json_column
 from latecomer.sink.sqlite import storable
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.parquet_reading import ParquetReading
 from latecomer.store.layout import arrow_type
-from latecomer.text.values import csv_column, json_column
 from source.source_kit import pipeline_in
 
 ITEMS = "array<struct<sku:string,price:decimal(9,2)>>"

@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 from cli.cli_kit import calling
 from documents.tutorial_kit import commands, matches
 from latecomer import Reader, load_pipeline, run
-from latecomer.ledger.report import BatchReport
+from latecomer.engine.ledger.report import BatchReport
 from latecomer.model.durations import iso
 from latecomer.model.verdicts import BEGIN_OF_TIME
 

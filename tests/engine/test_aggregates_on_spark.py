@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.interpreter import Arrival, cut
 from latecomer.model.panes import Pane, surviving

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from after.reconcile.log_kit import arrivals
 from latecomer.config.outputs import Output
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.interpreter import cut
 from latecomer.model.strategies import Bounded
 from spark_kit import Bench

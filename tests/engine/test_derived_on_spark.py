@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 
 import latecomer
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import PipelineError, StoreMismatch
-from latecomer.ledger.check import check_ledger
 from latecomer.model.expressions import Failed, expression
 from latecomer.model.expressions.functions import FUNCTION_TYPES
 from latecomer.spark.session import own_session

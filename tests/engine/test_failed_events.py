@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 import latecomer
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import PipelineError
-from latecomer.ledger.check import check_ledger
 from latecomer.store.store import open_store
 
 LANDED = 1_794_146_400  # 2026-11-08T14:00:00Z

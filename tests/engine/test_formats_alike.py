@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
-from latecomer.decode.arrow_text import column_type
-from latecomer.decode.files import SourceFile
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.model.strategies import Bounded
-from latecomer.pipeline import Engine
+from latecomer.source.decode.arrow_text import column_type
+from latecomer.source.decode.files import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.base import InProcess
 from latecomer.store.store import Store

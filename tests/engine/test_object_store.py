@@ -15,13 +15,13 @@ import latecomer
 import s3_kit
 from faults.faults_kit import BOUNDARIES, Died, in_turn, left_behind, take_sink_away, write_pipeline
 from latecomer.config.load import load_pipeline
-from latecomer.decode.files import SourceFile
+from latecomer.engine.ledger.check import check_ledger
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.running import run
 from latecomer.engine.starting import start_engine
 from latecomer.errors import StoreError
-from latecomer.ledger.check import check_ledger
 from latecomer.objects.locations import Storage, Url, reached_by
-from latecomer.pipeline import Engine
+from latecomer.source.decode.files import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.at_url import write_frame
 from latecomer.spark.base import InProcess

@@ -17,9 +17,9 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import StoreError
-from latecomer.ledger.check import check_ledger
 from latecomer.store import failpoints
 from latecomer.store.store import open_store
 from sources_kit import Folders, Reading, steady

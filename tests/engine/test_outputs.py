@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.quiet import drain_input
 from latecomer.errors import StoreMismatch
-from latecomer.ledger.check import check_ledger
 from latecomer.model.interpreter import Arrival, cut
 from latecomer.model.panes import surviving
 from latecomer.model.strategies import Bounded

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import PipelineError
-from latecomer.ledger.check import check_ledger
 from latecomer.store.store import Store, open_store
 
 LARGEST = (1 << 63) - 1

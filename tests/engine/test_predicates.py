@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 import latecomer
 from examples_kit import drawn
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import PipelineError, StoreMismatch
-from latecomer.ledger.check import check_ledger
 from latecomer.model.predicates import FUNCTIONS, check_where
 from latecomer.model.windows import Calendar
 from latecomer.spark.errors import SPARK_ERRORS

@@ -11,14 +11,14 @@ from pyspark.sql import SparkSession
 from faults.faults_kit import Died
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
+from latecomer.engine.ledger.report import BatchReport
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
-from latecomer.ledger.report import BatchReport
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import to_micros
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Tumbling
-from latecomer.pipeline import Engine
 from latecomer.store import failpoints
 from latecomer.store.store import Store
 from latecomer.testing.engine import put_watermark

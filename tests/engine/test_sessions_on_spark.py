@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import surviving

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
-from latecomer.api.calls import replay_dead_letters
+from latecomer.api import replay_dead_letters
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import PipelineError, StoreMismatch
-from latecomer.ledger.check import check_ledger
 from latecomer.store.store import open_store
 from source.fates_kit import by_the_ledger, by_the_oracle
 

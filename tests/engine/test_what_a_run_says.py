@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from latecomer import LatecomerError, StoreError, replay, run
 from latecomer.after.rebuild import rebuilding
-from latecomer.ledger.check import check_ledger
-from latecomer.ledger.report import BatchReport
+from latecomer.engine.ledger.check import check_ledger
+from latecomer.engine.ledger.report import BatchReport
 from latecomer.model.verdicts import END_OF_TIME
 from shop_kit import arrive, shop
 

@@ -18,7 +18,7 @@ from examples.flights_kit import assert_exact, counted, read_files, standing
 from examples.script_kit import loaded
 from latecomer import load_pipeline
 from latecomer.after.reading.reader import Reader
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from source.source_kit import run_once
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights"

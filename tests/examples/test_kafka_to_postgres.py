@@ -20,7 +20,7 @@ from examples.script_kit import loaded
 from kafka_kit import Client
 from latecomer import load_pipeline, run
 from latecomer.after.reading.reader import Reader
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from postgres_kit import Postgres
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kafka-to-postgres"

@@ -26,7 +26,7 @@ from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.errors import StoreInUse
 from latecomer.engine.following import follow
-from latecomer.pipeline import Engine
+from latecomer.engine.pipeline import Engine
 from latecomer.spark.base import InProcess
 from latecomer.engine.running import check_store
 from latecomer.store.recovery import held_for_run

@@ -13,11 +13,11 @@ import pytest
 from faults.faults_kit import left_behind, tables_of, write_pipeline
 from latecomer.config.load import load_pipeline
 from latecomer.engine.following import follow
+from latecomer.engine.ledger.check import check_ledger
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
-from latecomer.ledger.check import check_ledger
 from latecomer.log import events
-from latecomer.pipeline import Engine
 from latecomer.spark.base import Buckets
 from latecomer.spark.tasks import Done, by_bucket, merged
 from latecomer.store.source_columns import source_columns

@@ -19,11 +19,11 @@ from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.engine.running import run
 from latecomer.errors import LatecomerError, StoreError
+from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.source.choose import sources_of
 from latecomer.store.publications import PublicationClock
 from latecomer.store.recovery import require_unbroken, set_aside_torn
 from latecomer.store.store import Store, open_store, read_pins
-from latecomer.timeline.keeper import TimelineKeeper
 
 FIXES = ("copy it again while no run holds it", "restore", "give the sink another path")
 

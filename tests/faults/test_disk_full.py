@@ -19,11 +19,11 @@ from faults.disk_kit import SmallDisk, Steps, failing_syncs, small_disk
 from faults.faults_kit import BOUNDARIES, left_behind, write_pipeline
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.load import load_pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
+from latecomer.engine.upkeep.compacting import compact
 from latecomer.errors import LatecomerError
-from latecomer.ledger.check import check_ledger
 from latecomer.source.finding import Finder
-from latecomer.upkeep.compacting import compact
 
 FINDING = ("resume", "look")
 """Before what was found is read, and before what is new is written down."""

@@ -25,10 +25,10 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.load import load_pipeline
 from latecomer.config.outputs import Output
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.quiet import heartbeat
 from latecomer.engine.running import run
 from latecomer.errors import StoreError
-from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
 from latecomer.model.strategies import Bounded
 from latecomer.store import failpoints

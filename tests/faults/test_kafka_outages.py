@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from kafka_kit import Broker, Client
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
 from latecomer.source import kafka_broker
 from latecomer.store import failpoints
 from latecomer.store.store import open_store

@@ -32,8 +32,8 @@ from kafka_kit import Broker
 from latecomer.after.reading.reader import Reader
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
 from latecomer.store.store import open_store
 from postgres_kit import Postgres, required_binaries, running
 from source.kafka_source_kit import NOON, iso

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from faults.faults_kit import Died, left_behind, table_rows, write_pipeline
 from latecomer.after.letters.replaying import ReplayedLetters
 from latecomer.after.replay.replaying import replay
-from latecomer.api.calls import replay_dead_letters
+from latecomer.api import replay_dead_letters
 from latecomer.config.load import load_pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import StoreError, StoreInUse
-from latecomer.ledger.check import check_ledger
 from latecomer.store import failpoints
 from latecomer.store.lock import exclusive
 from latecomer.store.store import open_store

@@ -12,9 +12,9 @@ from faults.faults_kit import Died, left_behind, write_pipeline
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.replay.replaying import replay
 from latecomer.config.load import load_pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import StoreMismatch
-from latecomer.ledger.check import check_ledger
 from latecomer.store import failpoints
 
 BOUNDARIES = (

@@ -18,7 +18,7 @@ from faults.faults_kit import START, left_behind, tables_of, write_pipeline
 from faults.lease_kit import TAKEOVER, engines, token, until, with_lease
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.load import load_pipeline
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.store.commits import commits_of
 from s3_kit import Bucket
 

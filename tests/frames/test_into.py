@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import latecomer
 from frames.frames_kit import PIPELINE, drop, left, query_into, stream_of, tap, taps_of, write_pipeline
-from latecomer.api import frames
+from latecomer import frames
 from latecomer.engine.running import run
 from latecomer.store.lock import held
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fuzz.mutants import AT, ROWS, claiming, mutants, one_page, parquet_files, text_files
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from memory_kit import Grown
 from source.source_kit import pipeline_in, rows_of, run_once, write_text
 

@@ -12,9 +12,9 @@ import pytest
 from fuzz.mutants import Mutant, mutants
 from latecomer.config.columns import infer_columns, source_warnings
 from latecomer.config.damage import DamagedFile
-from latecomer.decode.columns import CORRUPT
-from latecomer.decode.files import SourceFile
 from latecomer.errors import SourceError
+from latecomer.source.decode.columns import CORRUPT
+from latecomer.source.decode.files import SourceFile
 from latecomer.source.files import FilePart, FileSource
 from latecomer.source.found_files import UnreadableFiles
 from memory_kit import Grown

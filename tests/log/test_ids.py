@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples_kit import drawn
-from latecomer.decode.files import SourceFile
 from latecomer.log import ids, known_ids
 from latecomer.log.duplicates import EventsOfSplit, divided
 from latecomer.log.hashes import Filter, filter_bits, hash_ids
 from latecomer.log.ids import IdIndex
+from latecomer.source.decode.files import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.store.files import write_table
 from latecomer.store.table import Table, moments

@@ -15,8 +15,8 @@ import latecomer
 from cli.cli_kit import calling
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
 from latecomer.log import filling
 from latecomer.store.store import Store, open_store
 from latecomer.store.unknown import UnknownSeen, unknown_in_last

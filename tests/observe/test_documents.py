@@ -78,7 +78,7 @@ def test_names_follow_the_habits_of_prometheus() -> None:
 
 
 def test_the_stages_of_a_batch_are_those_of_the_flow() -> None:
-    source = (ROOT / "src" / "latecomer" / "pipeline.py").read_text(encoding="utf-8")
+    source = (ROOT / "src" / "latecomer" / "engine" / "pipeline.py").read_text(encoding="utf-8")
     assert set(re.findall(r'watch\.end\("(\w+)"\)', source)) == set(BATCH_STAGES)
 
 

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from latecomer.ledger.report import BatchReport
+from latecomer.engine.ledger.report import BatchReport
 from latecomer.log.events import Received
 from latecomer.model.ledger import Entry
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate

@@ -19,13 +19,13 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
+from latecomer.engine.ledger.check import check_ledger
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input, heartbeat
-from latecomer.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
 from latecomer.model.interpreter import Changed, Drain, Heartbeat, Interpretation, Joined, interpret
 from latecomer.model.panes import Accumulation, Pane, Place, summed, surviving
 from latecomer.model.strategies import Strategy
-from latecomer.pipeline import Engine
 from latecomer.store.store import open_store
 from scenarios import watermarks
 from spark_kit import (

@@ -23,8 +23,9 @@ from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.serving import serving
 from latecomer.config.checks import check
 from latecomer.config.outputs import Output
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.quiet import drain_input, heartbeat
-from latecomer.ledger.check import check_ledger
+from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.panes import Accumulation, Op, Pane, Place, Timing, summed, surviving
@@ -32,7 +33,6 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.windows import Session, Window
 from latecomer.store import failpoints
 from latecomer.store.store import Store, open_store
-from latecomer.timeline.keeper import TimelineKeeper
 from scenarios import watermarks
 from spark_kit import (
     PAYLOAD,

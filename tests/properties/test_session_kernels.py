@@ -14,10 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latecomer.config.outputs import Output
-from latecomer.firing.clocks import Clocks
-from latecomer.firing.columns import Lane
-from latecomer.firing.session_bucket import Bucket, Folded, fold_events, in_order_of_arrival, standing_panes
-from latecomer.firing.session_within import lanes_of
+from latecomer.log.timeline.keeper import Section, Step
 from latecomer.model.arrivals import Arrival, Heartbeat
 from latecomer.model.interpreter import interpret
 from latecomer.model.strategies import Strategy
@@ -27,9 +24,18 @@ from latecomer.model.windows import Session
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.columns import when_column
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
-from latecomer.timeline.keeper import Section, Step
 from latecomer.windowing.columns import KEY
 from latecomer.windowing.fates import FATES
+from latecomer.windowing.firing.clocks import Clocks
+from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.session_bucket import (
+    Bucket,
+    Folded,
+    fold_events,
+    in_order_of_arrival,
+    standing_panes,
+)
+from latecomer.windowing.firing.session_within import lanes_of
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.session_judge import Arrivals, prompt_fates
 from scenarios import thorough, watermarks

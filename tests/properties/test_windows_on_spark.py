@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from latecomer.config.outputs import Output
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.arrivals import Heartbeat
 from latecomer.model.strategies import Strategy
 from scenarios import watermarks

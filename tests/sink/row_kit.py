@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
-from latecomer.text.values import json_rows
+from latecomer.model.written_values import json_rows
 from sink.sink_kit import catalog_at, lines_of, rows_of_delta, rows_of_duckdb, rows_of_iceberg, rows_of_sqlite
 
 

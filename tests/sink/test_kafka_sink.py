@@ -16,11 +16,11 @@ from kafka_kit import Client
 from latecomer.config.load import load_pipeline
 from latecomer.config.sinks import KafkaSink
 from latecomer.errors import PipelineError, SinkError, SinkOutage
+from latecomer.model.written_values import json_rows
 from latecomer.sink import PaneShape, SinkLogic, kafka_records, open_sink
 from latecomer.sink import kafka as kafka_sink_module
 from latecomer.sink.keeper import SinkKeeper, check_sinks, sink_status
 from latecomer.testing import check_sink
-from latecomer.text.values import json_rows
 from sink.feeding_kit import Fed
 from sink.row_kit import of_reader
 from sink.sink_kit import BY_TWO, SHAPE, Crash, apply, insert, retract, table_of

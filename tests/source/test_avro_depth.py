@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from avro_data import leading_to_each_other, number
-from latecomer.decode.avro_messages import AvroMessages
-from latecomer.decode.columns import CORRUPT
 from latecomer.schemas.avro import schema_of
 from latecomer.schemas.avro.bounds import DEEPEST_RECORD
+from latecomer.source.decode.avro_messages import AvroMessages
+from latecomer.source.decode.columns import CORRUPT
 
 
 def record(name: str, **fields: Any) -> dict[str, Any]:

@@ -19,12 +19,12 @@ import pytest
 from avro_data import number
 from avro_messages import messages, schemas
 from examples_kit import usual
-from latecomer.decode import avro_reading
-from latecomer.decode.avro_messages import AvroMessages
-from latecomer.decode.columns import CORRUPT, KEPT, SCHEMA_ID
-from latecomer.decode.frames import UnknownSchemas, words_of
 from latecomer.model.types import is_decimal, scale_of
 from latecomer.schemas.avro import Reading, Value, parse_schema, reading
+from latecomer.source.decode import avro_reading
+from latecomer.source.decode.avro_messages import AvroMessages
+from latecomer.source.decode.columns import CORRUPT, KEPT, SCHEMA_ID
+from latecomer.source.decode.frames import UnknownSchemas, words_of
 from source.avro_source_kit import framed, record
 
 WRITERS = 4

@@ -22,11 +22,11 @@ from latecomer.after.letters.choosing import Choice
 from latecomer.after.letters.replaying import replay_letters
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
-from latecomer.decode import retrying
-from latecomer.decode.frames import HEAD_SIZE
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import RegistryOutage
-from latecomer.ledger.check import check_ledger
+from latecomer.source.decode import retrying
+from latecomer.source.decode.frames import HEAD_SIZE
 from latecomer.source.fixes import Fix
 from schemas.registry.registry_kit import Server, beside, environment, fresh, serving
 from source.avro_source_kit import FIRST, SECOND, THIRD, avro_pipeline, framed, payment, record

@@ -18,16 +18,16 @@ from pyspark.sql import SparkSession
 from avro_data import leading_to_each_other, number, text
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
-from latecomer.decode.avro import AvroRecords
-from latecomer.decode.avro_containers import AvroContainers
-from latecomer.decode.avro_messages import AvroMessages
-from latecomer.decode.base import FileSplit
-from latecomer.decode.columns import CORRUPT, KEPT, SCHEMA_ID
-from latecomer.decode.files import SourceFile
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
 from latecomer.model.unknown_fields import known_fields
 from latecomer.schemas.avro import parse_schema, reading
+from latecomer.source.decode.avro import AvroRecords
+from latecomer.source.decode.avro_containers import AvroContainers
+from latecomer.source.decode.avro_messages import AvroMessages
+from latecomer.source.decode.base import FileSplit
+from latecomer.source.decode.columns import CORRUPT, KEPT, SCHEMA_ID
+from latecomer.source.decode.files import SourceFile
 from source.avro_source_kit import FIRST, MICROS, NOON, SECOND, THIRD, framed, payload, payment, record
 from source.kafka_source_kit import logged
 

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.columns import infer_columns
 from latecomer.config.encodings import ENCODINGS
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.errors import SourceError
-from latecomer.ledger.check import check_ledger
 from latecomer.store.store import Store
 from source.source_kit import (
     ledger_lines,

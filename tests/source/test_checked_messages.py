@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from examples_kit import usual
-from latecomer.decode import checked_messages
-from latecomer.decode.checked_messages import CheckedMessages
-from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
-from latecomer.decode.frames import UnknownSchemas
 from latecomer.schemas.jsonschema import Validator, schema_of
 from latecomer.schemas.jsonschema.records import NotJson
+from latecomer.source.decode import checked_messages
+from latecomer.source.decode.checked_messages import CheckedMessages
+from latecomer.source.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
+from latecomer.source.decode.frames import UnknownSchemas
 from source.checked_kit import COLUMNS, random_record, random_schema
 
 PAISE = {"type": "object", "properties": {"paise": {"type": "integer", "minimum": 0}}, "required": ["paise"]}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from latecomer.decode.arrow_checked import Rules
-from latecomer.decode.plain import NotPlain
 from latecomer.schemas.jsonschema import schema_of
+from latecomer.source.decode.arrow_checked import Rules
+from latecomer.source.decode.plain import NotPlain
 from source.checked_kit import COLUMNS
 
 

@@ -19,12 +19,12 @@ import pytest
 
 from fuzz.mutants import varint, with_footer
 from latecomer.config.damage import DamagedFile
-from latecomer.decode.avro_containers import AvroContainers
-from latecomer.decode.base import FileDecoder, FileSplit
-from latecomer.decode.columns import CORRUPT, KEPT, POSITION
-from latecomer.decode.files import SourceFile
-from latecomer.decode.parquet_reading import ParquetReading
 from latecomer.schemas.avro import parse_schema, reading
+from latecomer.source.decode.avro_containers import AvroContainers
+from latecomer.source.decode.base import FileDecoder, FileSplit
+from latecomer.source.decode.columns import CORRUPT, KEPT, POSITION
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.parquet_reading import ParquetReading
 from latecomer.store.layout import source_type
 from source.avro_source_kit import record
 
@@ -174,8 +174,8 @@ READ = """
 import sys
 import pyarrow as pa
 from latecomer.config.damage import DamagedFile
-from latecomer.decode.files import SourceFile
-from latecomer.decode.parquet_reading import ParquetReading
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.parquet_reading import ParquetReading
 decoder, file = ParquetReading({"at": "string", "n": "bigint"}, sys.argv[2]), SourceFile(f"file://{sys.argv[1]}", 0, 9)
 try:
     print(sum(rows.num_rows for split in decoder.splits(file, 9) for rows in decoder.decode(split)))

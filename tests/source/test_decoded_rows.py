@@ -21,13 +21,13 @@ import pytest
 
 from latecomer.config.damage import DamagedFile
 from latecomer.config.sources import Files, UnknownFields
-from latecomer.decode.base import FileDecoder
-from latecomer.decode.columns import BROKEN, CORRUPT, KEPT, POSITION
-from latecomer.decode.csv import CsvFiles
-from latecomer.decode.csv_rows import CsvLines
-from latecomer.decode.files import SourceFile
-from latecomer.decode.json import JsonFiles, JsonRecords
-from latecomer.decode.text_lines import Lines
+from latecomer.source.decode.base import FileDecoder
+from latecomer.source.decode.columns import BROKEN, CORRUPT, KEPT, POSITION
+from latecomer.source.decode.csv import CsvFiles
+from latecomer.source.decode.csv_rows import CsvLines
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.json import JsonFiles, JsonRecords
+from latecomer.source.decode.text_lines import Lines
 from latecomer.store.layout import source_type
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from latecomer.decode.detail import Explainer
+from latecomer.source.decode.detail import Explainer
 from source.source_kit import pipeline_in
 
 COLUMNS = {

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from latecomer import gaps
 from latecomer.after.reading.reader import Reader
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.ids import event_id
 from source.source_kit import dead_letters, ledger_lines, pipeline_in, rows_of, run_once, write_json
 

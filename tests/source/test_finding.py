@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer.config.paths import SourcePath
+from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import run
 from latecomer.errors import SourceOutage
-from latecomer.ledger.report import BatchReport
 from latecomer.source.finding import Finder
 from latecomer.store import found
 from latecomer.store.store import open_store

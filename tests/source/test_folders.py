@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from latecomer.config.paths import list_files
+from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import run
-from latecomer.ledger.report import BatchReport
 from latecomer.store.store import Store, open_store
 from source.source_kit import (
     dead_letters,

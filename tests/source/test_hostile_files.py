@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fuzz.mutants import claiming, one_page
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.store.store import Store
 from source.source_kit import ledger_lines, parquet_bytes, pipeline_in, rows_of, run_once, write_text
 

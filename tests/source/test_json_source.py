@@ -21,10 +21,10 @@ from latecomer.after.letters.replaying import replay_letters
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
-from latecomer.decode import retrying
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import SourceError
-from latecomer.ledger.check import check_ledger
+from latecomer.source.decode import retrying
 from latecomer.source.fixes import Fix
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store

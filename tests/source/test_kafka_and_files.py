@@ -15,8 +15,8 @@ from kafka_kit import Client
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
 from latecomer.store.store import open_store
 from sink.feeding_kit import eventually
 from source.fates_kit import by_the_ledger, by_the_oracle

@@ -17,13 +17,13 @@ from confluent_kafka import Producer
 
 from kafka_kit import Client
 from latecomer.config.models import Pipeline
-from latecomer.decode.columns import CORRUPT
 from latecomer.errors import SourceError, SourceOutage
 from latecomer.model.dead_letters import TOMBSTONE
 from latecomer.source import kafka_fetch
 from latecomer.source.base import Chunk, Clock
 from latecomer.source.choose import source_of
 from latecomer.source.columns import BROKEN, LANDED, ORIGIN, POSITION
+from latecomer.source.decode.columns import CORRUPT
 from latecomer.source.kafka_fetch import Ranges, close_clients, fetched
 from latecomer.source.kafka_source import KafkaSource, TopicSplit, collecting_later
 from source.kafka_source_kit import SCHEMA, awaited, payments, pipeline_on

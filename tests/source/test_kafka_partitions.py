@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from kafka_kit import Client
 from latecomer.after.replay.replaying import replay
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
 from latecomer.store.store import open_store
 from source.fates_kit import by_the_ledger, by_the_oracle
 from source.kafka_source_kit import iso, pipeline_on

@@ -17,9 +17,9 @@ from kafka_kit import Broker
 from latecomer.config.kafka import KafkaTopics
 from latecomer.config.load import load_pipeline
 from latecomer.config.sinks import KafkaSink
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import LatecomerError, SinkError, SinkOutage, SourceError, SourceOutage
-from latecomer.ledger.check import check_ledger
 from latecomer.sink import kafka_client
 from latecomer.sink.kafka import KafkaLogic
 from latecomer.source import kafka_broker

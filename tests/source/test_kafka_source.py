@@ -18,9 +18,9 @@ from kafka_kit import Client
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import SourceError
-from latecomer.ledger.check import check_ledger
 from latecomer.source.choose import source_of
 from latecomer.source.kafka_broker import Broker
 from latecomer.source.polled import Polled

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from examples_kit import drawn
 from latecomer.config.damage import DamagedFile
-from latecomer.decode import limits
-from latecomer.decode.limits import KEPT, Limits, LongLine
+from latecomer.source.decode import limits
+from latecomer.source.decode.limits import KEPT, Limits, LongLine
 
 UNPACKED = 1 << 20
 PACKED: dict[str, Callable[[bytes], bytes]] = {

@@ -16,7 +16,7 @@ import latecomer
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.store.store import open_store
 from source.source_kit import parquet_bytes, pipeline_in, rows_of, run_once, write_json, write_text
 

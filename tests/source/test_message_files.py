@@ -15,10 +15,10 @@ from latecomer.after.letters.replaying import replay_letters
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
-from latecomer.decode import messages, retrying
-from latecomer.decode.messages import LARGEST_MESSAGE, Message, messages_of
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
+from latecomer.source.decode import messages, retrying
+from latecomer.source.decode.messages import LARGEST_MESSAGE, Message, messages_of
 from latecomer.source.fixes import Fix
 from schemas.registry.registry_kit import Server
 from source.avro_source_kit import FIRST, SECOND, THIRD, framed, payment, record

@@ -35,12 +35,12 @@ from latecomer.config.columns import clashing_names
 from latecomer.config.models import Pipeline
 from latecomer.config.names import RESERVED, UNSTORABLE
 from latecomer.config.renames import parse_column, seen_columns, written_column
+from latecomer.engine.ledger.check import check_ledger
+from latecomer.engine.upkeep.compacting import compact
 from latecomer.errors import StoreMismatch
-from latecomer.ledger.check import check_ledger
 from latecomer.store import layout
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import double_quoted, quoted
-from latecomer.upkeep.compacting import compact
 from source.source_kit import dead_letters, ledger_lines, pipeline_in, run_once, write_json
 
 AT = "2026-11-08T14:00:00Z"

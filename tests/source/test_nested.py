@@ -15,8 +15,8 @@ from kafka_kit import Client
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
 from latecomer.store.store import open_store
 from source.source_kit import dead_letters, ledger_lines, parquet_bytes, rows_of, write_json, write_text
 from spark_kit import require_explained

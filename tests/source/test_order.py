@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import run
-from latecomer.ledger.report import BatchReport
 from latecomer.store.store import open_store
 from source.source_kit import ledger_lines, pipeline_in, rows_of, write_json
 

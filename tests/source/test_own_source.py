@@ -17,9 +17,9 @@ from latecomer import PipelineError, Reader, SourceError, load_pipeline, replay_
 from latecomer.after.replay.replaying import replay
 from latecomer.cli import main
 from latecomer.config.models import Pipeline
-from latecomer.decode import retrying
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.source import polled
+from latecomer.source.decode import retrying
 from latecomer.store.store import open_store
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "sources.md").read_text("utf-8")

@@ -13,11 +13,11 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latecomer.decode.columns import CORRUPT, KEPT
-from latecomer.decode.protobuf_messages import ProtobufMessages
 from latecomer.schemas import SchemaError
 from latecomer.schemas.protobuf.reading import message_of, reading
 from latecomer.schemas.protobuf.schema import Schema, parse_schema
+from latecomer.source.decode.columns import CORRUPT, KEPT
+from latecomer.source.decode.protobuf_messages import ProtobufMessages
 
 RIDE = """
 syntax = "proto3";

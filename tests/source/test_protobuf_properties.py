@@ -11,10 +11,10 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from latecomer.decode.columns import CORRUPT, KEPT
-from latecomer.decode.protobuf_messages import ProtobufMessages
 from latecomer.schemas.protobuf.reading import message_of, reading
 from latecomer.schemas.protobuf.schema import parse_schema
+from latecomer.source.decode.columns import CORRUPT, KEPT
+from latecomer.source.decode.protobuf_messages import ProtobufMessages
 
 WHOLE = {
     "int32": (-(2**31), 2**31 - 1), "sint32": (-(2**31), 2**31 - 1), "sfixed32": (-(2**31), 2**31 - 1),

@@ -20,11 +20,11 @@ from kafka_kit import Client
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
-from latecomer.decode import retrying
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
 from latecomer.schemas.protobuf import parse_schema
 from latecomer.schemas.protobuf.reading import message_of
+from latecomer.source.decode import retrying
 from schemas.registry.registry_kit import Server, fresh
 from source.kafka_source_kit import NOON, awaited, logged, payments_from, totals
 from spark_kit import running_beside

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer.decode import retrying
-from latecomer.decode.retrying import (
+from latecomer.errors import SourceError
+from latecomer.source.decode import retrying
+from latecomer.source.decode.retrying import (
     WAITS,
     SourceOutage,
     patiently,
@@ -24,7 +25,6 @@ from latecomer.decode.retrying import (
     require_unchanged,
     states_of,
 )
-from latecomer.errors import SourceError
 from latecomer.source.files import FilePart, FileSource
 from latecomer.store.store import Store, open_store
 from source.source_kit import (
@@ -117,13 +117,13 @@ def parquet(*names: str) -> bytes:
 
 CSV = f"txn,at\nt1,{AT}\nt2,{AT}\n"
 STUMBLING = [
-    ("parquet", {}, parquet("t1", "t2"), "latecomer.decode.parquet_reading.parquet_columns"),
-    ("csv", {}, CSV.encode(), "latecomer.decode.csv.open_text"),
+    ("parquet", {}, parquet("t1", "t2"), "latecomer.source.decode.parquet_reading.parquet_columns"),
+    ("csv", {}, CSV.encode(), "latecomer.source.decode.csv.open_text"),
     (
         "csv",
         {"encoding": "utf-16"},
         CSV.encode("utf-16be").join([b"\xfe\xff", b""]),
-        "latecomer.decode.text.file_encoding",
+        "latecomer.source.decode.text.file_encoding",
     ),
 ]
 

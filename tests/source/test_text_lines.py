@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from examples_kit import drawn
 from latecomer.config.damage import DamagedFile
-from latecomer.decode import limits, text_lines
-from latecomer.decode.limits import LongLine
-from latecomer.decode.text_lines import Lines, TextPart, cut
+from latecomer.source.decode import limits, text_lines
+from latecomer.source.decode.limits import LongLine
+from latecomer.source.decode.text_lines import Lines, TextPart, cut
 
 PACKED: dict[str, Callable[[bytes], bytes]] = {
     "a.json": bytes,

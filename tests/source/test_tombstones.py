@@ -13,8 +13,8 @@ from kafka_kit import Client
 from latecomer.after.reading.reader import Reader
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
 from latecomer.store import failpoints
 from source.kafka_source_kit import payments, pipeline_on, totals
 

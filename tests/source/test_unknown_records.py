@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from latecomer.decode.columns import CORRUPT, KEPT
-from latecomer.decode.json import JsonRecords
 from latecomer.model.unknown_fields import known_fields, members, unknown_members
+from latecomer.source.decode.columns import CORRUPT, KEPT
+from latecomer.source.decode.json import JsonRecords
 
 COLUMNS = {
     "id": "bigint",

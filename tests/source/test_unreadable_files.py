@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 from latecomer.config import columns
 from latecomer.config.columns import infer_columns
-from latecomer.decode import retrying
+from latecomer.engine.pipeline import Engine
 from latecomer.errors import SourceError
 from latecomer.log import events
-from latecomer.pipeline import Engine
+from latecomer.source.decode import retrying
 from latecomer.source.files import FilePart, FileSource
 from latecomer.spark.session import own_session
 from latecomer.store.store import Store, open_store

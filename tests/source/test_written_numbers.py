@@ -14,15 +14,15 @@ from pyspark.sql import SparkSession
 
 from latecomer import Reader, load_pipeline, replay_dead_letters
 from latecomer.config.columns import infer_columns
-from latecomer.decode.columns import CORRUPT
-from latecomer.decode.csv_rows import CsvLines
-from latecomer.decode.detail import Explainer
-from latecomer.decode.json import JsonRecords
-from latecomer.decode.text_lines import Lines
-from latecomer.decode.written import Misfit, value_of
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.errors import PipelineError
-from latecomer.ledger.check import check_ledger
 from latecomer.model.written_numbers import Numbers, Signs, written_number
+from latecomer.source.decode.columns import CORRUPT
+from latecomer.source.decode.csv_rows import CsvLines
+from latecomer.source.decode.detail import Explainer
+from latecomer.source.decode.json import JsonRecords
+from latecomer.source.decode.text_lines import Lines
+from latecomer.source.decode.written import Misfit, value_of
 from source.source_kit import (
     ledger_lines,
     pipeline_in,

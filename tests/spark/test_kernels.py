@@ -8,7 +8,7 @@ import sys
 KERNELS = (
     "latecomer.log.split",
     "latecomer.log.writing",
-    "latecomer.firing.tasks",
+    "latecomer.windowing.firing.tasks",
     "latecomer.windowing.anew",
 )
 ALONE = """

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.kafka import KafkaTopics
 from latecomer.config.models import Pipeline
+from latecomer.engine.pipeline import Engine
 from latecomer.errors import SourceError
-from latecomer.pipeline import Engine
 from latecomer.source.choose import source_of
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_source import KafkaSource, TopicSplit

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer.decode.files import SourceFile
 from latecomer.log.columns import Lane
 from latecomer.log.envelope import Given
 from latecomer.log.split import LogPlan, SplitSummary
 from latecomer.log.writing import Folders, LogTask, write_split
 from latecomer.source.choose import source_of
+from latecomer.source.decode.files import SourceFile
 from latecomer.source.files import FilePart, FileSource
 from latecomer.source.found_files import UnreadableFiles
 from latecomer.spark.base import InProcess, Runner, Shared

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 import latecomer
 from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import StoreMismatch
-from latecomer.ledger.check import check_ledger
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from latecomer import Reader, StoreMismatch, load_pipeline, run
 from latecomer.after.replay.replaying import replay
 from latecomer.config.models import Pipeline
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.store.migrations import FORMAT, STEPS, upgraded
 from latecomer.store.pins import read_pins
 from latecomer.store.store import open_store

@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 import latecomer
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import StoreMismatch
-from latecomer.ledger.check import check_ledger
 from latecomer.model.types import is_wider, normal_type, widened_type
 from latecomer.store.layout import arrow_type
 from latecomer.store.source_columns import source_columns

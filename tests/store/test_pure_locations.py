@@ -12,7 +12,7 @@ import latecomer
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, to_micros
 from latecomer.model.strategies import Bounded

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 import latecomer
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import StoreMismatch
-from latecomer.ledger.check import check_ledger
 from latecomer.model.types import is_wider
 from latecomer.store.data_files import batches_of
 from latecomer.store.source_columns import source_columns

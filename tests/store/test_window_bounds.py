@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from latecomer.firing.sessions import _bounded
-from latecomer.firing.tasks import PaneFile
 from latecomer.store.data_files import DataFile
+from latecomer.windowing.firing.sessions import _bounded
+from latecomer.windowing.firing.tasks import PaneFile
 
 GAP = 10
 

@@ -14,11 +14,11 @@ from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.errors import StoreError
+from latecomer.log.timeline.watermarks import Watermarks
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.strategies import Bounded
 from latecomer.model.verdicts import Fate, fate_of, judge
 from latecomer.store.layout import TIMESTAMP, EventLayout
-from latecomer.timeline.watermarks import Watermarks
 from latecomer.windowing import judge as judging
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.judge import fates, in_parts, judged

@@ -63,7 +63,7 @@ def latecomer(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         return
-    from latecomer.config.zoned import use_zone
+    from latecomer.model.zoned import use_zone
 
     use_zone("UTC")
 

@@ -224,7 +224,7 @@ def _keys(field: str) -> tuple[str, ...]:
 
 
 def _lines(found: Advice) -> Iterator[str]:
-    from latecomer.config.zoned import written
+    from latecomer.model.zoned import written
 
     what = "the log of pipeline " if found.kind == "log" else ""
     when = f"from {written(found.since)} to {written(found.until)}"

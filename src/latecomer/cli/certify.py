@@ -20,7 +20,7 @@ from latecomer.cli.options import (
     load,
     moment_of,
 )
-from latecomer.config.zoned import read, written
+from latecomer.model.zoned import read, written
 
 if TYPE_CHECKING:
     from latecomer.after.certify.certificate import Certificate

@@ -39,8 +39,8 @@ def pack(
 
     Executors then need no Python of their own, only an operating system like this one's.
     """
+    from latecomer.engine.upkeep.compacting import size_in_words
     from latecomer.spark.environment import pack as packed
-    from latecomer.upkeep.compacting import size_in_words
 
     made = packed(out, more)
     size = size_in_words(made.file.stat().st_size)

@@ -29,7 +29,7 @@ def compact(
     It can be called at any time, also while the pipeline runs.
     """
     from latecomer.cli.render import note, show
-    from latecomer.upkeep.compacting import compact as run
+    from latecomer.engine.upkeep.compacting import compact as run
 
     report = run(load(file), keep=keep, dry_run=dry_run)
     show(report.rows, form, "nothing to do: the store is in shape")

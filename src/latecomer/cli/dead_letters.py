@@ -196,7 +196,7 @@ def _print_none(reader: Reader, where: str | None, file: Path) -> None:
 
 def _print_failed(reader: Reader, file: Path) -> None:
     """What can be done about events that an output cannot compute."""
-    from latecomer.config.zoned import written
+    from latecomer.model.zoned import written
 
     for name, (count, since) in reader.failed().items():
         events, them = ("1 event is", "it") if count == 1 else (f"{count:,} events are", "them")
@@ -222,8 +222,8 @@ def _fates(found: ReplayedLetters) -> pa.Table:
 
 
 def _print_json(found: ReplayedLetters, dry_run: bool) -> None:
-    from latecomer.config.zoned import current_zone
-    from latecomer.text.values import json_rows
+    from latecomer.model.written_values import json_rows
+    from latecomer.model.zoned import current_zone
 
     document: dict[str, Any] = {
         "dry_run": dry_run,

@@ -10,7 +10,7 @@ from latecomer.model.verdicts import Fate
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from latecomer.ledger.report import BatchReport
+    from latecomer.engine.ledger.report import BatchReport
 
 FATES = tuple(fate.value for fate in Fate)
 

@@ -244,7 +244,7 @@ def _signed(by: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    from latecomer.config.zoned import current_zone
-    from latecomer.text.values import short_text
+    from latecomer.model.written_values import short_text
+    from latecomer.model.zoned import current_zone
 
     return "null" if value is None else short_text(value, current_zone())

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, hush_spark, load
-from latecomer.config.zoned import written
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 from latecomer.model.sources import partition_of
+from latecomer.model.zoned import written
 
 if TYPE_CHECKING:
     from latecomer.after.reading.reader import Reader
@@ -70,7 +70,7 @@ def _removed(row: dict[str, Any]) -> str:
 
 def _check(reader: Reader) -> None:
     from latecomer.cli.render import note
-    from latecomer.ledger.check import check_ledger
+    from latecomer.engine.ledger.check import check_ledger
 
     hush_spark()
     totals = reader.ledger_totals().to_pylist()

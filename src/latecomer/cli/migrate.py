@@ -463,7 +463,7 @@ def _print_drift(migration: Migration, drift: Drift, form: Format) -> None:
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, Any]:
-    from latecomer.text.values import json_value
+    from latecomer.model.written_values import json_value
 
     return {name: json_value(value) for name, value in values.items()}
 

@@ -13,9 +13,9 @@ def move(file: File, to: To, form: Formatted = Format.TABLE) -> None:
 
     No run may hold it meanwhile. In the old place it is refused from then on, and nothing of it is deleted.
     """
+    from latecomer.engine.upkeep.copies import move as moved
     from latecomer.store.files import url
     from latecomer.store.private import write_privately
-    from latecomer.upkeep.copies import move as moved
 
     pipeline = load(file)
     write_privately(pipeline)

@@ -94,8 +94,8 @@ Limit = Annotated[
 
 def moment_of(option: str, text: str) -> datetime:
     """A moment as it is written in an option: ISO-8601, in the verb's zone unless it has an offset."""
-    from latecomer.config.zoned import read
     from latecomer.model.durations import to_moment
+    from latecomer.model.zoned import read
 
     try:
         return to_moment(read(text))
@@ -106,7 +106,7 @@ def moment_of(option: str, text: str) -> datetime:
 
 def choose_zone(asked: str | None, file: Path, output: str | None = None) -> None:
     """Read and print times in the zone asked for, else that of the output's windows, else UTC."""
-    from latecomer.config.zoned import use_zone
+    from latecomer.model.zoned import use_zone
     from latecomer.model.zones import is_zone
 
     if asked is None:

@@ -20,16 +20,16 @@ from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration
 from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.model.written_values import csv_line, csv_text
 from latecomer.store.publications import wall_clock
-from latecomer.text.values import csv_line, csv_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from latecomer.after.reading.reader import Reader
     from latecomer.config.sources import Files
+    from latecomer.engine.ledger.report import BatchReport
     from latecomer.engine.running import RunReport
-    from latecomer.ledger.report import BatchReport
 
 SHOWN_FATES = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
 """The fates that a line of progress names; the summary names all."""

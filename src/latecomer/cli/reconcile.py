@@ -166,8 +166,8 @@ def _print_json(found: Reconciliation, limit: int | None) -> None:
 
 
 def _rows(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
-    from latecomer.config.zoned import current_zone
-    from latecomer.text.values import json_rows
+    from latecomer.model.written_values import json_rows
+    from latecomer.model.zoned import current_zone
 
     return list(json_rows(table if limit is None else table.slice(0, limit), current_zone()))
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from latecomer.cli.options import ALL, Format
 from latecomer.cli.terminal import csv_cell, harmless
-from latecomer.config.zoned import current_zone, written
 from latecomer.model.durations import shown_duration
+from latecomer.model.markup import aligned, is_number
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.text.markup import aligned, is_number
-from latecomer.text.values import csv_column, csv_line, json_rows, short_text
+from latecomer.model.written_values import csv_column, csv_line, json_rows, short_text
+from latecomer.model.zoned import current_zone, written
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod

@@ -27,7 +27,7 @@ from latecomer.errors import MachineError, StoreInUse
 if TYPE_CHECKING:
     from latecomer.cli.progress import Progress
     from latecomer.config.models import Pipeline
-    from latecomer.ledger.report import BatchReport
+    from latecomer.engine.ledger.report import BatchReport
     from latecomer.observe.serving import Served
 
 

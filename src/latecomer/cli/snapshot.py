@@ -12,8 +12,8 @@ from latecomer.objects.locations import Url, scheme_of, without_file_scheme
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
+    from latecomer.engine.upkeep.copies import Copied
     from latecomer.store.files import Location
-    from latecomer.upkeep.copies import Copied
 
 StoreOrFile = Annotated[
     str,
@@ -31,7 +31,7 @@ def snapshot(store: StoreOrFile, to: To, form: Formatted = Format.TABLE) -> None
 
     To go back to it, write it as `store:` into the pipeline file, or copy it to where that says.
     """
-    from latecomer.upkeep.copies import snapshot as copy
+    from latecomer.engine.upkeep.copies import snapshot as copy
 
     root, pipeline = root_of(store)
     print_copied(copy(root, place_of(to, pipeline)), form)

@@ -41,7 +41,7 @@ def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone
 
 def holder_in_words(store: Store) -> str:
     """Who has the store, since when, and by which token."""
-    from latecomer.config.zoned import written
+    from latecomer.model.zoned import written
     from latecomer.store.lock import held, is_leased, lease_of
 
     found, record = held(store.root), lease_of(store.root) if is_leased(store.root) else None

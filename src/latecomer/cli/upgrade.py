@@ -25,7 +25,7 @@ def upgrade(
     import pyarrow as pa
 
     from latecomer.cli.render import show
-    from latecomer.upkeep.upgrading import upgrade as upgraded
+    from latecomer.engine.upkeep.upgrading import upgrade as upgraded
 
     steps = upgraded(root_of(store)[0], dry_run=dry_run)
     rows = [

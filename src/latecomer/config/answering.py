@@ -1,6 +1,6 @@
 """What a pipeline answers by itself, from its store: `pipeline.results("minute_totals")`.
 
-The pipeline is configuration and needs neither Spark nor Delta. What answers is `latecomer.api.notebook`, which has
+The pipeline is configuration and needs neither Spark nor Delta. What answers is `latecomer.notebook`, which has
 both at hand. The package names it (`answered_by`), and it is loaded by the first question.
 """
 

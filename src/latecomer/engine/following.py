@@ -22,20 +22,20 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 
-from latecomer.decode.retrying import waits
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import heartbeat
 from latecomer.engine.rebuilds import publish_rebuilds
+from latecomer.engine.upkeep.scheduled import ScheduledUpkeep
 from latecomer.errors import SchemaOutage, SourceOutage, StoreError
 from latecomer.model.merging import Plan, ReadTo, Waiting, next_batch
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.pipeline import Engine
 from latecomer.source.base import FollowedSource, Part, Slice, Together
 from latecomer.source.choose import sources_of
+from latecomer.source.decode.retrying import waits
 from latecomer.store.fences import require_held
 from latecomer.store.pins import is_store
 from latecomer.store.turns import Turn, TurnPart, keep_away, sources_away, take_turn, whose_turn
-from latecomer.upkeep.scheduled import ScheduledUpkeep
 
 LOG = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 1.0

@@ -7,11 +7,7 @@ import time
 from collections.abc import Mapping
 
 from latecomer.config.outputs import Output
-from latecomer.engine.rebuilds import logic_of
-from latecomer.firing.batch import Batch
-from latecomer.firing.choose import output_logic
-from latecomer.firing.output import OutputLogic
-from latecomer.ledger.book import (
+from latecomer.engine.ledger.book import (
     Intake,
     amounts_by_batch,
     as_table,
@@ -19,13 +15,17 @@ from latecomer.ledger.book import (
     require_balance,
     with_duplicates,
 )
+from latecomer.engine.pipeline import Engine
+from latecomer.engine.rebuilds import logic_of
 from latecomer.log.logged import Logged
 from latecomer.log.repeated import COLUMNS, Repeated
 from latecomer.model.ledger import Entry
-from latecomer.pipeline import Engine
 from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.store import as_received_sql
 from latecomer.windowing.fates import Counts
+from latecomer.windowing.firing.batch import Batch
+from latecomer.windowing.firing.choose import output_logic
+from latecomer.windowing.firing.output import OutputLogic
 
 LOG = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from latecomer.model.counting import counted
 from latecomer.model.durations import iso, shown_duration
 from latecomer.model.ledger import EVENTS
+from latecomer.model.markup import escape
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
-from latecomer.text.markup import escape
-from latecomer.text.values import json_seconds
+from latecomer.model.written_values import json_seconds
 
 if TYPE_CHECKING:
-    from latecomer.ledger.report import BatchReport
+    from latecomer.engine.ledger.report import BatchReport
 
 _MOST_HOLDING = 10
 """So many silent partitions that hold the watermark are named."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from latecomer.firing.batch import Batch
+from latecomer.engine.pipeline import Engine
+from latecomer.log.timeline.keeper import Section
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.pipeline import Engine
 from latecomer.store.failpoints import failpoint
-from latecomer.timeline.keeper import Section
+from latecomer.windowing.firing.batch import Batch
 
 
 def heartbeat(engine: Engine, at: int) -> bool:

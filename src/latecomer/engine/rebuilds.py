@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import time
 
+from latecomer.engine.pipeline import Engine
 from latecomer.errors import StoreError, StoreMismatch
-from latecomer.firing.batch import Batch
-from latecomer.firing.output import OutputLogic
-from latecomer.firing.republish import changed_since, publish_rebuild
 from latecomer.model.timeline import Row
-from latecomer.pipeline import Engine
 from latecomer.store.definitions import definition_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.fences import lease_over
 from latecomer.store.files import names
 from latecomer.store.rebuilds import Rebuild, Rebuilds, Record
+from latecomer.windowing.firing.batch import Batch
+from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.republish import changed_since, publish_rebuild
 
 LOG = logging.getLogger(__name__)
 

@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from latecomer.firing.batch import Batch
-from latecomer.firing.output import OutputLogic
-from latecomer.ledger.book import repaired_intake
+from latecomer.engine.ledger.book import repaired_intake
+from latecomer.engine.pipeline import Engine
 from latecomer.log.repairs import RepairLog
-from latecomer.pipeline import Engine
 from latecomer.source.fixes import Fix
 from latecomer.store.failpoints import failpoint
 from latecomer.store.repairs import Repair, moved_letters
+from latecomer.windowing.firing.batch import Batch
+from latecomer.windowing.firing.output import OutputLogic
 
 
 def take_in(engine: Engine, repair: Repair) -> None:

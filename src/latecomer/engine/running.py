@@ -21,20 +21,21 @@ from latecomer.config.load import check_against, check_secrets
 from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.views import place_in
-from latecomer.decode.retrying import waits
 from latecomer.engine.following import follow
+from latecomer.engine.ledger.report import BatchReport
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.progress import Progress, progress_of
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.starting import start_engine
 from latecomer.engine.watching import Watch, watch_of, watched
 from latecomer.errors import PipelineError, Problem, RegistryOutage, SourceError, StoreError
-from latecomer.ledger.report import BatchReport
 from latecomer.log.filling import NOTHING_FILLED, Filled
+from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model.verdicts import END_OF_TIME
 from latecomer.model.windows import zone_of
-from latecomer.pipeline import Engine
 from latecomer.sink.keeper import check_sinks
 from latecomer.source.choose import sources_of
+from latecomer.source.decode.retrying import waits
 from latecomer.spark.base import Work
 from latecomer.spark.errors import SPARK_ERRORS, first_line, refusal
 from latecomer.spark.noted import WorkNotes
@@ -49,7 +50,6 @@ from latecomer.store.recovery import held_for_run
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
 from latecomer.store.unknown import NONE_SEEN, UnknownSeen
-from latecomer.timeline.keeper import TimelineKeeper
 from latecomer.windowing.widening import require_widenable
 
 LOG = logging.getLogger(__name__)

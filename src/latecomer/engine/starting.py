@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from latecomer.engine.ledger.book import logged_intake
+from latecomer.engine.ledger.report import AcceptedBatch
 from latecomer.engine.new_outputs import catch_up
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import accepted_rebuild, carry_rebuild_through, forget_stale
 from latecomer.engine.repairs import carry_repair_through
-from latecomer.firing.batch import Batch
-from latecomer.firing.output import OutputLogic
-from latecomer.ledger.book import logged_intake
-from latecomer.ledger.report import AcceptedBatch
-from latecomer.pipeline import Engine
 from latecomer.store.outputs import reached_by_output
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.repairs import kept_repair
+from latecomer.windowing.firing.batch import Batch
+from latecomer.windowing.firing.output import OutputLogic
 
 LOG = logging.getLogger(__name__)
 

@@ -19,12 +19,12 @@ from pyspark.sql.streaming.listener import (
 
 from latecomer.config.arguments import require_kind
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.progress import Progress, by_output, progress_of
-from latecomer.ledger.report import BatchReport
 from latecomer.model.verdicts import Fate
+from latecomer.model.written_values import json_seconds
 from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.spark.metrics import SparkMetrics
-from latecomer.text.values import json_seconds
 
 LOG = logging.getLogger(__name__)
 Watch = Callable[[BatchReport], None]

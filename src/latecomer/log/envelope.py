@@ -12,9 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
-from latecomer.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
-from latecomer.decode.json_text import JsonText, Writer, raw_text, shape_of, struct_of
-from latecomer.decode.stored_values import stored_rows, texts_of
 from latecomer.log.columns import RAW, REASON
 from latecomer.log.moments import micros
 from latecomer.model import types
@@ -42,6 +39,9 @@ from latecomer.source.columns import (
     PARTITION,
     POSITION,
 )
+from latecomer.source.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
+from latecomer.source.decode.json_text import JsonText, Writer, raw_text, shape_of, struct_of
+from latecomer.source.decode.stored_values import stored_rows, texts_of
 from latecomer.store.layout import TIMESTAMP, Reading
 
 Flags = npt.NDArray[np.bool_]

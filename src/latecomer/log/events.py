@@ -16,8 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.portable import portable
-from latecomer.decode.frames import UnknownSchemas
-from latecomer.decode.retrying import patiently
 from latecomer.log.attempts import Attempt, WrittenBatch, numbered, without_repeated
 from latecomer.log.columns import Lane
 from latecomer.log.envelope import Given
@@ -47,6 +45,8 @@ from latecomer.source.base import (
     parts_of,
 )
 from latecomer.source.choose import sources_of
+from latecomer.source.decode.frames import UnknownSchemas
+from latecomer.source.decode.retrying import patiently
 from latecomer.source.found_files import FileSlice, UnreadableFiles
 from latecomer.source.staging import Staging
 from latecomer.spark.base import Runner, Shared, shared_out, task_count

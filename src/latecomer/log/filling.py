@@ -21,15 +21,15 @@ import pyarrow.compute as pc
 from latecomer.config.merged import SOURCE
 from latecomer.config.names import PRIVATE
 from latecomer.config.portable import portable
-from latecomer.decode.columns import CORRUPT
-from latecomer.decode.csv_rows import CsvLines
-from latecomer.decode.json import JsonRecords
-from latecomer.decode.text_lines import Lines
 from latecomer.errors import StoreError
 from latecomer.log.logged import LogSplit
 from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields
 from latecomer.model.written_numbers import Numbers
+from latecomer.source.decode.columns import CORRUPT
+from latecomer.source.decode.csv_rows import CsvLines
+from latecomer.source.decode.json import JsonRecords
+from latecomer.source.decode.text_lines import Lines
 from latecomer.spark.base import Runner, Shared, in_turn_together
 from latecomer.store.data_files import DataFile, batch_of, batches_of
 from latecomer.store.files import Location, footer, new_parquet, new_token, remove_all

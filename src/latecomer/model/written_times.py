@@ -1,8 +1,9 @@
 """Days and moments as people write them: which texts are one, and what each means.
 
-Columns of them are read by Arrow where they are written in the usual way (`decode/arrow_text.py`, `log/moments.py`);
-here is what is not. The forms are those of Spark's casts, so that a text means the same in a file, in a condition and
-in an SQL query over the log: parts of one digit or two, a year alone, offsets and names of zones.
+Columns of them are read by Arrow where they are written in the usual way (`source/decode/arrow_text.py`,
+`log/moments.py`). This module reads all others. The forms are those of Spark's casts, so that a text means the same in
+a file, in a condition and in an SQL query over the log: parts of one digit or two, a year alone, offsets and names of
+zones.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from decimal import Decimal
 from enum import StrEnum
 
 from latecomer.model.durations import shown_duration
+from latecomer.model.written_values import in_percent
 from latecomer.observe.history import HOUR, MINUTE, STEP, History, WatermarkStep, average_lag
-from latecomer.text.values import in_percent
 
 SPIKE = 10
 """So many times its baseline is a spike of side output."""

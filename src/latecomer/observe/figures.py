@@ -51,8 +51,8 @@ from latecomer.store.publications import wall_clock
 from latecomer.store.store import Store
 
 if TYPE_CHECKING:
-    from latecomer.ledger.report import BatchReport
-    from latecomer.pipeline import Engine
+    from latecomer.engine.ledger.report import BatchReport
+    from latecomer.engine.pipeline import Engine
 
 LOG = logging.getLogger(__name__)
 SECOND = 1_000_000

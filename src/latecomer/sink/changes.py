@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 from latecomer.config.contract import Shape
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.errors import first_line
+from latecomer.model.written_values import json_rows
 from latecomer.sink.base import FileSinkLogic, differing
 from latecomer.sink.following import steps_to
 from latecomer.store import files
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import make_folder, sync_folder
-from latecomer.text.values import json_rows
 
 _OWNER = ".latecomer.json"
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from latecomer.config.contract import Shape
 from latecomer.model.panes import Op
-from latecomer.text.values import json_texts
+from latecomer.model.written_values import json_texts
 
 AT_ONCE = 20_000
 """Of how many rows the texts are in memory at a time."""

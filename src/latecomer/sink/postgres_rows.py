@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from latecomer.text.values import json_column
+from latecomer.model.written_values import json_column
 
 NUL_WRITTEN_AS = "\N{REPLACEMENT CHARACTER}"
 _ROWS_A_PIECE = 50_000

@@ -13,11 +13,11 @@ import pyarrow as pa
 from latecomer.config.sinks import SqliteSink
 from latecomer.errors import SinkError, first_line
 from latecomer.model.panes import Op
+from latecomer.model.written_values import csv_column, json_column
 from latecomer.sink import database_file
 from latecomer.sink.database_file import DatabaseFileLogic
 from latecomer.sink.following import Steps
 from latecomer.store.sql import double_quoted, listed
-from latecomer.text.values import csv_column, json_column
 
 _INDEX = "latecomer_places_of_"
 _LARGEST = 2**63 - 1

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from latecomer.config.models import Pipeline
 from latecomer.config.portable import portable
-from latecomer.decode.frames import UnknownSchemas
 from latecomer.model.merging import ReadTo
+from latecomer.source.decode.frames import UnknownSchemas
 from latecomer.store.files import Location
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Chunk:
 
     rows: pa.Table
     """The source's columns under the pipeline's names, ORIGIN, POSITION and, where they are known, the other columns of
-    `source/columns.py` and `decode/columns.py`. LANDED is in microseconds."""
+    `source/columns.py` and `source/decode/columns.py`. LANDED is in microseconds."""
     clock: Clock
     """What said when they came."""
     letters: Letters

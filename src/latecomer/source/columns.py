@@ -1,4 +1,4 @@
-"""The private columns of a source's rows, beside those of `decode/columns.py`: KEPT, CORRUPT, SCHEMA_ID, POSITION.
+"""The private columns of a source's rows. `source/decode/columns.py` has KEPT, CORRUPT, SCHEMA_ID and POSITION.
 
 The first of them are for sources of a user's own, too: `PolledSource` has their texts.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from latecomer.config.names import PRIVATE
 from latecomer.config.own import PolledSource
-from latecomer.decode.columns import BROKEN as BROKEN
-from latecomer.decode.columns import POSITION as POSITION
+from latecomer.source.decode.columns import BROKEN as BROKEN
+from latecomer.source.decode.columns import POSITION as POSITION
 
 ORIGIN = PolledSource.ORIGIN
 """Where a row comes from, as the log keeps it, text."""

@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 
 from latecomer.config.damage import DamagedFile
 from latecomer.config.names import PRIVATE
-from latecomer.decode.base import FileDecoder, FileSplit
-from latecomer.decode.choose import file_decoder
-from latecomer.decode.columns import CORRUPT, RECORD
-from latecomer.decode.own import OwnLines
-from latecomer.decode.retrying import require_unchanged, states_of
 from latecomer.source.base import Chunk, Slice, Split
 from latecomer.source.columns import BROKEN, LANDED, POSITION
+from latecomer.source.decode.base import FileDecoder, FileSplit
+from latecomer.source.decode.choose import file_decoder
+from latecomer.source.decode.columns import CORRUPT, RECORD
+from latecomer.source.decode.own import OwnLines
+from latecomer.source.decode.retrying import require_unchanged, states_of
 from latecomer.source.found_files import FileSlice, FoundFiles, UnreadableFiles, files_of, require_present
 from latecomer.source.letters import FileLetters
 from latecomer.source.staging import StagedSplit, Staging, staged_rows

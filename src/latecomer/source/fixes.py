@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 
 from latecomer.config.models import Pipeline
 from latecomer.config.sources import Unit
-from latecomer.decode.in_sql import list_of, number, text_of
 from latecomer.errors import PipelineError, Problem, StoreMismatch, did_you_mean
 from latecomer.model.predicates import check_fix, check_where, column_mistake, with_paths_quoted
 from latecomer.model.types import is_decimal, is_nested
+from latecomer.source.decode.in_sql import list_of, number, text_of
 from latecomer.spark.errors import first_line
 from latecomer.spark.predicates import may_change
 from latecomer.spark.session import no_rows

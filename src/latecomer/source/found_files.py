@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
 from latecomer.config.paths import SourcePath, special_kind
-from latecomer.decode.files import SourceFile
-from latecomer.decode.retrying import reading
-from latecomer.decode.typed_columns import array_of
-from latecomer.decode.written import Misfit, value_of
 from latecomer.errors import SourceError, SourceOutage
 from latecomer.model.types import is_nested
 from latecomer.source.base import Clock, FollowedSource, Slice
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.retrying import reading
+from latecomer.source.decode.typed_columns import array_of
+from latecomer.source.decode.written import Misfit, value_of
 from latecomer.source.finding import Finder
 from latecomer.store.files import Location, is_file
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from latecomer.config.views import place_in
-from latecomer.decode.files import SourceFile
-from latecomer.decode.parquet_reading import columns_of
 from latecomer.errors import SourceError, StoreError
 from latecomer.objects.locations import PLAIN, Url, options_of
 from latecomer.source.base import Clock
 from latecomer.source.columns import FULL_ORIGIN, ORIGIN
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.parquet_reading import columns_of
 from latecomer.source.files import FileSource
 from latecomer.source.found_files import FileSlice, encoded_path
 from latecomer.source.polled import resume_answers

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.kafka import ClientSettings
-from latecomer.decode.columns import RECORD
-from latecomer.decode.frames import HEAD_SIZE, LARGEST_ID
-from latecomer.decode.own import OwnRecords
 from latecomer.source.base import Chunk, Slice, Split
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
+from latecomer.source.decode.columns import RECORD
+from latecomer.source.decode.frames import HEAD_SIZE, LARGEST_ID
+from latecomer.source.decode.own import OwnRecords
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_fetch import Fetched, Place, close_clients, fetched
 from latecomer.source.kafka_ranges import ranges_of

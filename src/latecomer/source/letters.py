@@ -8,13 +8,13 @@ from urllib.parse import unquote
 
 from latecomer.config.encodings import UTF8
 from latecomer.config.models import Pipeline
-from latecomer.decode.base import FileDecoder
-from latecomer.decode.csv import CsvFiles
-from latecomer.decode.detail import Explainer
-from latecomer.decode.files import SourceFile
-from latecomer.decode.text import TextFiles
 from latecomer.model.dead_letters import INVALID_RECORD, REST, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.source.base import Letters
+from latecomer.source.decode.base import FileDecoder
+from latecomer.source.decode.csv import CsvFiles
+from latecomer.source.decode.detail import Explainer
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.text import TextFiles
 
 
 @dataclass

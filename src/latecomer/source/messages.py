@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from latecomer.config.registered import Layout, Registered
-from latecomer.decode.base import FileSplit
-from latecomer.decode.columns import CORRUPT
-from latecomer.decode.frames import FramedDecoder
-from latecomer.decode.messages import Message, messages_of
-from latecomer.decode.retrying import require_unchanged, states_of
 from latecomer.model.dead_letters import REST
 from latecomer.source.base import Chunk, Slice, Split
 from latecomer.source.columns import BROKEN, POSITION
+from latecomer.source.decode.base import FileSplit
+from latecomer.source.decode.columns import CORRUPT
+from latecomer.source.decode.frames import FramedDecoder
+from latecomer.source.decode.messages import Message, messages_of
+from latecomer.source.decode.retrying import require_unchanged, states_of
 from latecomer.source.files import FilePart, broken_row
 from latecomer.source.found_files import FileSlice, FoundFiles, files_of, require_present
 from latecomer.source.letters import RecordLetters

@@ -19,13 +19,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from latecomer.config.own import PolledSource
-from latecomer.decode.base import other_columns
-from latecomer.decode.columns import RECORD
 from latecomer.errors import LatecomerError, SourceError, SourceOutage, StoreError, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.source.base import Chunk, Clock, FollowedSource, Slice, Split
 from latecomer.source.checkpoint import CHECKPOINT
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
+from latecomer.source.decode.base import other_columns
+from latecomer.source.decode.columns import RECORD
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.spark.errors import SPARK_ERRORS

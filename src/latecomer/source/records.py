@@ -15,16 +15,16 @@ import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
 from latecomer.config.portable import portable
-from latecomer.decode.base import RecordDecoder
-from latecomer.decode.choose import record_decoder
-from latecomer.decode.columns import RECORD
-from latecomer.decode.frames import UnknownSchemas
-from latecomer.decode.framing import FramedRecords
-from latecomer.decode.own import OwnRecords
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import TOMBSTONE
 from latecomer.source.base import NO_CLOCK, Chunk, Clock, Letters, Source
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN, PARTITION, POSITION
+from latecomer.source.decode.base import RecordDecoder
+from latecomer.source.decode.choose import record_decoder
+from latecomer.source.decode.columns import RECORD
+from latecomer.source.decode.frames import UnknownSchemas
+from latecomer.source.decode.framing import FramedRecords
+from latecomer.source.decode.own import OwnRecords
 from latecomer.source.letters import RecordLetters
 from latecomer.store.layout import source_type
 

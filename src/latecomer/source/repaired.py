@@ -21,15 +21,6 @@ from pyspark.sql import functions as F
 from latecomer.config.names import PRIVATE
 from latecomer.config.registered import Registered
 from latecomer.config.registered_json import RegisteredJson
-from latecomer.decode.base import RecordDecoder
-from latecomer.decode.choose import framed_decoder, record_decoder
-from latecomer.decode.columns import CORRUPT, INVALID, KEPT, RECORD, SCHEMA_ID
-from latecomer.decode.csv_rows import CsvLines
-from latecomer.decode.in_sql import list_of, number
-from latecomer.decode.json import JsonRecords
-from latecomer.decode.own import OwnRecords
-from latecomer.decode.stored_values import texts_of
-from latecomer.decode.text_lines import Lines
 from latecomer.errors import StoreError
 from latecomer.model.arrays import flat
 from latecomer.model.types import is_decimal, is_nested
@@ -47,6 +38,15 @@ from latecomer.source.columns import (
     PARTITION,
     POSITION,
 )
+from latecomer.source.decode.base import RecordDecoder
+from latecomer.source.decode.choose import framed_decoder, record_decoder
+from latecomer.source.decode.columns import CORRUPT, INVALID, KEPT, RECORD, SCHEMA_ID
+from latecomer.source.decode.csv_rows import CsvLines
+from latecomer.source.decode.in_sql import list_of, number
+from latecomer.source.decode.json import JsonRecords
+from latecomer.source.decode.own import OwnRecords
+from latecomer.source.decode.stored_values import texts_of
+from latecomer.source.decode.text_lines import Lines
 from latecomer.source.fixes import Fix
 from latecomer.source.letters import RecordLetters
 from latecomer.source.staging import StagedSplit, Staging, staged_rows

@@ -24,7 +24,7 @@ _NEEDED = (
     "latecomer.spark.tasks",
     "latecomer.source.files",
     "latecomer.log.writing",
-    "latecomer.firing.tasks",
+    "latecomer.windowing.firing.tasks",
 )
 
 

@@ -12,10 +12,10 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from latecomer.config.zoned import written
 from latecomer.errors import NotCovered
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import AnyWindow
+from latecomer.model.zoned import written
 from latecomer.store.layout import AMOUNT, TIMESTAMP
 from latecomer.store.store import Store
 from latecomer.store.table import Table

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from latecomer.config.zoned import current_zone, in_zone, read, written
 from latecomer.errors import LatecomerError
 from latecomer.model.counting import counted
+from latecomer.model.markup import MOST_ROWS, escape, fragment, heading, table, text_table, warning
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.written_values import csv_text, short_text
+from latecomer.model.zoned import current_zone, in_zone, read, written
 from latecomer.model.zones import is_zone
 from latecomer.store.pins import read_pins
-from latecomer.text.markup import MOST_ROWS, escape, fragment, heading, table, text_table, warning
-from latecomer.text.values import csv_text, short_text
 
 if TYPE_CHECKING:
     from latecomer.store.rebuilds import Rebuild, Record

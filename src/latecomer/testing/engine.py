@@ -17,6 +17,7 @@ from latecomer.after.replay.replaying import replay
 from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input, heartbeat, pass_quietly
 from latecomer.engine.starting import start_engine
 from latecomer.log.events import EventLog
@@ -28,7 +29,6 @@ from latecomer.model.panes import Op, Pane, Place, Timing
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME, WITHOUT_WINDOW, Fate, Verdict, judge
 from latecomer.model.windows import Window
-from latecomer.pipeline import Engine
 from latecomer.source.base import Part, Slice, Together
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.spark.base import InProcess, Runner

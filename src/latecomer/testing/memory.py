@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from latecomer.decode.columns import RECORD
 from latecomer.source.base import Chunk, Slice, Split
 from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.source.decode.columns import RECORD
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import Staging
 

@@ -11,9 +11,9 @@ from typing import Any
 from latecomer.model import types
 from latecomer.model.durations import UNITS, iso, to_micros, to_moment
 from latecomer.model.written_numbers import written_number
+from latecomer.model.written_values import json_value
 from latecomer.model.zones import day_of, midnight, to_local, to_utc
 from latecomer.testing.times import Times
-from latecomer.text.values import json_value
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _EXACT = Context(prec=80)

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.timeline.watermarks import NothingLate, Timeline
 from latecomer.model.verdicts import Fate
 from latecomer.spark.base import Runner, Shared
 from latecomer.store.files import Location, new_token, write_table
 from latecomer.store.layout import EventLayout, PaneLayout
-from latecomer.timeline.watermarks import NothingLate, Timeline
 from latecomer.windowing.failing import failed_letters
 from latecomer.windowing.fates import CODES, Counts, Periods
 from latecomer.windowing.judge import Flags, Judged, Micros, in_parts, judged

@@ -17,8 +17,8 @@ from latecomer.model.dead_letters import FAILED
 from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.verdicts import OnError
+from latecomer.model.written_values import json_texts
 from latecomer.store.layout import DEAD_LETTERS, EventLayout
-from latecomer.text.values import json_texts
 from latecomer.windowing.seen import Seen, as_seen, condition
 from latecomer.windowing.vectors import Mask, any_of
 

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.config.outputs import Output
+from latecomer.log.timeline.watermarks import Timeline, micros_of
 from latecomer.model.verdicts import Fate, Verdict, fate_of
 from latecomer.model.windows import Micros as Micros
 from latecomer.model.windows import Session, Windows
 from latecomer.store.columns import when_column
 from latecomer.store.layout import EventLayout
-from latecomer.timeline.watermarks import Timeline, micros_of
 from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.seen import Flags as Flags

@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
 from latecomer.log.columns import ARRIVAL
+from latecomer.log.timeline.watermarks import Timeline, micros_of
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.store.columns import when_column
 from latecomer.store.layout import EventLayout
-from latecomer.timeline.watermarks import Timeline, micros_of
 from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
 from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES, Periods

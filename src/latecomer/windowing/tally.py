@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
+from latecomer.log.timeline.watermarks import Timeline
 from latecomer.model.arrays import flat
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import EventLayout
-from latecomer.timeline.watermarks import Timeline
 from latecomer.windowing.fates import FATES, Counts, Periods
 from latecomer.windowing.judge import Flags, Judged, in_parts, judged
 

@@ -17,17 +17,17 @@ from after.letters.letters_kit import events, json_store, letters, open_and_clos
 from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.replay.replaying import replay
-from latecomer.api.calls import reconcile, replay_dead_letters
+from latecomer.api import reconcile, replay_dead_letters
 from latecomer.config.models import Pipeline
 from latecomer.config.operation import Retention
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.upkeep.compacting import compact
 from latecomer.model.arrivals import Arrival, Repaired
 from latecomer.model.durations import to_micros
 from latecomer.model.interpreter import interpret
 from latecomer.model.ledger import Entry
 from latecomer.store.store import open_store
-from latecomer.upkeep.compacting import compact
 from source.source_kit import pipeline_in, run_once, write_text
 
 

@@ -23,7 +23,7 @@ from cli.cli_kit import Cli, calling
 from latecomer import load_pipeline, run
 from latecomer.after.reading.reader import Reader
 from latecomer.after.rebuild import rebuilding
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
 from latecomer.schemas.migrations import Phase
 from postgres_kit import Postgres

@@ -18,10 +18,9 @@ from pyspark.sql import SparkSession
 import latecomer
 from cli.cli_kit import rows_of
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
 from latecomer.errors import PipelineError, StoreMismatch
-from latecomer.firing.reopening import require_brought_over
-from latecomer.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
 from latecomer.model.strategies import Bounded
 from latecomer.model.timeline import Timeline
@@ -31,6 +30,7 @@ from latecomer.store.layout import LEDGER, WATERMARKS
 from latecomer.store.rebuilds import Rebuilds, Record
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
+from latecomer.windowing.firing.reopening import require_brought_over
 from spark_kit import require_explained
 
 FIRST = {"paise": "sum(paise)", "n": "count(*)"}

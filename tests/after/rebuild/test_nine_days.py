@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from latecomer import Pipeline, Reader, load_pipeline, run
 from latecomer.after.rebuild import rebuilding
 from latecomer.after.replay.replaying import replay
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.errors import PipelineError, StoreMismatch
-from latecomer.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
 from spark_kit import require_explained
 

@@ -18,7 +18,7 @@ from latecomer.after.replay.replaying import replay
 from latecomer.after.serving.correcting import correct
 from latecomer.after.serving.serving import serving
 from latecomer.config.models import Pipeline
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.verdicts import Fate
 from source.source_kit import ledger_lines, pipeline_in, rows_of, run_once, write_json
 

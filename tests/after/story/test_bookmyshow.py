@@ -23,7 +23,7 @@ from latecomer.cli import demo_bookmyshow as telling
 from latecomer.cli.stories.bookmyshow import OUTPUT, Place, Scenario, outage, write_scenario
 from latecomer.cli.stories.bookmyshow_story import Account, live_through, logged
 from latecomer.config.models import Pipeline
-from latecomer.ledger.check import check_ledger
+from latecomer.engine.ledger.check import check_ledger
 from latecomer.model.durations import to_micros
 
 

@@ -15,9 +15,9 @@ from latecomer.after.advise.page import (
     title_of,
 )
 from latecomer.after.advise.plots import HEIGHT, WIDTH
-from latecomer.config.zoned import written
 from latecomer.model.counting import counted
-from latecomer.text.markup import escape
+from latecomer.model.markup import escape
+from latecomer.model.zoned import written
 
 if TYPE_CHECKING:
     from latecomer.after.advise.report import Advice

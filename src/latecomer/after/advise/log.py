@@ -16,7 +16,6 @@ from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.config.renames import DerivedColumn
-from latecomer.config.zoned import written
 from latecomer.errors import NoStore, PipelineError, Problem, did_you_mean
 from latecomer.model import types
 from latecomer.model.expressions import expression
@@ -28,6 +27,7 @@ from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded, Strategy, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
+from latecomer.model.zoned import written
 from latecomer.store.coverage import covered_since
 from latecomer.store.layout import TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.store import open_store

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from latecomer.after.advise.plots import curves, histogram
 from latecomer.after.advise.rows import in_figures, setting_row
-from latecomer.config.zoned import written
 from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.lateness.groups import Interval
-from latecomer.text.markup import escape
+from latecomer.model.markup import escape
+from latecomer.model.zoned import written
 
 if TYPE_CHECKING:
     from latecomer.after.advise.report import Advice, Distribution, GroupDelays, OutputReport

@@ -8,8 +8,8 @@ from math import log10
 
 from latecomer.model.counting import counted
 from latecomer.model.durations import UNITS, shown_duration
-from latecomer.text.markup import escape
-from latecomer.text.values import in_percent
+from latecomer.model.markup import escape
+from latecomer.model.written_values import in_percent
 
 WIDTH, HEIGHT = 640, 310
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 20, 70, 40

@@ -559,7 +559,7 @@ def _of_texts(texts: pa.Array, source: RawSource, option: str) -> pa.Array:
 
 
 def _one(text: str | None, source: RawSource) -> int | None:
-    from latecomer.config.zoned import read
+    from latecomer.model.zoned import read
 
     try:
         return None if text is None else read(text, source.zone)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from latecomer.config.zoned import written
 from latecomer.model.durations import format_duration
 from latecomer.model.lateness import advice
 from latecomer.model.lateness.groups import Interval
 from latecomer.model.lateness.sweep import WhatIf
+from latecomer.model.zoned import written
 
 if TYPE_CHECKING:
     from latecomer.after.advise.report import Advice, Distribution, GroupDelays, OutputReport

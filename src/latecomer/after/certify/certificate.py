@@ -277,8 +277,8 @@ def _line(value: object) -> bytes:
 def canonical(value: object) -> str | None:
     """The one way to write a value under a hash.
 
-    It is not that of `latecomer.text.values`, for it came before: written otherwise, every certificate that was ever
-    issued would be refuted. It says the type of no value; the line before the rows does.
+    It is not that of `latecomer.model.written_values`, for it came before: written otherwise, every certificate that
+    was ever issued would be refuted. It says the type of no value; the line before the rows does.
 
     >>> canonical(Decimal("1E+2")), canonical(True), canonical(0.1), canonical(b"a")
     ('100', 'true', '0.1', '61')

@@ -15,10 +15,10 @@ from latecomer.after.dataframes.tables import AS_OF, OF_OUTPUT, Asked, Table
 from latecomer.config.checks import require_output
 from latecomer.config.load import load_pipeline, parse_pipeline
 from latecomer.config.models import Pipeline
-from latecomer.config.zoned import read
 from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model.durations import to_moment
 from latecomer.model.windows import zone_of
+from latecomer.model.zoned import read
 
 NAMES = ("pipeline", "output", "table", "as_of", "as_of_arrival", "startingBatch", "maxBatchesPerTrigger")
 LATEST = "latest"

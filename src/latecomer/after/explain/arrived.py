@@ -19,16 +19,16 @@ from latecomer.after.explain.filters import Filters
 from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
-from latecomer.config.zoned import in_zone, written
 from latecomer.model.durations import to_micros
 from latecomer.model.lateness.histogram import Whole
+from latecomer.model.markup import escape, fragment, heading
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import FixedWindow, Session, Sliding, TimedWindow, Window, zone_of
+from latecomer.model.zoned import in_zone, written
 from latecomer.store.data_files import DataFile
 from latecomer.store.layout import PaneLayout
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store
-from latecomer.text.markup import escape, fragment, heading
 
 WINDOWS = 6
 """So many windows are shown, if the interval is not chosen."""

@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import TypeVar
 
 from latecomer.after.explain.picture_axis import TimeAxis
-from latecomer.config.zoned import current_zone, on_the_wall
 from latecomer.model.durations import format_duration, shown_duration
+from latecomer.model.markup import escape
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.model.windows import Window
-from latecomer.text.markup import escape
+from latecomer.model.zoned import current_zone, on_the_wall
 
 FATES = {
     Fate.ON_TIME: ("on time", "#1f5fd0"),

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published, total
-from latecomer.config.zoned import current_zone, written
 from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.model.written_values import csv_text, json_seconds, json_value
+from latecomer.model.zoned import current_zone, written
 from latecomer.store.layout import TIMESTAMP, arrow_type, stored_name
-from latecomer.text.values import csv_text, json_seconds, json_value
 
 if TYPE_CHECKING:
     from latecomer.after.explain.explanation import Explanation

@@ -35,13 +35,13 @@ from latecomer.after.explain.places import Finder, Place, grown_from
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
-from latecomer.config.zoned import written
 from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration, to_micros
 from latecomer.model.panes import Op, Timing
 from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import Fate, Verdict
 from latecomer.model.windows import Session, Window
+from latecomer.model.zoned import written
 from latecomer.store.columns import EVENTS as PANE_EVENTS
 from latecomer.store.columns import measure_column
 from latecomer.store.coverage import EVENTS as EVENT_LOG

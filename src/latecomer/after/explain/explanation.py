@@ -18,11 +18,11 @@ from latecomer.after.explain.picture import picture
 from latecomer.after.explain.shown import as_text, shown
 from latecomer.after.reading.choices import Clock
 from latecomer.config.outputs import Output
-from latecomer.config.zoned import written
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate
 from latecomer.model.windows import Window
+from latecomer.model.zoned import written
 
 
 @dataclass(frozen=True)

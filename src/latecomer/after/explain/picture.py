@@ -21,12 +21,12 @@ from latecomer.after.explain.life import Published, is_number
 from latecomer.after.explain.picture_axis import TimeAxis
 from latecomer.after.explain.picture_labels import LETTER, Box, Labels, shortened
 from latecomer.after.reading.choices import Clock
-from latecomer.config.zoned import current_zone, on_the_wall
 from latecomer.model.durations import UNITS
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Window
-from latecomer.text.values import short_text
+from latecomer.model.written_values import short_text
+from latecomer.model.zoned import current_zone, on_the_wall
 
 if TYPE_CHECKING:
     from latecomer.after.explain.explanation import Explanation

@@ -14,8 +14,8 @@ from functools import cached_property
 from itertools import pairwise
 from math import log2
 
-from latecomer.config.zoned import current_zone, on_the_wall
 from latecomer.model.durations import UNITS
+from latecomer.model.zoned import current_zone, on_the_wall
 from latecomer.model.zones import to_local, to_utc
 
 APART = 16

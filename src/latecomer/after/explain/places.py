@@ -18,10 +18,10 @@ from latecomer.after.reading.asof import holds
 from latecomer.after.reading.questions import Book
 from latecomer.after.reading.reader import Reader
 from latecomer.config.outputs import Output
-from latecomer.config.zoned import written
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import to_micros
 from latecomer.model.windows import Session, Window
+from latecomer.model.zoned import written
 from latecomer.store.sql import listed, moment_literal
 from latecomer.store.store import Store
 from latecomer.store.table import Table

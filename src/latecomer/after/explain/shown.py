@@ -11,11 +11,8 @@ from latecomer.after.explain.document import event_rows
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published
 from latecomer.after.explain.picture import picture
-from latecomer.config.zoned import current_zone, in_zone, written
 from latecomer.model.counting import counted
-from latecomer.model.panes import Op
-from latecomer.model.windows import zone_of
-from latecomer.text.markup import (
+from latecomer.model.markup import (
     arrow_table,
     escape,
     fragment,
@@ -25,7 +22,10 @@ from latecomer.text.markup import (
     warning,
     written_out,
 )
-from latecomer.text.values import short_text
+from latecomer.model.panes import Op
+from latecomer.model.windows import zone_of
+from latecomer.model.written_values import short_text
+from latecomer.model.zoned import current_zone, in_zone, written
 
 if TYPE_CHECKING:
     from latecomer.after.explain.explanation import Explanation

@@ -15,13 +15,13 @@ from latecomer.after.letters.texts import Place, Texts
 from latecomer.config.avro import Avro
 from latecomer.config.damage import DamagedFile
 from latecomer.config.own import Decoder
-from latecomer.decode.csv import CsvFiles
-from latecomer.decode.files import SourceFile
 from latecomer.errors import PipelineError, Problem, SourceError, did_you_mean
 from latecomer.model.dead_letters import INVALID_RECORD, REST, TOMBSTONE, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.model.sources import split_partition
 from latecomer.source.choose import source_of
 from latecomer.source.columns import NUMBER
+from latecomer.source.decode.csv import CsvFiles
+from latecomer.source.decode.files import SourceFile
 from latecomer.source.files import FileSource
 from latecomer.source.fixes import check_expression, check_on_spark
 from latecomer.source.found_files import FoundFiles

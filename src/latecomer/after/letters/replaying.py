@@ -23,23 +23,24 @@ from latecomer.config import checks
 from latecomer.config.arguments import require_kind
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
-from latecomer.decode.detail import Explainer
+from latecomer.engine.ledger.report import BatchReport
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import require_whole_log
 from latecomer.engine.repairs import take_in
 from latecomer.engine.starting import start_engine
 from latecomer.errors import NoStore, PipelineError, StoreInUse
-from latecomer.ledger.report import BatchReport
 from latecomer.log.columns import RAW, REASON
 from latecomer.log.events import EventLog
 from latecomer.log.measures import amounts_of_letter
 from latecomer.log.repairs import RepairLog
+from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model.counting import counted
 from latecomer.model.dead_letters import UNREADABLE
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import Entry
 from latecomer.model.timeline import Timeline
-from latecomer.pipeline import Engine
 from latecomer.source.columns import FORM, MISFIT, NUMBER
+from latecomer.source.decode.detail import Explainer
 from latecomer.source.fixes import Fix, empty_texts
 from latecomer.source.repaired import Form, RepairSlice
 from latecomer.spark.base import InProcess
@@ -54,7 +55,6 @@ from latecomer.store.private import keep_private
 from latecomer.store.recovery import held_for_run
 from latecomer.store.repairs import FILED_AS, Repair, keep_repair, kept_repair, standing_letters
 from latecomer.store.store import Store, open_store
-from latecomer.timeline.keeper import TimelineKeeper
 
 LOG = logging.getLogger(__name__)
 STILL_DEAD = pa.schema(

@@ -16,14 +16,14 @@ from latecomer.after.nowcast.present import MOST_ROWS, Columns, Present, RowNowc
 from latecomer.after.nowcast.report import Nowcast
 from latecomer.after.reading.computed import OnlySpark
 from latecomer.after.reading.reader import Reader
-from latecomer.config.zoned import written
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.calibration import calibrated, drift
 from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.nowcast.filling import EVENTS, Filled
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, TimedWindow, Windows
-from latecomer.text.values import in_percent
+from latecomer.model.written_values import in_percent
+from latecomer.model.zoned import written
 
 PROBES = 4
 """At so many ages calibration is measured."""

@@ -8,13 +8,13 @@ from html import escape
 
 import pyarrow as pa
 
-from latecomer.config.zoned import current_zone
 from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration
+from latecomer.model.markup import MOST_ROWS, text_table, written_out
 from latecomer.model.nowcast.calibration import LEAST_TRIALS, Calibration, Drift, falls_short
 from latecomer.model.nowcast.estimating import LEVEL
-from latecomer.text.markup import MOST_ROWS, text_table, written_out
-from latecomer.text.values import in_percent, short_text
+from latecomer.model.written_values import in_percent, short_text
+from latecomer.model.zoned import current_zone
 
 WIDE = (0.85, 0.95)
 """Where the coverage of intervals of 90 % should be."""

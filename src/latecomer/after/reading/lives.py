@@ -19,10 +19,10 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.written_values import csv_text, json_value
 from latecomer.store.publication import publication_order
 from latecomer.store.publications import Publications
 from latecomer.store.sql import double_quoted, listed
-from latecomer.text.values import csv_text, json_value
 
 MOST_PANES = 5000
 """So many panes are read for one answer."""

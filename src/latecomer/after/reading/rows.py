@@ -12,7 +12,7 @@ import pyarrow as pa
 from latecomer.config.arguments import require_kind
 from latecomer.errors import MachineError, PipelineError, Problem
 from latecomer.model.counting import counted
-from latecomer.text.markup import arrow_table, escape, fragment, heading, text_table, warning, written_out
+from latecomer.model.markup import arrow_table, escape, fragment, heading, text_table, warning, written_out
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.numbers import UNKNOWN, Gaps, Moments, Seen, Whole, gaps_between
-from latecomer.config.zoned import written
+from latecomer.model.zoned import written
 from latecomer.store.coverage import DEAD_LETTERS, covered_since, removed_until
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.store import Store

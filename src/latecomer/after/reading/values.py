@@ -12,10 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.config.zoned import read
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.types import MOST_DIGITS
 from latecomer.model.written_numbers import fits, written_number
+from latecomer.model.zoned import read
 from latecomer.model.zones import to_utc
 from latecomer.store.layout import TIMESTAMP
 

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from latecomer.after.rebuild.columns import AFTER, BEFORE, CHANGE, PRIOR, SEQUENCE
 from latecomer.after.rebuild.rebuilt import Range, counters, of_no_events, place_names, stated_kinds
 from latecomer.after.rebuild.sessions import chosen_sessions
-from latecomer.firing.merging import last_of, numbers, places_of
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS, HELD
 from latecomer.windowing.aggregates import trigger_columns
 from latecomer.windowing.columns import END, START
+from latecomer.windowing.firing.merging import last_of, numbers, places_of
 from latecomer.windowing.judge import Flags
 from latecomer.windowing.merge import Merger, replaced
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.errors import NoStore
+from latecomer.log.timeline.keeper import TimelineKeeper
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, TooLatePolicy
 from latecomer.model.windows import Session
@@ -14,7 +15,6 @@ from latecomer.store.coverage import covered_since
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
-from latecomer.timeline.keeper import TimelineKeeper
 
 
 def last_windows(pipeline: Pipeline, name: str, length: int) -> tuple[int, int]:

@@ -21,16 +21,15 @@ from latecomer.after.rebuild.planning import planned, require_range
 from latecomer.config import checks
 from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.report import BatchReport
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import publish_rebuild_now
 from latecomer.engine.starting import start_engine
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse
-from latecomer.firing.choose import output_logic
-from latecomer.ledger.report import BatchReport
 from latecomer.log.filling import fill, new_columns
 from latecomer.log.progress import Watch
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
-from latecomer.pipeline import Engine
 from latecomer.spark.base import Runner
 from latecomer.spark.errors import explained
 from latecomer.spark.predicates import check_predicates
@@ -47,6 +46,7 @@ from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store, open_store
+from latecomer.windowing.firing.choose import output_logic
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.widening import require_widenable
 

@@ -17,9 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.rebuild.sessions import whole_sessions
-from latecomer.firing.empty import zero_sums
-from latecomer.firing.merging import constant, last_of, places_of
-from latecomer.firing.output import OutputLogic
 from latecomer.log.events import EventLog
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.durations import to_micros
@@ -33,6 +30,9 @@ from latecomer.store.files import Location, move, remove_all
 from latecomer.store.layout import TIMESTAMP
 from latecomer.windowing.anew import WindowChoice
 from latecomer.windowing.columns import END, START
+from latecomer.windowing.firing.empty import zero_sums
+from latecomer.windowing.firing.merging import constant, last_of, places_of
+from latecomer.windowing.firing.output import OutputLogic
 from latecomer.windowing.merge import Merger, replaced
 
 

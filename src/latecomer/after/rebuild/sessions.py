@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from latecomer.firing.output import OutputLogic
-from latecomer.firing.sessions import SessionLogic
 from latecomer.log.logged import Logged
 from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.sessions import SessionLogic
 from latecomer.windowing.judge import Flags
 from latecomer.windowing.session_judge import session_of
 from latecomer.windowing.sessions import Places, key_codes, numbered

@@ -20,13 +20,9 @@ from pyspark.sql import SparkSession
 
 from latecomer.after.reading.accounts import Accounts
 from latecomer.after.rebuild.sessions import whole_sessions
-from latecomer.firing.batch import Batch
-from latecomer.firing.choose import output_logic
-from latecomer.firing.output import OutputLogic
-from latecomer.firing.sessions import SessionLogic
-from latecomer.firing.stopping import stopping_in_words
 from latecomer.log.events import EventLog
 from latecomer.log.logged import Logged
+from latecomer.log.timeline.keeper import Section, TimelineKeeper
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import Fate
@@ -41,10 +37,14 @@ from latecomer.store.files import Location, scratch
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.past import ReplayStore
 from latecomer.store.store import Store
-from latecomer.timeline.keeper import Section, TimelineKeeper
 from latecomer.windowing.anew import only_on_time
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.fates import CODES, Periods
+from latecomer.windowing.firing.batch import Batch
+from latecomer.windowing.firing.choose import output_logic
+from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.firing.sessions import SessionLogic
+from latecomer.windowing.firing.stopping import stopping_in_words
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.spark_columns import computed
 

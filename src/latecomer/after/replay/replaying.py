@@ -37,6 +37,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.places import url_problem
 from latecomer.engine.new_outputs import compute_from_log, use_outputs
+from latecomer.engine.pipeline import Engine
 from latecomer.engine.quiet import drain_input, heartbeat, pass_quietly
 from latecomer.engine.rebuilds import carry_rebuild_through, logic_of
 from latecomer.engine.repairs import publish_repaired
@@ -44,7 +45,6 @@ from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreM
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row, Timeline
 from latecomer.objects.locations import scheme_of, without_file_scheme
-from latecomer.pipeline import Engine
 from latecomer.source.base import Slice
 from latecomer.spark.base import Runner
 from latecomer.spark.errors import explained

@@ -16,9 +16,9 @@ from latecomer.after.serving.serving import serving
 from latecomer.cli.stories.bookmyshow import OUTPUT, START, Place, Scenario
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.check import check_ledger
+from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.running import run
-from latecomer.ledger.check import check_ledger
-from latecomer.ledger.report import BatchReport
 from latecomer.model.durations import to_micros
 from latecomer.spark.base import Work
 from latecomer.store.store import open_store

@@ -18,9 +18,9 @@ from typing import Any
 
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
-from latecomer.config.zoned import in_zone
 from latecomer.errors import NoStore
 from latecomer.model.windows import zone_of
+from latecomer.model.zoned import in_zone
 from latecomer.observe.dashboard.asking import Query
 from latecomer.observe.dashboard.lateness import lateness
 from latecomer.observe.dashboard.ledger import ledger, of_fate

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from urllib.parse import parse_qsl
 
-from latecomer.config.zoned import read
 from latecomer.errors import LatecomerError
 from latecomer.model.durations import to_moment
 from latecomer.model.verdicts import Fate
+from latecomer.model.zoned import read
 
 LONGEST = 4096
 """So long a request's path may be, with all it asks for."""

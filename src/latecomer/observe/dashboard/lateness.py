@@ -10,11 +10,11 @@ from latecomer.after.advise.plots import curves, histogram
 from latecomer.after.advise.report import Advice, Distribution, OutputReport
 from latecomer.after.advise.rows import setting_row
 from latecomer.config.models import Pipeline
-from latecomer.config.zoned import written
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile
+from latecomer.model.written_values import in_percent
+from latecomer.model.zoned import written
 from latecomer.store.store import Store
-from latecomer.text.values import in_percent
 
 MANY = 1_000_000
 """Of more events than these a sample is taken: a page does not wait for minutes."""

@@ -15,11 +15,12 @@ from latecomer.after.explain.filters import Filters
 from latecomer.after.reading.reader import Reader
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
-from latecomer.config.zoned import current_zone, written
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
+from latecomer.model.written_values import json_rows, short_text
+from latecomer.model.zoned import current_zone, written
 from latecomer.observe.dashboard.asking import FURTHEST, MOST_ROWS, Query
 from latecomer.observe.dashboard.now import in_order
 from latecomer.observe.history import DAY
@@ -31,7 +32,6 @@ from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store
 from latecomer.store.table import Table
-from latecomer.text.values import json_rows, short_text
 
 MOST_DAYS = 60
 MOST_BATCHES = 100

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from latecomer.after.reading.reader import Reader
-from latecomer.config.zoned import current_zone, written
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import EVENTS
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.written_values import json_rows, short_text
+from latecomer.model.zoned import current_zone, written
 from latecomer.observe.alerts import Recorded, Verdict, judge
 from latecomer.observe.check import recorded_by
 from latecomer.observe.dashboard import by_arrival
@@ -21,7 +22,6 @@ from latecomer.sink.keeper import sink_status
 from latecomer.store.lock import is_leased, lease_of, running_on
 from latecomer.store.sql import moment_literal, text_literal
 from latecomer.store.store import Store
-from latecomer.text.values import json_rows, short_text
 
 DAYS = 30
 SLOWEST = 20

@@ -8,10 +8,10 @@ from latecomer.after.nowcast.nowcasting import nowcast
 from latecomer.after.nowcast.report import Nowcast
 from latecomer.after.reading.lives import key_texts
 from latecomer.after.reading.reader import Reader
-from latecomer.config.zoned import written
 from latecomer.model.durations import to_micros
+from latecomer.model.written_values import csv_text, json_value
+from latecomer.model.zoned import written
 from latecomer.observe.dashboard.asking import MOST_ROWS, Query
-from latecomer.text.values import csv_text, json_value
 
 
 def estimates(reader: Reader, query: Query) -> dict[str, Any]:

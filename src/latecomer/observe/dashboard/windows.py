@@ -12,10 +12,10 @@ from latecomer.after.explain.explain import explain
 from latecomer.after.explain.picture import picture
 from latecomer.after.reading.lives import Life, PublishedPane, lives
 from latecomer.after.reading.reader import Reader
-from latecomer.config.zoned import current_zone, written
 from latecomer.model.durations import to_micros
+from latecomer.model.written_values import csv_text, json_value
+from latecomer.model.zoned import current_zone, written
 from latecomer.observe.dashboard.asking import FURTHEST, MOST_ROWS, Query, WrongRequest
-from latecomer.text.values import csv_text, json_value
 
 EVENTS_EACH = 25
 """So many events of each pane are listed."""

@@ -1,0 +1,416 @@
+"""What the command line can do after publication, from Python.
+
+Every call takes a `Pipeline`. A moment is a `datetime` (UTC unless it has a zone) or ISO-8601 text (a time of the
+output's zone unless it has an offset); a duration is written as in the pipeline file, such as "4h".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from latecomer.after.certify import certificate as certificates
+from latecomer.after.explain import explain as explaining
+from latecomer.after.reading.choices import Clock, Origin
+from latecomer.after.reading.reader import Reader
+from latecomer.after.reconcile import reconcile as reconciling
+from latecomer.after.reconcile.against import Against
+from latecomer.after.reconcile.gaps import Tolerance
+from latecomer.after.serving import correcting
+from latecomer.after.serving.postgres import beside_a_run, keep_served
+from latecomer.after.serving.serving import preferred, serving
+from latecomer.config.arguments import require_flags, require_key, require_kind, require_pipeline
+from latecomer.config.checks import require_output
+from latecomer.errors import PipelineError, Problem
+from latecomer.model.durations import DURATION_FIX, parse_duration, to_micros, to_moment
+from latecomer.model.windows import zone_of
+from latecomer.model.zoned import read
+from latecomer.observe import check as checking
+from latecomer.sink import keeper
+from latecomer.store.store import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from latecomer.after.advise.report import Advice
+    from latecomer.after.certify.certificate import Certificate, Checked
+    from latecomer.after.explain.explanation import Explanation
+    from latecomer.after.letters.replaying import ReplayedLetters
+    from latecomer.after.nowcast.report import Nowcast
+    from latecomer.after.rebuild.rebuilding import Applied
+    from latecomer.after.reconcile.gaps import Reconciliation
+    from latecomer.config.models import Pipeline
+    from latecomer.engine.running import RunReport
+    from latecomer.log.progress import Progress
+    from latecomer.store.rebuilds import Rebuild
+
+Moment = datetime | str
+Watch = Callable[["Progress"], None]
+
+
+def run(pipeline: Pipeline, **options: Any) -> RunReport:
+    """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
+
+    Bring your own `spark`, or a local one is started. `watch` is called after every batch. `stop` ends a
+    continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
+    """
+    from latecomer.engine import running
+    from latecomer.engine.watching import watch_of
+
+    require_pipeline("run", pipeline)
+    if "watch" in options:
+        options["watch"] = watch_of("run", pipeline, options["watch"])
+    return beside_a_run(running.run, pipeline, **options)
+
+
+def correct(
+    pipeline: Pipeline, output: str, *, since: Moment | None = None, until: Moment | None = None
+) -> pa.Table:
+    """Add up what came too late since the last call, and return the rows that were added.
+
+    `since` and `until` take the windows that start at or after the one and before the other.
+    """
+    _require("correct", pipeline, output)
+    first, end = _range("correct", pipeline, output, since, until)
+    reader = Reader(pipeline)
+    rows = correcting.correct(reader, output, first, end)
+    keep_served(reader, output)
+    return rows
+
+
+def serve(pipeline: Pipeline, output: str, *, prefer: str | None = None) -> pa.Table:
+    """Results with what came too late: for each aggregate what stands, its base and its correction.
+
+    With `prefer`, results as they are published, from one account of them: "rebuilt", "corrected" or "live".
+    """
+    _require("serve", pipeline, output)
+    reader = Reader(pipeline)
+    if prefer is None:
+        return serving(reader, output)
+    return preferred(reader, output, _choice("serve", "prefer", Origin, prefer))
+
+
+def nowcast(
+    pipeline: Pipeline,
+    output: str,
+    *,
+    window: Moment | None = None,
+    key: Mapping[str, str | None] | None = None,
+) -> Nowcast:
+    """How complete open and recently closed windows are, and what their numbers will probably be in the end.
+
+    `rows` has them as Arrow, with an interval of 90 % for each count and sum; `calibration` says how often such
+    intervals held for past windows, `notes` all of it in words. Where that cannot be known, `refused` says why.
+    `window` keeps the window that holds a moment, `key` the rows whose key columns have these values, as text.
+    """
+    from latecomer.after.nowcast.nowcasting import nowcast as of_reader
+
+    _require("nowcast", pipeline, output)
+    require_key("nowcast", key)
+    moment = None if window is None else _moment("nowcast", "window", pipeline, output, window)
+    return of_reader(Reader(pipeline), output, moment, key)
+
+
+def advise(
+    source: Pipeline | str | Path,
+    *,
+    by: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    delays: Sequence[str] = (),
+    lateness: Sequence[str] = (),
+    target_completeness: float | None = None,
+    max_latency: str | None = None,
+    sample: float | None = None,
+    **files: Any,
+) -> Advice:
+    """How late events come, what each setting would mean, who is late, and which settings are advised.
+
+    `source` is a pipeline that has run, or the path of raw files or a Delta table; for these, `event_time` names the
+    column, and `arrival`, `partition`, `producer`, `measures`, `unit`, `zone`, `every`, `idle_after`, `max_future` and
+    `window` say the rest. `by` are columns to group by. `sample` is the share of the events to look at; all by
+    default.
+    """
+    from latecomer.after.advise import asking
+
+    asked = asking.Asked(
+        tuple(_texts("advise", "by", by)),
+        tuple(_texts("advise", "outputs", outputs)),
+        tuple(_texts("advise", "delays", delays)),
+        tuple(_texts("advise", "lateness", lateness)),
+        target_completeness,
+        max_latency,
+        sample,
+    )
+    return asking.advice_on(source, asked, files)
+
+
+def gaps(pipeline: Pipeline, *, producer: str | None = None) -> pa.Table:
+    """Numbers that a producer gave its events and that never came, of every producer or of one.
+
+    It needs `event.producer` and `event.producer_seq`; `Reader.gaps` says what the columns are.
+    """
+    require_pipeline("gaps", pipeline)
+    return Reader(pipeline).gaps(producer)
+
+
+def replay_dead_letters(
+    pipeline: Pipeline,
+    *,
+    where: str | None = None,
+    fix: Mapping[str, Any] | None = None,
+    source: str | None = None,
+    dry_run: bool = False,
+    spark: SparkSession | None = None,
+) -> ReplayedLetters:
+    """Take dead letters in again, repaired: each becomes an event once, and arrives now.
+
+    `where` is a condition over the columns of dead letters, all of them by default. `fix` may have "format" or
+    "unit" (how the event time is written), "column:NAME" (SQL for a column), "raw" (SQL for the text of the record) and
+    "text" (corrected texts: a file, or a list of {"batch", "origin", "position", "raw"}). `source` is the one that they
+    are of, where several have any. With `dry_run` nothing is changed.
+    """
+    from latecomer.after.letters.fixing import asked_for
+    from latecomer.after.letters.replaying import replay_letters
+
+    call = "replay_dead_letters"
+    require_pipeline(call, pipeline)
+    require_kind(call, (Mapping, type(None)), 'fixes, such as {"format": "dd/MM/yyyy HH:mm"}', fix=fix)
+    require_kind(call, str, "the name of a fix", **{f"fix {key}": key for key in fix or {}})
+    require_kind(call, (str, type(None)), "the name of a source", source=source)
+    require_flags(call, dry_run=dry_run)
+    choice, repair = asked_for(where, fix or {}, f"{call}()", source)
+    return replay_letters(pipeline, choice, repair, dry_run=dry_run, spark=spark)
+
+
+def sink_status(pipeline: Pipeline) -> pa.Table:
+    """How far each sink is behind, since when and why; a run may be at work meanwhile."""
+    require_pipeline("sink_status", pipeline)
+    return keeper.sink_status(open_store(pipeline))
+
+
+def check_alerts(pipeline: Pipeline) -> pa.Table:
+    """Whether an alert fires, from the store alone; a run may be at work meanwhile. docs/metrics.md has the columns."""
+    require_pipeline("check_alerts", pipeline)
+    return checking.as_table(checking.check(pipeline))
+
+
+def explain(
+    pipeline: Pipeline,
+    output: str,
+    window: Moment,
+    key: Mapping[str, str | None] | None = None,
+    *,
+    clock: str = Clock.PUBLISHED,
+) -> Explanation:
+    """The life of the number that an output has for a key, in the window that holds a moment.
+
+    `clock` is "published" or "arrival": when a pane counts as known.
+    """
+    _require("explain", pipeline, output)
+    require_key("explain", key)
+    moment = _moment("explain", "window", pipeline, output, window)
+    chosen = _choice("explain", "clock", Clock, clock)
+    return explaining.explain(Reader(pipeline), output, moment, key, chosen, _by_spark)
+
+
+def reconcile(
+    pipeline: Pipeline,
+    output: str,
+    against: str,
+    *,
+    query: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    tolerance: str | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    zone: str | None = None,
+    spark: SparkSession | None = None,
+) -> Reconciliation:
+    """Compare results with another account of them, and explain the gap.
+
+    `against` is "log", a Parquet, CSV or Delta path, "sqlite:PATH" or "postgresql://…"; `query` selects the rows
+    of a database; `columns` maps its columns to the output's; `tolerance` is "0.01" or "1%".
+    """
+    _require("reconcile", pipeline, output)
+    require_kind("reconcile", str, 'a source, such as "log"', against=against)
+    require_kind("reconcile", (str, type(None)), "text", query=query, tolerance=tolerance, zone=zone)
+    require_kind(
+        "reconcile", (Mapping, type(None)), 'columns, such as {"ts": "window_start"}', columns=columns
+    )
+    first, end = _range("reconcile", pipeline, output, since, until)
+    return reconciling.reconcile(
+        pipeline,
+        output,
+        Against(against, query, dict(columns or {})),
+        tolerance=None if tolerance is None else Tolerance.parse(tolerance),
+        since=first,
+        until=end,
+        zone=zone,
+        spark=spark,
+    )
+
+
+def certify(pipeline: Pipeline, output: str, at: Moment | None = None) -> Certificate:
+    """Certify the results of the windows closed at a watermark, the present one by default."""
+    _require("certify", pipeline, output)
+    moment = None if at is None else _moment("certify", "at", pipeline, output, at)
+    return certificates.certify(pipeline, output, moment)
+
+
+def check_certificate(
+    pipeline: Pipeline,
+    output: str,
+    certificate: Certificate | str | Path,
+    *,
+    spark: SparkSession | None = None,
+) -> Checked:
+    """Compute certified results again from the log alone, and compare. A certificate may be given by its file."""
+    _require("check_certificate", pipeline, output)
+    kinds = (certificates.Certificate, str, Path)
+    require_kind("check_certificate", kinds, "a Certificate, or the path of one", certificate=certificate)
+    if isinstance(certificate, str | Path):
+        certificate = certificates.read_certificate(Path(certificate))
+    return certificates.check(pipeline, output, certificate, spark)
+
+
+def plan_rebuild(
+    pipeline: Pipeline,
+    output: str,
+    *,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    last: str | None = None,
+    spark: SparkSession | None = None,
+    watch: Watch = lambda _: None,
+) -> Rebuild:
+    """What computing windows again from the log would change. Nothing is published; the plan is kept.
+
+    The windows are those that start in [since, until); or with `last`, such as "4h", those that ended within so long
+    before the watermark, or that late events came for within it.
+    """
+    from latecomer.after.rebuild import rebuilding
+
+    first, end = _windows("plan_rebuild", pipeline, output, since, until, last)
+    return rebuilding.plan(pipeline, output, first, end, spark=spark, watch=watch)
+
+
+def apply_rebuild(
+    pipeline: Pipeline,
+    output: str,
+    *,
+    plan: Rebuild | str | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    last: str | None = None,
+    spark: SparkSession | None = None,
+    watch: Watch = lambda _: None,
+) -> Applied:
+    """Publish what a rebuild changes: that of a plan, or of a range of windows as for `plan_rebuild`.
+
+    Beside a running pipeline the run publishes it; otherwise it is published here.
+    """
+    from latecomer.after.rebuild import rebuilding
+
+    if plan is None:
+        first, end = _windows("apply_rebuild", pipeline, output, since, until, last)
+        return rebuilding.apply(pipeline, output, first, end, spark=spark, watch=watch)
+    _require("apply_rebuild", pipeline, output)
+    if (since, until, last) != (None, None, None):
+        raise _refused(
+            "apply_rebuild", "plan", "has a range of its own", plan, "leave since, until and last out"
+        )
+    named = plan if isinstance(plan, str) else plan.id
+    return rebuilding.apply(pipeline, output, plan_id=named, spark=spark, watch=watch)
+
+
+# Arguments
+
+
+def _texts(call: str, name: str, given: Sequence[str]) -> Sequence[str]:
+    require_kind(call, (list, tuple), 'texts in a list, such as ["region"]', **{name: given})
+    require_kind(call, str, "text", **{f"{name} {nth}": each for nth, each in enumerate(given)})
+    return given
+
+
+def _require(call: str, pipeline: Pipeline, output: str) -> None:
+    require_pipeline(call, pipeline)
+    require_kind(call, str, "the name of an output", output=output)
+    require_output(pipeline, output)
+
+
+def _refused(call: str, name: str, reason: str, value: object, fix: str) -> PipelineError:
+    return PipelineError([Problem(name, reason, value, fix, f"{call}()")])
+
+
+def _moment(call: str, name: str, pipeline: Pipeline, output: str, given: Moment) -> datetime:
+    fix = "give a datetime, or ISO-8601 text such as 2026-04-25T14:00:00Z"
+    if isinstance(given, datetime):
+        return given
+    try:
+        return to_moment(read(given, zone_of(pipeline.outputs[output].window)))
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        raise _refused(call, name, "is not a moment", given, fix) from None
+
+
+def _range(
+    call: str, pipeline: Pipeline, output: str, since: Moment | None, until: Moment | None
+) -> tuple[datetime | None, datetime | None]:
+    first = None if since is None else _moment(call, "since", pipeline, output, since)
+    end = None if until is None else _moment(call, "until", pipeline, output, until)
+    if first is not None and end is not None and to_micros(first) >= to_micros(end):
+        raise _refused(call, "until", "is not after since", until, "exchange them")
+    return first, end
+
+
+def _windows(
+    call: str,
+    pipeline: Pipeline,
+    output: str,
+    since: Moment | None,
+    until: Moment | None,
+    last: str | None,
+) -> tuple[int | None, int | None]:
+    _require(call, pipeline, output)
+    first, end = _range(call, pipeline, output, since, until)
+    if last is None:
+        if first is None and end is None:
+            raise _refused(
+                call, "since", "is missing", None, 'name the windows: since and until, or last="4h"'
+            )
+        return _micros(first), _micros(end)
+    if first is not None or end is not None:
+        raise _refused(call, "last", "is a range of its own", last, "leave since and until out")
+    from latecomer.after.rebuild.ranges import last_windows
+
+    try:
+        length = parse_duration(last)
+    except (TypeError, ValueError):
+        raise _refused(call, "last", "is not a duration", last, DURATION_FIX) from None
+    if length <= 0:
+        raise _refused(call, "last", "is no time at all", last, DURATION_FIX)
+    return last_windows(pipeline, output, length)
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def _choice(call: str, name: str, kind: type[_Choice], given: str) -> _Choice:
+    try:
+        return kind(given)
+    except ValueError:
+        raise _refused(call, name, "is not known", given, f"choose one of {', '.join(kind)}") from None
+
+
+def _by_spark(*asked: Any) -> Any:
+    from latecomer.windowing.derived import derived_values  # Spark is loaded only where it is needed
+
+    return derived_values(*asked)

@@ -1,0 +1,423 @@
+"""The ledger recomputed from the tables: what the log, the timeline and the panes say, against what
+the ledger says. Any difference is told in words."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from latecomer.config.models import Pipeline
+from latecomer.engine.ledger.book import amounts_by_batch
+from latecomer.errors import NoStore
+from latecomer.log.events import EventLog
+from latecomer.log.logged import LogSplit
+from latecomer.log.measures import amounts_of_letter
+from latecomer.log.repeated import COLUMNS
+from latecomer.log.timeline.keeper import Section, TimelineKeeper
+from latecomer.model.counting import counted
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS
+from latecomer.model.panes import Accumulation, Timing
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.model.windows import FIRST_MOMENT, Session
+from latecomer.spark.base import Runner
+from latecomer.spark.errors import explained
+from latecomer.spark.predicates import check_predicates
+from latecomer.spark.runner import runner_for
+from latecomer.spark.session import build_session, own_session
+from latecomer.spark.when_needed import when_needed
+from latecomer.store.columns import EVENTS as PANE_EVENTS
+from latecomer.store.columns import measure_column
+from latecomer.store.coverage import (
+    DEAD_LETTERS,
+    DUPLICATES,
+    LATE,
+    covered_since,
+    recorded_fates,
+    removed_amounts,
+    removed_until,
+)
+from latecomer.store.coverage import EVENTS as LOG
+from latecomer.store.layout import FATE_COLUMNS
+from latecomer.store.rebuilds import Rebuilds
+from latecomer.store.recovery import require_unbroken, require_whole_tables
+from latecomer.store.repairs import moved_letters
+from latecomer.store.sql import double_quoted, moment_literal
+from latecomer.store.standing import standing
+from latecomer.store.state_types import beyond_column
+from latecomer.store.store import Store, joining, open_store
+from latecomer.store.table import Table
+from latecomer.windowing.firing.batch import Batch
+from latecomer.windowing.firing.choose import output_logic
+from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.spark_columns import computed
+
+LOGGER = logging.getLogger(__name__)
+
+Tally = dict[tuple[int, str, str], Decimal]
+"""Batch, unit, fate (or `received`) → amount."""
+
+
+@explained("checking the ledger")
+def check_ledger(
+    pipeline: Pipeline, spark: SparkSession | None = None, notes: list[str] | None = None
+) -> list[str]:
+    """Every difference between the ledger and the tables, in words; none if all is well.
+
+    `notes` is told what had to be taken as it is written, because retention has removed the events.
+    """
+    store = open_store(pipeline)
+    require_whole_tables(store.root)
+    require_unbroken(store)
+    last = store.ledger.last_batch()
+    if last < 0:
+        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
+    store.require_definitions()
+    session = when_needed(lambda: own_session(spark or build_session(pipeline.name)))
+    check_predicates(session, store)
+    check = _Check(
+        runner_for(store.events.rows(), lambda: session), store, last, [] if notes is None else notes
+    )
+    return list(check.differences())
+
+
+class _Check:
+    def __init__(self, runner: Runner, store: Store, last: int, notes: list[str]) -> None:
+        self.runner = runner
+        self.store = store
+        self.last = last
+        self.notes = notes
+        self.removed = removed_until(store, LOG)
+        self.log = EventLog(runner, store)
+        self.units = [EVENTS, *store.measures()]
+        self.written = self._written()
+
+    def differences(self) -> Iterable[str]:
+        LOGGER.info("counting what was received in %d batches", self.last + 1)
+        intake = self._intake()
+        outputs = self.store.pipeline.outputs
+        for nth, name in enumerate(outputs, start=1):
+            LOGGER.info("judging every event again: output %s, %d of %d", name, nth, len(outputs))
+            output = output_logic(self.runner, self.store, name)
+            written = self.written.get(name, {})
+            # What had been delivered again when the output joined is a duplicate for it.
+            joined = self.store.ledger.last_batch(joining(output.name))
+            recomputed = {
+                **self._with_repeated(intake, joined, written),
+                **self._fates(output, joined, written),
+            }
+            for batch, pairs in _pairs(recomputed).items():
+                recomputed[batch, ASSIGNMENTS, "received"] = pairs
+            yield from self._unbalanced(name, written)
+            yield from self._as_recorded(name, written)
+            yield from self._compare(name, written, recomputed, "the log and the timeline")
+            yield from self._compare(name, written, self._side_output(output), "the side output")
+            yield from self._compare(name, written, self._failed(output, written), "its dead letters")
+            LOGGER.info("adding up the panes: output %s, %d of %d", name, nth, len(outputs))
+            if output.tables.partials.last_batch() <= self.last:
+                # Otherwise a batch was interrupted after its open states replaced the ones before.
+                yield from self._panes_hold(output, written)
+
+    def _written(self) -> dict[str, Tally]:
+        found = self.store.ledger.query(f"select * from t where batch <= {self.last}")
+        tallies: dict[str, Tally] = {}
+        for row in found.to_pylist():
+            tally = tallies.setdefault(row["output"], {})
+            for fate in ("received", *FATE_COLUMNS):
+                tally[row["batch"], row["unit"], fate] = row[fate]
+            if row["unit"] == EVENTS:
+                noted = {note: row[note] for note in _NOTES if row[note] is not None}
+                tally |= {(row["batch"], EVENTS, note): Decimal(count) for note, count in noted.items()}
+        return tallies
+
+    def _intake(self) -> Tally:
+        """Received, duplicates and dead letters of each batch, counted in the tables."""
+        store, log = self.store, self.removed
+        view = {measure: store.layout.view[measure] for measure in store.measures()}
+        parts = {
+            None: self._tally(store.events, view, log) | removed_amounts(store, LOG),
+            Fate.DUPLICATE: self._tally(store.duplicates, view, log) | removed_amounts(store, DUPLICATES),
+            Fate.DEAD_LETTER: self._letters() | removed_amounts(store, DEAD_LETTERS),
+        }
+        # Dead letters that were repaired leave in the batch that took them in.
+        letters = parts[Fate.DEAD_LETTER]
+        for moved, amount in moved_letters(store.repairs).items():
+            if moved[0] <= self.last and moved[1] in self.units:
+                letters[moved] = letters.get(moved, Decimal(0)) - amount
+        tally: Tally = {}
+        for fate, amounts in parts.items():
+            for (batch, unit), amount in amounts.items():
+                place = batch, unit, "received"
+                tally[place] = tally.get(place, Decimal(0)) + amount
+                if fate is not None:
+                    tally[batch, unit, fate.value] = amount
+        return _with_assignments(tally)
+
+    def _letters(self) -> dict[tuple[int, str], Decimal]:
+        """What the dead letters come to: the measures are in their texts."""
+        table, after = self.store.dead_letters, removed_until(self.store, DEAD_LETTERS)
+        found: dict[tuple[int, str], Decimal] = {}
+        for part in _parts(table, ["batch", "raw", "source_partition"], after, self.last):
+            for row in part.to_pylist():
+                letter = row["raw"], row["source_partition"]
+                amounts = amounts_of_letter(*letter, self.store.pipeline, self.store.measures())
+                for unit, amount in {EVENTS: Decimal(1), **amounts}.items():
+                    place = row["batch"], unit
+                    found[place] = found.get(place, Decimal(0)) + amount
+        return found
+
+    def _with_repeated(self, intake: Tally, joined: int, written: Tally) -> Tally:
+        """The intake as an output that joined has it."""
+        if self.store.pipeline.event.id is None or joined < 0:
+            return intake
+        tally, fate = dict(intake), Fate.DUPLICATE.value
+        view, measures = self.store.layout.view, self.store.measures()
+        if (repeated := self.log.repeated(joined)) is not None:
+            parts = self.log.everything(through=self.last).parts(
+                [*COLUMNS, *(view[measure] for measure in measures)]
+            )
+            again = (repeated.among(part) for part in parts)
+            for batch, amounts in amounts_by_batch(again, view, measures).items():
+                for unit, amount in amounts.items():
+                    tally[batch, unit, fate] = tally.get((batch, unit, fate), Decimal(0)) + amount
+        if self.removed >= 0:
+            # What came first may have gone: then nobody can tell any more what came again.
+            tally |= {
+                place: amount for place, amount in written.items() if place[0] <= joined and place[2] == fate
+            }
+        return _with_assignments(tally)
+
+    def _fates(self, output: OutputLogic, joined: int, written: Tally) -> Tally:
+        """What became of the logged events, judged again under the policy of their batch; what cannot be
+        judged again is taken as it is written."""
+        tally = self._judged_again(output, joined)
+        again = joined if self.store.pipeline.event.id is not None else -1
+        known = self.removed if self.removed < 0 else max(self.removed, again)
+        batches = {batch for batch, _, _ in written if batch <= known}
+        batches |= self._touched_by_removal(output, tally)
+        if batches:
+            self.notes.append(
+                f"output {output.name}: the fates of {counted(len(batches), 'batch')} are taken as they are written, "
+                "for retention has removed events that decided them"
+            )
+        judged = (*_JUDGED, *_NOTES)
+        kept = {place: amount for place, amount in tally.items() if place[0] not in batches}
+        return kept | {
+            place: amount for place, amount in written.items() if place[0] in batches and place[2] in judged
+        }
+
+    def _touched_by_removal(self, output: OutputLogic, tally: Tally) -> set[int]:
+        """The batches whose late events may have met sessions that are no longer in the log.
+
+        An event that is not behind the watermark is on time whatever there was, and none meets a session
+        beyond the next multiple of `max`.
+        """
+        window, since = output.output.window, covered_since(self.store)
+        if since is None or not isinstance(window, Session):
+            return set()
+        behind = {batch for (batch, _, note), count in tally.items() if note == "late_at_source" and count}
+        if window.max is None:
+            return behind
+        beyond = -(-since // window.max) * window.max
+        earliest: dict[int, int] = {}
+        for part in self.log.everything(through=self.last).parts(["batch", "event_time"]):
+            for row in part.group_by("batch").aggregate([("event_time", "min")]).to_pylist():
+                first = to_micros(row["event_time_min"])
+                earliest[row["batch"]] = min(first, earliest.get(row["batch"], first))
+        return {batch for batch in behind if earliest[batch] < beyond}
+
+    def _judged_again(self, output: OutputLogic, joined: int) -> Tally:
+        periods = self.store.policies(output.name)
+        outputs = [under for _, under in periods]
+        repeated = self.log.repeated(joined)
+        events = self.log.everything(self.removed, self.last)  # the next batch may be in the log already
+        once = events if repeated is None else events.without(repeated)
+        with computed(once, outputs, self.store.layout, self.runner, self.store.root) as seen:
+            found = output.fates_by_batch(Batch(self.last, self.section, seen, history=True), periods)
+        tally: Tally = {}
+        for batch, counts in found.items():
+            for unit, fates in counts.fates.items():
+                tally |= {(batch, unit, fate.value): amount for fate, amount in fates.items()}
+            tally[batch, EVENTS, "late_at_source"] = Decimal(counts.late_at_source)
+            tally[batch, EVENTS, "partly_late"] = Decimal(counts.partly_late)
+        return tally
+
+    def _side_output(self, output: OutputLogic) -> Tally:
+        columns = output.layout.late_columns
+        measures = {measure: columns[measure] for measure in self.store.measures()}
+        gone = removed_until(self.store, LATE, output.name)
+        counted = self._tally(output.tables.late, measures, gone)
+        counted |= removed_amounts(self.store, LATE, output.name)
+        # It has a row for each window that an event missed.
+        pairs = {(batch, ASSIGNMENTS): amount for (batch, unit), amount in counted.items() if unit == EVENTS}
+        found = {**counted, **pairs} if output.windows_each == 1 else pairs
+        return {(batch, unit, Fate.SIDE_OUTPUT.value): amount for (batch, unit), amount in found.items()}
+
+    def _failed(self, output: OutputLogic, written: Tally) -> Tally:
+        """The dead letters of an output; those that a rebuild has filed again are in a batch without lines."""
+        gone = removed_until(self.store, DEAD_LETTERS, output.name)
+        counted = self._tally(output.tables.dead_letters, {}, gone)
+        counted |= removed_amounts(self.store, DEAD_LETTERS, output.name)
+        return {
+            (batch, EVENTS, _FAILED): amount
+            for (batch, unit), amount in counted.items()
+            if unit == EVENTS and (batch, EVENTS, "received") in written
+        }
+
+    def _panes_hold(self, output: OutputLogic, written: Tally) -> Iterable[str]:
+        """The panes that stand, with the windows still open, hold exactly what was accepted."""
+        columns = {ASSIGNMENTS: PANE_EVENTS}
+        if output.windows_each == 1:  # otherwise a measure is in several panes, and in the ledger once
+            columns |= {name: measure_column(name) for name in self.store.measures()}
+        for unit, column in columns.items():
+            accepted = sum(
+                (
+                    amount
+                    for (_, each, fate), amount in written.items()
+                    if each == unit and fate in (Fate.ON_TIME.value, Fate.LATE_ACCEPTED.value)
+                ),
+                Decimal(0),
+            )
+            held = self._standing(output, column)
+            rebuilt = Rebuilds(self.store.root, output.name).taken_in(unit, self.last)
+            if held != accepted + rebuilt:
+                more = f", and rebuilds took in {rebuilt:f} more" if rebuilt else ""
+                yield (
+                    f"output {output.name}, {unit}: its panes and open windows hold {held:f}, "
+                    f"the ledger says {accepted:f} were accepted{more}"
+                )
+
+    def _standing(self, output: OutputLogic, column: str) -> Decimal:
+        """What stands in panes, an early one left out (its window is open, and counted there), and in
+        open windows. Panes that hold no more than was new are counted all."""
+        total = Decimal(0)
+        place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
+        sign = "case when op = 'insert' then 1 else -1 end"
+        # An early pane may be the last one of a window that has closed: then it stands for it.
+        reached = self._watermark()
+        open_ = "true" if reached <= FIRST_MOMENT else f"window_end > {moment_literal(reached)}"
+        early = f"(timing = '{Timing.EARLY}' and {open_})"
+        so_far = f"(select * from t where batch <= {self.last})"
+        standing_panes = standing(so_far, place, also=f"not {early}")
+        # A session that has more to tell is in `partials` whole, with the panes that it will take back.
+        back = f"case when op = 'insert' then 1 when {early} then 0 else -1 end"
+        if output.output.accumulation is Accumulation.DISCARDING:
+            standing_panes, back = so_far[1:-1], "case when op = 'insert' then 1 else 0 end"
+        tables = {output.tables.partials: (back, "t"), output.tables.panes: (sign, f"({standing_panes})")}
+        for table, (counts, rows) in tables.items():
+            if table.exists:
+                held = _exactly(table, column)
+                found = table.query(f"select sum({held} * {counts}) as s from {rows}")
+                total += Decimal(found.column("s")[0].as_py() or 0)
+        return total
+
+    @cached_property
+    def keeper(self) -> TimelineKeeper:
+        return TimelineKeeper(self.store.watermarks, self.store.pipeline.watermark)
+
+    @cached_property
+    def section(self) -> Section:
+        """The whole timeline."""
+        return self.keeper.section(0, self.last)
+
+    def _watermark(self) -> int:
+        """Where the watermark stood after the last complete batch."""
+        reached = self.keeper.reached(self.last)
+        return BEGIN_OF_TIME if reached is None else reached.watermark
+
+    def _unbalanced(self, name: str, written: Tally) -> Iterable[str]:
+        for batch, unit, fate in written:
+            if fate == "received":
+                accounted = sum((written[batch, unit, each] for each in FATE_COLUMNS), Decimal(0))
+                if accounted != written[batch, unit, fate]:
+                    yield (
+                        f"batch {batch}, output {name}, {unit}: received {written[batch, unit, fate]:f}, "
+                        f"accounted for {accounted:f}"
+                    )
+
+    def _as_recorded(self, name: str, written: Tally) -> Iterable[str]:
+        """What the ledger says of batches that went is what it said when they went."""
+        for (unit, fate), amount in recorded_fates(self.store, name).items():
+            says = sum(
+                (
+                    written[place]
+                    for place in written
+                    if place[0] <= self.removed and place[1:] == (unit, fate)
+                ),
+                Decimal(0),
+            )
+            if says != amount:
+                yield (
+                    f"batches 0 to {self.removed}, output {name}, {unit}: the ledger says {fate} {says:f}, the "
+                    f"record of what retention removed {amount:f}"
+                )
+
+    def _compare(self, name: str, written: Tally, found: Tally, where: str) -> Iterable[str]:
+        alone = _ALONE.get(where)
+        fates = {fate for _, _, fate in found} | (
+            {"received", *FATE_COLUMNS, *_NOTES} if alone is None else {alone[1]}
+        )
+        units = {unit for _, unit, _ in found} | (set() if alone is None else {alone[0]})
+        places = {place for place in written if place[2] in fates and place[1] in units} | set(found)
+        for batch, unit, fate in sorted(places):
+            if fate in _NOTES and (batch, unit, fate) not in written:  # the first versions did not write them
+                continue
+            says, has = (
+                written.get((batch, unit, fate), Decimal(0)),
+                found.get((batch, unit, fate), Decimal(0)),
+            )
+            if says != has:
+                yield (
+                    f"batch {batch}, output {name}, {unit}: the ledger says {fate} {says:f}, {where} {has:f}"
+                )
+
+    def _tally(
+        self, table: Table, columns: Mapping[str, str], after: int = -1
+    ) -> dict[tuple[int, str], Decimal]:
+        """Batch and unit → amount, of the batches that are still there; `columns` has the column of each measure."""
+        measures = {name: kind for name, kind in self.store.measures().items() if name in columns}
+        parts = _parts(table, list(dict.fromkeys(["batch", *columns.values()])), after, self.last)
+        found = amounts_by_batch(parts, columns, measures)
+        return {(batch, unit): amount for batch, units in found.items() for unit, amount in units.items()}
+
+
+def _parts(table: Table, columns: Sequence[str], after: int, last: int) -> Iterator[pa.Table]:
+    """Some columns of the batches in (after, last], a part of the rows at a time."""
+    places = [table.location(file) for file in table.files()]
+    return LogSplit(places, 1, table.schema, after, last).tables(columns)
+
+
+def _with_assignments(tally: Tally) -> Tally:
+    """A row that no output saw is one assignment."""
+    return tally | {
+        (batch, ASSIGNMENTS, fate): amount for (batch, unit, fate), amount in tally.items() if unit == EVENTS
+    }
+
+
+def _pairs(tally: Tally) -> dict[int, Decimal]:
+    """What the fates of each batch come to in assignments."""
+    pairs: dict[int, Decimal] = {}
+    for (batch, unit, fate), amount in tally.items():
+        if unit == ASSIGNMENTS and fate in FATE_COLUMNS:
+            pairs[batch] = pairs.get(batch, Decimal(0)) + amount
+    return pairs
+
+
+_NOTES = ("partly_late", "late_at_source")
+_FAILED = Fate.FAILED.value
+_ALONE = {"the side output": (ASSIGNMENTS, Fate.SIDE_OUTPUT.value), "its dead letters": (EVENTS, _FAILED)}
+"""Tables that hold one fate alone, with the unit in which they do."""
+_JUDGED = tuple(fate for fate in FATE_COLUMNS if fate not in (Fate.DUPLICATE.value, Fate.DEAD_LETTER.value))
+
+
+def _exactly(table: Table, column: str) -> str:
+    """A private sum in SQL, where it is kept in two columns too."""
+    held, beyond = double_quoted(column), beyond_column(column)
+    if beyond not in table.columns:
+        return held
+    return f"coalesce({double_quoted(beyond)}, arrow_cast({held}, 'Decimal128(38, 0)'))"

@@ -1,0 +1,117 @@
+"""What a batch did: collected on its way through the flow, and reported once its ledger is closed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from latecomer.log.events import NOTHING, Received
+from latecomer.model.publications import lag
+
+if TYPE_CHECKING:
+    from latecomer.engine.ledger.book import Intake
+    from latecomer.model.holding import Holding
+    from latecomer.model.ledger import Entry
+    from latecomer.model.timeline import OutOfStep
+    from latecomer.store.data_files import DataFile
+    from latecomer.windowing.firing.batch import Batch
+
+
+class Stopwatch:
+    """Seconds by stage: a stage ends where the next one begins."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._since = time.monotonic()
+
+    def end(self, stage: str) -> None:
+        """What was done since the last call belongs to this stage."""
+        now = time.monotonic()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._since
+        self._since = now
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """What a batch did, for whoever watches."""
+
+    batch: int
+    kind: str
+    received: Received
+    seconds: float
+    watermark: int
+    newest_arrival: int
+    entries: Sequence[Entry] = field(default_factory=list)
+    out_of_step: OutOfStep | None = None
+    """What arrived clearly before what earlier batches had read, and may be late for that alone."""
+    holding: Sequence[Holding] = ()
+    """The silent partitions for whose sake the watermark waits."""
+    unread: int | None = None
+    """How many rows the source had beyond this batch, where it knows that."""
+    published_at: int | None = None
+    """The wall clock when the batch was published."""
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by stage of the flow; `waiting` is for the batch before this one."""
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """How far each partition is by itself that is not idle, where somebody asked for that."""
+    events: Sequence[DataFile] = ()
+    """The files of events that were logged."""
+    panes: Mapping[str, Sequence[DataFile]] = field(default_factory=dict)
+    """The files of panes that each output published."""
+
+    @property
+    def lag(self) -> int | None:
+        """How far the watermark was behind the wall clock; None where there is no watermark."""
+        return lag(self.watermark, self.published_at)
+
+    @property
+    def arrival_lag(self) -> int | None:
+        """How far the watermark was behind the newest arrival: a source that hands in nothing does not raise it."""
+        return lag(self.watermark, self.newest_arrival)
+
+
+@dataclass(frozen=True)
+class AcceptedBatch:
+    """A batch that is in the log and on the timeline."""
+
+    batch: Batch
+    kind: str
+    began: float
+    watermark: int
+    newest_arrival: int
+    received: Received = NOTHING
+    intake: Intake | None = None
+    out_of_step: OutOfStep | None = None
+    holding: Sequence[Holding] = ()
+    unread: int | None = None
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    events: Sequence[DataFile] = ()
+    watch: Stopwatch = field(default_factory=Stopwatch)
+
+    def report(
+        self,
+        seconds: float,
+        entries: Sequence[Entry],
+        published_at: int,
+        panes: Mapping[str, Sequence[DataFile]],
+    ) -> BatchReport:
+        """What it did, now that it is published."""
+        return BatchReport(
+            self.batch.number,
+            self.kind,
+            self.received,
+            seconds,
+            self.watermark,
+            self.newest_arrival,
+            entries,
+            self.out_of_step,
+            self.holding,
+            self.unread,
+            published_at,
+            self.watch.seconds,
+            self.partitions,
+            self.events,
+            panes,
+        )

@@ -1,0 +1,395 @@
+"""`latecomer compact`: what retention no longer wants removed, small files merged, dead ones swept.
+
+In this order: what an earlier call left undone, retention, merging, sweeping. Every step can be killed and
+is then finished, or done again, by the next call; a call that finds nothing to do changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from latecomer.config import checks
+from latecomer.config.arguments import require_flags, require_moments, require_pipeline
+from latecomer.config.models import Pipeline
+from latecomer.config.operation import LEAST_KEEP
+from latecomer.engine.upkeep.merging import Remnant, Remnants, merge, plan_merge, remnant, straddling
+from latecomer.engine.upkeep.noted import Noted, note_upkeep
+from latecomer.engine.upkeep.plan import Group, clustered, complete, final, joined
+from latecomer.engine.upkeep.retention import Going, output_tables, plan_retention, reached, record, remove
+from latecomer.engine.upkeep.sweeping import Safe, delete, sweep_inboxes, sweep_staging, swept
+from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
+from latecomer.model.counting import counted
+from latecomer.model.durations import DURATION_FIX, UNITS, format_duration, parse_duration
+from latecomer.store.commits import output_tables_in
+from latecomer.store.coverage import DEAD_LETTERS, EVENTS, LATE, removals, removed_until
+from latecomer.store.data_files import DataFile, batch_of
+from latecomer.store.files import Location, is_folder, size
+from latecomer.store.lock import BRIEFLY, COMPACT, LOCK, TABLE, exclusive, held_since
+from latecomer.store.private import keep_private
+from latecomer.store.store import Store, open_store
+from latecomer.store.table import Table
+
+LOG = logging.getLogger(__name__)
+REMOVALS = "removals"
+_NOT_SHOWN = {"shown": False}
+
+
+@dataclass
+class Upkept:
+    """What was done to a table, or would be."""
+
+    table: str
+    files: int = 0
+    files_after: int = 0
+    bytes: int = 0
+    bytes_after: int | None = 0
+    """Not known before it is done."""
+    rows_removed: int = 0
+    swept_files: int = 0
+    swept_bytes: int = 0
+    merges: int = field(default=0, metadata=_NOT_SHOWN)
+    """Files may be sorted anew and stay as many, and as large."""
+
+    @property
+    def touched(self) -> bool:
+        return bool(
+            self.files != self.files_after or self.rows_removed or self.swept_files or self.merges
+        ) or (self.bytes != self.bytes_after)
+
+
+@dataclass
+class Report:
+    """What a call has done, table by table, or would do."""
+
+    tables: dict[str, Upkept] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> pa.Table:
+        """The tables that were touched."""
+        touched = self._touched()
+        shown = [each.name for each in fields(Upkept) if each.metadata != _NOT_SHOWN]
+        kinds = {name: pa.string() if name == "table" else pa.int64() for name in shown}
+        return pa.table(
+            {name: pa.array([getattr(each, name) for each in touched], kind) for name, kind in kinds.items()}
+        )
+
+    def total(self, name: str) -> int:
+        """The sum of a column of `rows`, or of what is not shown there."""
+        return sum(getattr(each, name) or 0 for each in self._touched())
+
+    def in_words(self, were: str) -> str:
+        """What was done; `were` may be "would be"."""
+        files, after = self.total("files"), self.total("files_after")
+        text = (
+            f"no files {were} merged"
+            if files == after
+            else f"{_done(files, 'file', were)} merged into {after:,}"
+        )
+        if removed := self.total("rows_removed"):
+            text += f", {_done(removed, 'row', were)} removed by retention"
+        if swept := self.total("swept_files"):
+            size = size_in_words(self.total("swept_bytes"))
+            text += f", {_done(swept, 'dead file', were)} deleted ({size})"
+        return text
+
+    def _touched(self) -> list[Upkept]:
+        return [each for each in self.tables.values() if each.touched]
+
+
+def _done(count: int, what: str, were: str) -> str:
+    return f"{counted(count, what)} {'was' if were == 'were' and count == 1 else were}"
+
+
+def size_in_words(count: int) -> str:
+    """Bytes, for people.
+
+    >>> size_in_words(700), size_in_words(1_500_000)
+    ('700 B', '1.5 MB')
+    """
+    if count < 1000:
+        return f"{count} B"
+    amount, units = count / 1000, ["kB", "MB", "GB", "TB"]
+    while amount >= 1000 and len(units) > 1:
+        amount, units = amount / 1000, units[1:]
+    return f"{amount:.1f} {units[0]}"
+
+
+def compact(
+    pipeline: Pipeline,
+    *,
+    keep: str | timedelta | None = None,
+    dry_run: bool = False,
+    now: datetime | None = None,
+) -> Report:
+    """Keep a store in shape, beside a running pipeline or not: merge small files, sweep dead ones, and remove
+    what the pipeline's `retention` no longer keeps.
+
+    `keep` is how long files stay after they were replaced, for those who opened them before: as long as the pipeline's
+    `upkeep` says, or less. A `dry_run` says what would be done.
+    """
+    require_pipeline("compact", pipeline)
+    require_flags("compact", dry_run=dry_run)
+    require_moments("compact", now=now)
+    kept = pipeline.upkeep.keep if keep is None else _kept(keep, pipeline.upkeep.keep)
+    if problems := checks.check(pipeline):
+        raise PipelineError(problems)
+    if not dry_run:
+        keep_private(pipeline)
+    store = open_store(pipeline)
+    store.pins()
+    last = store.ledger.last_batch()
+    if last < 0:
+        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
+    with exclusive(store.root, COMPACT, BRIEFLY) if not dry_run else nullcontext():
+        work = Work(store, last, dry_run, now or datetime.now(UTC), kept / UNITS["s"])
+        for _ in work.steps():
+            pass
+        return work.report
+
+
+def in_run(store: Store, last: int, now: datetime) -> Generator[Report]:
+    """The same for a run that remembers no files from before, step by step, each of which leaves the store whole. Gives
+    what has been done so far."""
+    with exclusive(store.root, COMPACT, BRIEFLY):
+        keep = store.pipeline.upkeep.keep / UNITS["s"]
+        work = Work(store, last, dry_run=False, now=now, keep=keep, beside_run=False)
+        for _ in work.steps():
+            yield work.report
+
+
+def _kept(keep: str | timedelta, most: int) -> int:
+    """A duration that is long enough, and no longer than tables know what they were made of."""
+    try:
+        micros = parse_duration(keep)
+    except ValueError:
+        raise PipelineError([Problem("keep", "is not a duration", keep, DURATION_FIX, "compact")]) from None
+    if micros < LEAST_KEEP:
+        message = "is too short: a reader or a batch under way may still need what was replaced"
+        fix = f"keep {format_duration(LEAST_KEEP)} or more"
+        raise PipelineError([Problem("keep", message, keep, fix, "compact")])
+    if micros > most:
+        message = f"is longer than the tables of this store keep what was replaced: {format_duration(most)}"
+        fix = f"set upkeep: {{keep: {format_duration(micros)}}} in the pipeline file, and run it"
+        raise PipelineError([Problem("keep", message, keep, fix, "compact")])
+    return micros
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A table, and what may be done to it."""
+
+    name: str
+    table: Table
+    groups: Callable[[Sequence[DataFile]], list[Group]] = lambda _: []
+    locked: Location | None = None
+    """The folder whose lock has to be held while its files are merged."""
+    lock: str = LOCK
+    loses: tuple[str, str | None] | None = None
+    """With which table, and of which output, retention takes batches out of it."""
+    by: str | None = None
+    engine_remembers: bool = False
+    """A running engine names files that were part of it when it began, or had its last upkeep."""
+
+
+class Work:
+    """What is to be done to a store, in steps."""
+
+    def __init__(
+        self, store: Store, last: int, dry_run: bool, now: datetime, keep: float, beside_run: bool = True
+    ) -> None:
+        self.store = store
+        self.last = last
+        self.dry_run = dry_run
+        self.now = now
+        self.keep = keep
+        self.beside_run = beside_run
+        """Whether a run may be at work that remembers which files there were."""
+        self.report = Report()
+        self.going: dict[tuple[str, str | None], int] = {}
+        """Up to which batch retention takes rows out, of each table and output."""
+
+    def steps(self) -> Iterator[None]:
+        """Do it, step by step."""
+        kept = list(self._tables())
+        for each in kept:
+            files = each.table.files()
+            size = sum(file.size for file in files)
+            self.report.tables[each.name] = Upkept(each.name, len(files), len(files), size, size)
+        self._retain()
+        yield
+        for nth, each in enumerate(kept, start=1):
+            if self.beside_run:
+                LOG.info("table %s, %d of %d", each.name, nth, len(kept))
+            self._merge(each)
+            yield
+        for each in [*kept, *self._left_out(kept)]:
+            self._sweep(each)
+            yield
+        if not self.dry_run:
+            before = self.now.timestamp() - self.keep
+            sweep_staging(self.store.root, before)
+            if self.beside_run:
+                sweep_inboxes(self.store, before)
+            note_upkeep(self.store.root, Noted(self.now.timestamp(), done=True))
+
+    def _tables(self) -> Iterator[_Kept]:
+        """Every table, with how its files may be merged (ADR 0017 says which may be touched, and why)."""
+        store, last = self.store, self.last
+
+        def by_day(column: str) -> Callable[[Sequence[DataFile]], list[Group]]:
+            return lambda files: clustered(complete(files, last), column)
+
+        def in_order(files: Sequence[DataFile]) -> list[Group]:
+            return joined(complete(files, last))
+
+        time = "event_time"
+        yield _Kept("events", store.events, by_day(time), loses=(EVENTS, None), by=time)
+        yield _Kept("duplicates", store.duplicates, by_day(time), loses=(EVENTS, None), by=time)
+        yield _Kept("dead_letters", store.dead_letters, in_order, loses=(DEAD_LETTERS, None))
+        yield _Kept("repairs", store.repairs, in_order)
+        yield _Kept("watermarks", store.watermarks, in_order, engine_remembers=True)
+        yield _Kept("ledger", store.ledger, in_order, engine_remembers=True)
+        yield _Kept("publications", store.publications, in_order, engine_remembers=True)
+        yield _Kept(REMOVALS, removals(store), in_order)
+        watermark = reached(store, last)
+        for name in store.pipeline.outputs:
+            root, tables = f"outputs/{name}", output_tables(store, name)
+            policies = [store.pipeline.outputs[name], *(under for _, under in store.policies(name)[-1:])]
+            reach = watermark - max(
+                under.allowed_lateness + under.window.joinable_after for under in policies
+            )
+
+            def over(files: Sequence[DataFile], reach: int = reach) -> list[Group]:
+                return clustered(final(complete(files, last), reach), "window_start")
+
+            yield _Kept(f"{root}/panes", tables.panes, over, engine_remembers=True)
+            yield _Kept(f"{root}/late", tables.late, in_order, loses=(LATE, name))
+            yield _Kept(f"{root}/dead_letters", tables.dead_letters, in_order, loses=(DEAD_LETTERS, name))
+            yield _Kept(f"{root}/partials", tables.partials, in_order, locked=store.root)
+            corrections = store.root / root / "corrections"
+            if is_folder(corrections):
+                yield _Kept(
+                    f"{root}/corrections", _plain(corrections), joined, locked=corrections, lock=TABLE
+                )
+
+    def _left_out(self, kept: Sequence[_Kept]) -> Iterator[_Kept]:
+        """The tables of outputs that the file no longer has: they are swept, and stay as they are."""
+        known = {each.name for each in kept}
+        for table in output_tables_in(self.store.root):
+            name = table.relative_to(self.store.root).as_posix()
+            if name not in known:
+                self.report.tables[name] = Upkept(name)
+                yield _Kept(name, _plain(table), engine_remembers=True)
+
+    # Retention
+
+    def _retain(self) -> None:
+        if not self.dry_run:
+            self._finish()
+        plan = plan_retention(self.store, self.last)
+        self.report.notes += plan.notes
+        for going in plan.going:
+            self._count(going)
+            self.going[going.table, going.output] = going.until
+            if not self.dry_run:
+                record(self.store, going, self.now)
+                remove(self.store, going.table, going.output)
+
+    def _finish(self) -> None:
+        """What an earlier call has recorded and not removed."""
+        remove(self.store, EVENTS)
+        remove(self.store, DEAD_LETTERS)
+        for name in self.store.pipeline.outputs:
+            remove(self.store, LATE, name)
+            remove(self.store, DEAD_LETTERS, name)
+
+    def _count(self, going: Going) -> None:
+        for table, rows in going.rows.items():
+            name = f"outputs/{going.output}/{table}" if going.output else table
+            self.report.tables[name].rows_removed += rows
+
+    # Merging
+
+    def _merge(self, kept: _Kept) -> None:
+        if self.dry_run:
+            self._predict(kept)
+            return
+        table, counted = kept.table, self.report.tables[kept.name]
+        try:
+            with exclusive(kept.locked, kept.lock, BRIEFLY) if kept.locked else nullcontext():
+                table.refresh()
+                for group in kept.groups(table.files()):
+                    planned = plan_merge(table, group)
+                    if planned is not None:
+                        merge(table, planned)
+                        counted.merges += 1
+        except StoreInUse:
+            pass  # who holds it keeps it in shape, or the next call does
+        files = table.files()
+        counted.files_after, counted.bytes_after = len(files), sum(file.size for file in files)
+
+    def _predict(self, kept: _Kept) -> None:
+        """What merging would come to, by the same plan: what retention takes out is left out of it."""
+        table, counted = kept.table, self.report.tables[kept.name]
+        files, remnants = self._after_retention(kept)
+        counted.files_after = len(files)
+        if kept.locked is None or held_since(kept.locked, kept.lock) is None:
+            found = [plan_merge(table, group, remnants) for group in kept.groups(files)]
+            plans = [planned for planned in found if planned is not None]
+        else:
+            plans = []
+        counted.files_after -= sum(planned.spared for planned in plans)
+        counted.merges = len(plans)
+        if plans or files != table.files():
+            counted.bytes_after = None
+
+    def _after_retention(self, kept: _Kept) -> tuple[list[DataFile], Remnants]:
+        """A table's files as they will be when retention has taken out, and written down, what is to go."""
+        files, table = kept.table.files(), kept.table
+        if kept.name == REMOVALS:
+            records = [
+                DataFile(f"data/{until:010d}-new{nth}/part.parquet", 1, 1)
+                for nth, until in enumerate(self.going.values())
+            ]
+            return [*files, *records], {}
+        if kept.loses is None:
+            return files, {}
+        until = max(removed_until(self.store, *kept.loses), self.going.get(kept.loses, -1))
+        left = {file.path: remnant(table, file, until, kept.by) for file in straddling(files, until)}
+        stay = [left.get(file.path, file) for file in files if batch_of(file) > until]
+        cut = {left[file.path].path: Remnant(file, until) for file in files if file.path in left}
+        return stay, cut
+
+    # Sweeping
+
+    def _sweep(self, kept: _Kept) -> None:
+        table, counted = kept.table, self.report.tables[kept.name]
+        if not table.exists:
+            return
+        running = held_since(self.store.root)
+        before = self.now.timestamp() - min(self.keep, table.kept / UNITS["s"])
+        if kept.engine_remembers and self.beside_run and running is not None and running < before:
+            return  # the run sweeps them itself
+        safe = Safe(before, self.last if running is not None else None)
+        files = swept(table, safe, self._started_from(table))
+        counted.swept_files, counted.swept_bytes = len(files), sum(map(size, files))
+        if not self.dry_run:
+            delete(table, files)
+
+    def _started_from(self, table: Table) -> list[DataFile]:
+        """The open states that a batch which is not complete has replaced: it may have to start over."""
+        if table.root.name != "partials" or table.last_batch() <= self.last:
+            return []
+        return table.files_before(self.last + 1)
+
+
+def _plain(root: Location) -> Table:
+    """A table of which only the files matter."""
+    return Table(root, pa.schema([]))

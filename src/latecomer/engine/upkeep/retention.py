@@ -1,0 +1,372 @@
+"""What a store may forget: whole batches, from the first on, recorded before they go.
+
+Events go by the watermark, the side output and dead letters by the arrival clock; never by the clock of the
+machine, so a pipeline that stands still loses nothing. What a sink still lacks stays (ADR 0031).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.lateness_checks import looks_back
+from latecomer.config.sinks import Stream
+from latecomer.engine.upkeep.merging import without
+from latecomer.errors import LedgerError
+from latecomer.model.durations import to_micros
+from latecomer.model.ledger import ASSIGNMENTS
+from latecomer.model.ledger import EVENTS as ROWS
+from latecomer.model.verdicts import END_OF_TIME
+from latecomer.sink.keeper import still_wanted
+from latecomer.store.coverage import (
+    DEAD_LETTERS,
+    DUPLICATES,
+    EVENTS,
+    LATE,
+    LEDGER,
+    REMOVALS,
+    kind_of_removal,
+    removals,
+    removed_until,
+)
+from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged
+from latecomer.store.failpoints import failpoint
+from latecomer.store.layout import AMOUNT, FATE_COLUMNS, TIMESTAMP, PaneLayout
+from latecomer.store.sql import text_literal
+from latecomer.store.store import OutputTables, Store, as_received_sql
+from latecomer.store.table import Table
+
+_WIDE = pa.decimal256(76, 6)
+NEWEST = "newest"
+
+
+@dataclass(frozen=True)
+class Going:
+    """Batches that are to go from a table: up to which, and how much each has."""
+
+    table: str
+    output: str | None
+    until: int
+    amounts: Sequence[Mapping[str, Any]]
+    """Rows of the record, without the moment of removal."""
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """How many rows each table loses."""
+        tables = [row["table"] for row in self.amounts if row["table"] != LEDGER]
+        return {
+            table: int(
+                sum(row["amount"] for row in self.amounts if (row["table"], row["unit"]) == (table, ROWS))
+            )
+            for table in dict.fromkeys(tables)
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What retention is to remove, and what it would if it could."""
+
+    going: Sequence[Going]
+    notes: Sequence[str]
+
+
+def plan_retention(store: Store, last: int) -> Plan:
+    """What is old enough to go, of batches up to the last complete one."""
+    asked = store.pipeline.retention
+    going: list[Going] = []
+    notes: list[str] = []
+    computed = _computed(store)
+    missing = [name for name in store.pipeline.outputs if name not in computed]
+    if asked.events is not None and missing:
+        notes.append(f"events stay: output {missing[0]} is not computed yet; run the pipeline first")
+    elif asked.events is not None and (wider := _needed(store, asked.events)):
+        notes.append(f"events stay: output {wider} was run with a longer lateness; run the pipeline first")
+    elif asked.events is not None:
+        going += _events(store, last, asked.events)
+    if asked.late is not None:
+        going += _late(store, last, asked.late, notes)
+    return Plan(going, notes)
+
+
+def record(store: Store, going: Going, now: datetime | None = None) -> None:
+    """Write down what is to go. From here on it counts as gone."""
+    when = to_micros(now or datetime.now(UTC))
+    rows = [{**row, "removed_at": when} for row in going.amounts]
+    table = pa.table(
+        {each.name: pa.array([row.get(each.name) for row in rows], each.type) for each in REMOVALS}
+    )
+    removals(store).append(going.until, table, kind_of_removal(going.table, going.output))
+    failpoint(f"retention.{going.table}.recorded", going.until)
+
+
+def remove(store: Store, table: str, output: str | None = None) -> None:
+    """Take out what the record says has gone, as far as it is still there."""
+    until = removed_until(store, table, output)
+    for name, each in _tables(store, table, output):
+        each.refresh()
+        old = [file for file in each.files() if batches_of(file)[0] <= until]
+        if old:
+            without(each, old, until)
+            failpoint(f"retention.{name}.removed", until)
+
+
+def _tables(store: Store, table: str, output: str | None) -> Iterator[tuple[str, Table]]:
+    """The tables that lose their rows together."""
+    if table == EVENTS:
+        yield EVENTS, store.events
+        yield DUPLICATES, store.duplicates
+    elif table == DEAD_LETTERS and output is not None:
+        yield f"{output}.{DEAD_LETTERS}", output_tables(store, output).dead_letters
+    elif table == DEAD_LETTERS:
+        yield DEAD_LETTERS, store.dead_letters
+    else:
+        yield LATE, output_tables(store, output or "").late
+
+
+def output_tables(store: Store, name: str) -> OutputTables:
+    layout = PaneLayout(store.pipeline.outputs[name], store.layout)
+    return store.output_tables(name, layout.published)
+
+
+def _computed(store: Store) -> set[str]:
+    rows = store.ledger.query("select distinct output from t") if store.ledger.exists else None
+    # A store whose batches were all empty has no line for any output, and nothing to lose.
+    return set(rows.column("output").to_pylist()) if rows is not None else set()
+
+
+def _needed(store: Store, kept: int) -> str | None:
+    """An output that was last run under a policy which may look back further than this."""
+    for name in store.pipeline.outputs:
+        for _, under in store.policies(name)[-1:]:
+            if under.allowed_lateness + under.window.joinable_after + looks_back(under.window) > kept:
+                return name
+    return None
+
+
+# Events: by the watermark
+
+
+def _events(store: Store, last: int, kept: int) -> list[Going]:
+    horizon = _horizon(store, last, kept)
+    done = removed_until(store, EVENTS)
+    until = min(last, _first_since(store.events, horizon) - 1)
+    if until <= done:
+        return []
+    measures = {measure: store.layout.view[measure] for measure in store.measures()}
+    logged = _sums(store.events, measures, done, until, "event_time")
+    repeated = _sums(store.duplicates, measures, done, until, None)
+    _agree(store, logged, repeated, done, until)
+    amounts = [*_as_rows(EVENTS, None, logged), *_as_rows(DUPLICATES, None, repeated)]
+    return [Going(EVENTS, None, until, [*amounts, *_fates(store, done, until)])] if amounts else []
+
+
+def _fates(store: Store, after: int, until: int) -> Iterator[dict[str, Any]]:
+    """What the ledger says of the batches that go: nobody can judge their events again."""
+    sums = ", ".join(f"sum({fate}) as {fate}" for fate in FATE_COLUMNS)
+    rows = store.ledger.query(
+        f"select output, unit, {sums} from t where batch > {after} and batch <= {until} group by output, unit"
+    )
+    for row in rows.to_pylist():
+        place = {"batch": until, "table": LEDGER, "output": row["output"], "unit": row["unit"]}
+        yield from ({**place, "fate": fate, "amount": row[fate]} for fate in FATE_COLUMNS)
+
+
+def _horizon(store: Store, last: int, kept: int) -> int:
+    """Events before this are not wanted any more, and no output needs them."""
+    bounds = [to_micros(file.maximum["event_time"]) for file in store.events.files() if file.rows]
+    newest = max(bounds, default=0)
+    horizon = min(reached(store, last), newest) - kept
+    for name in store.pipeline.outputs:
+        starts = [file.minimum.get("window_start") for file in output_tables(store, name).partials.files()]
+        horizon = min([horizon, *(to_micros(start) for start in starts if start is not None)])
+    return horizon
+
+
+def reached(store: Store, last: int) -> int:
+    """Where the watermark stood after a batch."""
+    if not store.watermarks.exists:
+        return 0
+    found = store.watermarks.query(
+        f"select max(watermark) as reached, max(settled) as settled from t where batch <= {last}"
+    ).to_pylist()[0]
+    return max((to_micros(moment) for moment in found.values() if moment is not None), default=0)
+
+
+def _first_since(events: Table, horizon: int) -> int:
+    """The first batch with an event at or after a moment."""
+    first = END_OF_TIME
+    for file in sorted(events.files(), key=lambda file: batches_of(file)[0]):
+        if batches_of(file)[0] >= first:
+            break
+        if to_micros(file.maximum["event_time"]) >= horizon:
+            first = min(first, _first_in(events, file, horizon))
+    return first
+
+
+def _first_in(events: Table, file: DataFile, horizon: int) -> int:
+    if not is_merged(file):
+        return batch_of(file)
+    rows = events.dataset([file])
+    at = pa.scalar(horizon, pa.int64()).cast(TIMESTAMP)
+    found = rows.to_batches(columns=["batch"], filter=pc.field("event_time") >= at)
+    return min(int(pc.min(each.column(0)).as_py()) for each in found if each.num_rows)
+
+
+# Side output and dead letters: by the arrival clock
+
+
+def _late(store: Store, last: int, kept: int, notes: list[str]) -> Iterator[Going]:
+    old = _before(store, last, kept)
+    done = removed_until(store, DEAD_LETTERS)
+    until = _without_sinks(store, Stream.DEAD_LETTERS, None, old, notes)
+    if until > done:
+        counted = _sums(store.dead_letters, {}, done, until, None)
+        # The amounts of dead letters are what the ledger has read out of their raw text.
+        in_ledger = _ledger(store, done, until)
+        for batch, sums in counted.items():
+            wrong = in_ledger.get((batch, ROWS), {}).get("dead_letter")
+            _require(wrong == sums[ROWS], batch, "dead letters", wrong, sums[ROWS])
+            sums |= {unit: in_ledger[batch, unit]["dead_letter"] for unit in store.measures()}
+        if counted:
+            yield Going(DEAD_LETTERS, None, until, list(_as_rows(DEAD_LETTERS, None, counted)))
+    for name in store.pipeline.outputs:
+        yield from _side_output(store, name, old, notes)
+        done = removed_until(store, DEAD_LETTERS, name)
+        if old > done and (failed := _sums(output_tables(store, name).dead_letters, {}, done, old, None)):
+            yield Going(DEAD_LETTERS, name, old, list(_as_rows(DEAD_LETTERS, name, failed)))
+
+
+def _side_output(store: Store, name: str, old: int, notes: list[str]) -> Iterator[Going]:
+    late, done = output_tables(store, name).late, removed_until(store, LATE, name)
+    corrections = Table(store.root / "outputs" / name / "corrections", pa.schema([]))
+    until = min(old, corrections.last_batch())
+    if until < old and any(done < batch_of(file) and batches_of(file)[0] <= old for file in late.files()):
+        notes.append(
+            f"the side output of {name} stays where it is not corrected yet: latecomer correct FILE {name}"
+        )
+    until = _without_sinks(store, Stream.LATE, name, until, notes)
+    if until <= done:
+        return
+    stored = store.layout
+    measures = {measure: stored.late_names[stored.view[measure]] for measure in store.measures()}
+    counted = _sums(late, measures, done, until, None)
+    in_ledger = _ledger(store, done, until, name)
+    for batch, sums in counted.items():
+        aside = in_ledger.get((batch, ASSIGNMENTS), {}).get("side_output")
+        _require(aside == sums[ROWS], batch, f"rows in the side output of {name}", aside, sums[ROWS])
+    if counted:
+        yield Going(LATE, name, until, list(_as_rows(LATE, name, counted)))
+
+
+def _without_sinks(store: Store, stream: Stream, output: str | None, until: int, notes: list[str]) -> int:
+    """The last batch, up to another, whose rows no sink lacks any more."""
+    wanted = still_wanted(store, stream, output, until)
+    if wanted is None:
+        return until
+    batch, sink = wanted
+    what = "dead letters stay" if output is None else f"the side output of {output} stays"
+    notes.append(f"{what} from batch {batch} on, which {sink} does not have yet: latecomer status FILE")
+    return batch - 1
+
+
+def _before(store: Store, last: int, kept: int) -> int:
+    """The last batch that ended longer ago than this, by the arrival clock."""
+    if not store.watermarks.exists:
+        return -1
+    rows = store.watermarks.query(
+        f"select batch, max(at) as ended from t where batch <= {last} and at is not null group by batch"
+    ).to_pylist()
+    ended = {row["batch"]: to_micros(row["ended"]) for row in rows}
+    now = max(ended.values(), default=0)
+    recent = [batch for batch, at in ended.items() if at >= now - kept]
+    return min(recent, default=0) - 1
+
+
+# Amounts
+
+
+Sums = dict[int, dict[str, Any]]
+"""Batch → unit → amount, and the newest event time where it was asked for."""
+
+
+def _sums(table: Table, measures: Mapping[str, str], after: int, until: int, time: str | None) -> Sums:
+    """How many rows the batches after one and up to another have, and each measure's exact sum."""
+    files = [file for file in table.files() if batch_of(file) > after and batches_of(file)[0] <= until]
+    if not files:
+        return {}
+    rows = table.dataset(files)
+    chosen = (pc.field("batch") > after) & (pc.field("batch") <= until)
+    columns = ["batch", *dict.fromkeys(measures.values()), *([time] if time else [])]
+    found: Sums = {}
+    for part in rows.to_batches(columns=columns, filter=chosen):
+        named = {f"m{nth}": part.column(column).cast(_WIDE) for nth, column in enumerate(measures.values())}
+        taken = pa.table(
+            {"batch": part.column("batch"), **named, **({NEWEST: part.column(time)} if time else {})}
+        )
+        sums = [(name, "sum") for name in named] + ([(NEWEST, "max")] if time else [])
+        for row in taken.group_by("batch").aggregate([([], "count_all"), *sums]).to_pylist():
+            _add(found.setdefault(row["batch"], {}), row, list(measures))
+    return found
+
+
+def _add(known: dict[str, Any], row: Mapping[str, Any], measures: Sequence[str]) -> None:
+    known[ROWS] = known.get(ROWS, Decimal(0)) + row["count_all"]
+    for nth, measure in enumerate(measures):
+        known[measure] = known.get(measure, Decimal(0)) + (row[f"m{nth}_sum"] or 0)
+    newest = row.get(f"{NEWEST}_max")
+    if newest is not None:
+        known[NEWEST] = max(known.get(NEWEST, newest), newest)
+
+
+def _as_rows(table: str, output: str | None, sums: Sums) -> Iterator[dict[str, Any]]:
+    for batch, amounts in sorted(sums.items()):
+        newest = amounts.get(NEWEST)
+        for unit, amount in amounts.items():
+            if unit != NEWEST:
+                place = {"batch": batch, "table": table, "output": output, "unit": unit}
+                exact = pa.scalar(amount, _WIDE).cast(AMOUNT).as_py()
+                yield {**place, "amount": exact, "newest_event_time": newest}
+
+
+def _ledger(
+    store: Store, after: int, until: int, output: str | None = None
+) -> dict[tuple[int, str], dict[str, Decimal]]:
+    """The ledger's lines of some batches: what it says of each batch and unit, whatever the output."""
+    of_output = f"and output = {text_literal(output)}" if output else ""
+    whoever = f"and {as_received_sql(store.ledger)}"
+    rows = store.ledger.query(
+        f"select * from t where batch > {after} and batch <= {until} {of_output or whoever}"
+    )
+    return {(row["batch"], row["unit"]): row for row in rows.to_pylist()}
+
+
+def _agree(store: Store, logged: Sums, repeated: Sums, after: int, until: int) -> None:
+    """What does not agree with the ledger is not removed: nobody could know afterwards what was lost."""
+    for (batch, unit), in_ledger in _ledger(store, after, until).items():
+        if unit == ASSIGNMENTS:
+            continue
+        events = in_ledger["received"] - in_ledger["duplicate"] - in_ledger["dead_letter"]
+        has = logged.get(batch, {}).get(unit, Decimal(0))
+        _require(events == has, batch, f"{unit} in the log", events, has)
+        twice = repeated.get(batch, {}).get(unit, Decimal(0))
+        _require(
+            in_ledger["duplicate"] == twice, batch, f"{unit} of duplicates", in_ledger["duplicate"], twice
+        )
+
+
+def _require(agrees: bool, batch: int, what: str, in_ledger: Decimal | None, found: Decimal) -> None:
+    if not agrees:
+        raise LedgerError(
+            f"batch {batch}: the ledger says {_plain(in_ledger)} {what}, the table has {_plain(found)}; nothing was "
+            "removed. See what differs with latecomer ledger FILE --check"
+        )
+
+
+def _plain(amount: Decimal | None) -> str:
+    return f"{(amount or Decimal(0)).normalize():f}"

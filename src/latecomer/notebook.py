@@ -1,0 +1,166 @@
+"""What `Pipeline` answers by itself: the reading side, as rows that show themselves in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+import latecomer.api as api
+from latecomer.after.explain.arrived import Arrived, arrived
+from latecomer.after.reading.reader import Reader
+from latecomer.after.reading.rows import Rows
+from latecomer.api import explain
+from latecomer.config.arguments import require_key
+from latecomer.model.durations import to_micros
+from latecomer.model.windows import zone_of
+from latecomer.model.written_values import short_text
+from latecomer.store.layout import FATE_COLUMNS
+
+if TYPE_CHECKING:
+    from latecomer.config.answering import Key, Moment
+    from latecomer.config.models import Pipeline
+
+__all__ = [
+    "arrivals",
+    "dead_letters",
+    "explain",
+    "late",
+    "ledger_lines",
+    "ledger_totals",
+    "panes",
+    "results",
+    "sink_status",
+    "watermarks",
+]
+
+
+def results(
+    pipeline: Pipeline,
+    output: str,
+    include_open: bool,
+    key: Key | None,
+    asked: Mapping[str, Moment | None],
+) -> Rows:
+    """The number that stands for each window and key."""
+    moments = _moments("results", pipeline, output, asked)
+    require_key("results", key)
+    reader = Reader(pipeline)
+    found = reader.results(
+        output,
+        include_open,
+        moments["as_of"],
+        moments["valid_at"],
+        key,
+        as_of_arrival=moments["as_of_arrival"],
+    )
+    words = {
+        "as_of": "as it stood at",
+        "as_of_arrival": "as it could have stood at",
+        "valid_at": "the window that holds",
+    }
+    moments_asked = [f"{words[name]} {asked[name]}" for name in words if asked[name] is not None]
+    title = f"{_titled(output, 'results', key)}" + "".join(f", {each}" for each in moments_asked)
+    nothing = "no window has a number here; include_open=True shows those still open"
+    return Rows(found, title, _zone(pipeline, output), nothing, tuple(reader.notes))
+
+
+def panes(pipeline: Pipeline, output: str, window: Moment | None, key: Key | None) -> Rows:
+    """Every number ever published and every one taken back."""
+    moments = _moments("panes", pipeline, output, {"window": window})
+    found = Reader(pipeline).panes(output, moments["window"], key)
+    return Rows(
+        found, _titled(output, "panes", key), _zone(pipeline, output), "no number has been published here"
+    )
+
+
+def arrivals(pipeline: Pipeline, output: str, until: Moment | None) -> Arrived:
+    """Event time against arrival time."""
+    moment = _moments("arrivals", pipeline, output, {"until": until})["until"]
+    return arrived(Reader(pipeline), output, None if moment is None else to_micros(moment))
+
+
+def late(pipeline: Pipeline, output: str) -> Rows:
+    """The side output."""
+    api._require("late", pipeline, output)
+    found = Reader(pipeline).late(output)
+    return Rows(found, f"{output}: side output", _zone(pipeline, output), "no event was set aside")
+
+
+def dead_letters(pipeline: Pipeline) -> Rows:
+    """Every row that is no event."""
+    found = Reader(pipeline).dead_letters()
+    return Rows(found, f"{pipeline.name}: dead letters", nothing="every row was read as an event")
+
+
+def watermarks(pipeline: Pipeline) -> Rows:
+    """The timeline."""
+    found = Reader(pipeline).watermarks()
+    return Rows(found, f"{pipeline.name}: watermarks", nothing="no batch has been accepted yet")
+
+
+def ledger_totals(pipeline: Pipeline) -> Rows:
+    """The ledger summed up per output and unit, and whether it balances."""
+    found = Reader(pipeline).ledger_totals()
+    lacking = _lacking(found)
+    notes = ["received is the sum of all fates, in every line"] if found.num_rows and not lacking else []
+    return Rows(
+        found,
+        f"{pipeline.name}: ledger",
+        nothing="no batch is complete yet",
+        notes=notes,
+        warnings=lacking,
+    )
+
+
+def ledger_lines(pipeline: Pipeline) -> Rows:
+    """Every line of the ledger."""
+    found = Reader(pipeline).ledger()
+    return Rows(
+        found,
+        f"{pipeline.name}: ledger, batch by batch",
+        nothing="no batch is complete yet",
+        warnings=_lacking(found),
+    )
+
+
+def sink_status(pipeline: Pipeline) -> Rows:
+    """How far each sink is."""
+    return Rows(api.sink_status(pipeline), f"{pipeline.name}: sinks", nothing="the pipeline has no sinks")
+
+
+def _lacking(lines: pa.Table) -> Sequence[str]:
+    """Where what was received and what became of it differ."""
+    found = []
+    for row in lines.to_pylist():
+        difference = row["received"] - sum((row[fate] for fate in FATE_COLUMNS), Decimal(0))
+        if difference:
+            batch = f"batch {row['batch']}, " if "batch" in row else ""
+            found.append(
+                f"{batch}{row['output']}, {row['unit']}: received and accounted for differ by {short_text(difference)}"
+            )
+    return tuple(found)
+
+
+def _moments(
+    call: str, pipeline: Pipeline, output: str, asked: Mapping[str, Moment | None]
+) -> dict[str, datetime | None]:
+    api._require(call, pipeline, output)
+    return {
+        name: None if moment is None else api._moment(call, name, pipeline, output, moment)
+        for name, moment in asked.items()
+    }
+
+
+def _titled(output: str, what: str, key: Key | None) -> str:
+    chosen = ", ".join(
+        f"{column}={'null' if value is None else value}" for column, value in (key or {}).items()
+    )
+    return f"{output}: {what}" + (f" of {chosen}" if chosen else "")
+
+
+def _zone(pipeline: Pipeline, output: str) -> str:
+    return zone_of(pipeline.outputs[output].window)

@@ -1,0 +1,252 @@
+"""JSON checked against the schema of its writer, many records at once: valid for sure, or all `NotPlain`.
+
+Records are read as columns (`json_rows.py`), and the columns are held against the rules. That does for objects of
+plain values. Nested values, patterns and combinations of schemas are checked record by record, and so is whatever
+breaks a rule, or may do so (`checked_messages.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.sources import UnknownFields
+from latecomer.model import types
+from latecomer.model.paths import ways_of
+from latecomer.schemas.jsonschema import Schema
+from latecomer.schemas.jsonschema.nodes import Bound, Node
+from latecomer.schemas.jsonschema.values import NUMBERS, number_of, type_of
+from latecomer.source.decode.arrow_text import column_type
+from latecomer.source.decode.columns import KEPT
+from latecomer.source.decode.json_rows import JsonLines
+from latecomer.source.decode.plain import NotPlain
+from latecomer.source.decode.text_lines import Lines
+
+_INVALID = "a record that its schema may not allow"
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+"""Columns that are text in JSON, in so many characters."""
+_SHORTEST_TIME, _LONGEST_TIME = len("2026-01-05"), len("2026-01-05T14:00:00.123456789+05:30")
+_KINDS = {
+    frozenset(("string",)): "string",
+    frozenset(("boolean",)): "boolean",
+    frozenset(("integer",)): "bigint",
+}
+_NULL = b"null"
+_LARGEST = 10**300
+"""Of the bounds that doubles are held against."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a schema says of records that are read as columns."""
+
+    node: Node
+    properties: Mapping[str, Node]
+    columns: Mapping[str, str]
+    extra: Mapping[str, str]
+    """Properties that are no columns, and as what they are read."""
+    others: bool
+    """Whether there may be any more."""
+    kept: bool
+    """Whether what is no column is kept."""
+
+    @classmethod
+    def of(cls, schema: Schema, columns: Mapping[str, str], unknown: UnknownFields) -> Rules:
+        """`NotPlain` where a schema has rules that are not checked here. Fields that are no columns may be there unless
+        they make a record a dead letter."""
+        for kind in columns.values():
+            column_type(kind)
+        if ways_of(columns):
+            raise NotPlain("columns within objects")
+        root = schema.root.behind_refs()
+        _require_plain_object(root)
+        nodes = {name: node.behind_refs() for name, node in root.properties.items()}
+        extra = {name: _kind(node) for name, node in nodes.items() if name not in columns}
+        for name, kind in columns.items():
+            if name in nodes:
+                _require_plain_value(nodes[name], kind)
+        unknown_too = unknown != "dead_letter"
+        plain = {name: kind for name, kind in extra.items() if kind is not None and unknown_too}
+        any_others = root.additional is None and unknown_too
+        if unknown_too and len(plain) < len(extra) and not any_others:
+            raise NotPlain("a schema with properties of any type")
+        if not root.required <= {*plain, *(columns.keys() & nodes.keys())}:
+            raise NotPlain("a schema that requires what is not read")
+        return cls(root, nodes, columns, plain, any_others, unknown == "keep")
+
+    def read(self, records: Sequence[bytes]) -> pa.Table:
+        """The columns of records, all of which are valid."""
+        lines = Lines.of_records(records)
+        if lines.records:
+            raise NotPlain("records of several lines")
+        reader = JsonLines({**self.columns, **self.extra}, "ignore" if self.others else "dead_letter")
+        rows = reader.read_plain(lines)
+        for name in rows.column_names:
+            self._check(name, rows.column(name), lines.body)
+        read = rows.select(list(self.columns))
+        if not self.kept:
+            return read
+        keeper = JsonLines(self.columns, "keep")
+        return read.append_column(
+            KEPT, pa.array([keeper.kept_of(each.decode()) for each in records], pa.string())
+        )
+
+    def _check(self, name: str, column: pa.ChunkedArray, text: bytes) -> None:
+        node = self.properties.get(name)
+        if node is None:
+            if self.node.additional is not None:
+                _check_absent(name, column, text)
+            return
+        if column.null_count:
+            _check_nulls(node, name in self.node.required, text)
+        kind = {**self.columns, **self.extra}[name]
+        found = column.drop_null()
+        if not len(found):
+            return
+        if node.values is not None:
+            _check_listed(node, kind, found)
+        if kind == "string":
+            _check_lengths(node, found)
+        elif kind not in ("boolean", *_TIMES):
+            _check_numbers(node, kind, found)
+
+
+def _require_plain_object(node: Node) -> None:
+    allowed = {"properties", "required", "additional"}
+    if "object" not in node.types or not _says_only(node, {"types", *allowed}):
+        raise NotPlain("a schema that is more than an object of plain values")
+    if node.additional is not None and not node.additional.is_false:
+        raise NotPlain("a schema for any other property")
+
+
+def _says_only(node: Node, allowed: set[str]) -> bool:
+    """Whether a node has no keyword but these."""
+    plain = Node()
+    aside = {
+        "step",
+        "source",
+        "format",
+        "dependencies",
+        "contains_evaluates",
+        "additional_items",
+        *allowed,
+    }
+    return all(
+        getattr(node, name) == getattr(plain, name) for name in Node.__dataclass_fields__ if name not in aside
+    )
+
+
+_VALUE_RULES = {"types", "values", "lower", "upper", "multiples", "min_length", "max_length"}
+
+
+def _types(node: Node) -> frozenset[str]:
+    if node.values is None:
+        return node.types
+    return node.types & {type_of(each.value) for each in node.values}
+
+
+def _kind(node: Node) -> str | None:
+    """As what a property is read that is no column; None if it may be anything."""
+    if node.takes_everything:
+        return None
+    found = _types(node) - {"null"}
+    kind = "double" if found == NUMBERS else _KINDS.get(found)
+    if kind is None:
+        raise NotPlain("a property of several types")
+    _require_plain_value(node, kind)
+    return kind
+
+
+def _require_plain_value(node: Node, kind: str) -> None:
+    """Decline rules that are not checked for values that are read as this type."""
+    if not _says_only(node, _VALUE_RULES):
+        raise NotPlain("a schema that is more than an object of plain values")
+    if kind in types.INTEGERS:
+        needed = {"integer"}
+    elif kind == "double" or types.is_decimal(kind):
+        needed = {*NUMBERS}
+    else:
+        needed = {"boolean"} if kind == "boolean" else {"string"}
+    if not needed <= node.types:
+        raise NotPlain(f"a schema that does not allow what a {kind} column takes")
+    if kind == "double" and (node.multiples or node.values is not None):
+        raise NotPlain("a rule for numbers that are not exact")
+    if kind == "double" and any(
+        each is not None and abs(each.number) > _LARGEST for each in (node.lower, node.upper)
+    ):
+        raise NotPlain("a bound that is no double")
+    if node.values is not None and (types.is_decimal(kind) or kind in _TIMES):
+        raise NotPlain("times or decimals that are listed")
+    longest = _LONGEST_TIME if node.max_length is None else node.max_length
+    if kind in _TIMES and (node.min_length > _SHORTEST_TIME or longest < _LONGEST_TIME):
+        raise NotPlain("a rule for the length of a time")
+
+
+# Whether values keep to the rules; `NotPlain` if not
+
+
+def _check_absent(name: str, column: pa.ChunkedArray, text: bytes) -> None:
+    """A property that may not be there, under its name or one that is written in another way."""
+    if column.null_count < len(column) or f'"{name}"'.encode() in text or b"\\" in text:
+        raise NotPlain(_INVALID)
+
+
+def _check_nulls(node: Node, required: bool, text: bytes) -> None:
+    """A column does not say whether a field is null, or is not there."""
+    if required or ("null" not in _types(node) and _NULL in text):
+        raise NotPlain(_INVALID)
+
+
+def _check_listed(node: Node, kind: str, found: pa.ChunkedArray) -> None:
+    values = [each.value for each in node.values or ()]
+    if kind in types.INTEGERS:
+        numbers = [number_of(each) for each in values if type_of(each) in NUMBERS]
+        allowed: Iterable[Any] = [
+            int(each) for each in numbers if each.denominator == 1 and abs(each) < 1 << 63
+        ]
+    else:
+        allowed = [each for each in values if isinstance(each, bool if kind == "boolean" else str)]
+    listed = pa.array(list(allowed), pa.int64() if kind in types.INTEGERS else found.type)
+    column = found.cast(pa.int64()) if kind in types.INTEGERS else found
+    if not pc.all(pc.is_in(column, listed)).as_py():
+        raise NotPlain(_INVALID)
+
+
+def _check_lengths(node: Node, found: pa.ChunkedArray) -> None:
+    if not node.min_length and node.max_length is None:
+        return
+    sizes = pc.min_max(pc.utf8_length(found)).as_py()
+    if sizes["min"] < node.min_length or (node.max_length is not None and sizes["max"] > node.max_length):
+        raise NotPlain(_INVALID)
+
+
+def _check_numbers(node: Node, kind: str, found: pa.ChunkedArray) -> None:
+    ends = pc.min_max(found).as_py() if node.lower or node.upper else {}
+    for bound, end, sign in ((node.lower, "min", 1), (node.upper, "max", -1)):
+        if bound is not None and not _is_within(ends[end], bound, sign):
+            raise NotPlain(_INVALID)
+    for divisor in node.multiples:
+        if kind in types.INTEGERS and divisor.denominator == 1 and divisor < 1 << 63:
+            if (np.asarray(found.cast(pa.int64())) % int(divisor)).any():
+                raise NotPlain(_INVALID)
+        elif (
+            Fraction(1, 10 ** types.scale_of(kind) if types.is_decimal(kind) else 1) / divisor
+        ).denominator != 1:
+            raise NotPlain("a rule that not every number of its type keeps to")
+
+
+def _is_within(value: int | float | Decimal, bound: Bound, sign: int) -> bool:
+    """Whether a number is surely beyond a bound, upwards or downwards. A double may have been rounded to it."""
+    if not isinstance(value, float):
+        beyond = (Fraction(value) - bound.number) * sign
+        return beyond > 0 or (beyond == 0 and not bound.exclusive)
+    if not value and not bound.number:
+        return not bound.exclusive
+    return (value - float(bound.number)) * sign > 0

@@ -1,0 +1,182 @@
+"""Columns of text as columns of their type, all values at once, or `NotPlain`.
+
+Only what is written in the usual way is taken. Each type has the characters that it may be written with; what Arrow
+makes of these is what `written.py` makes of one value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.model import types
+from latecomer.model.durations import LATEST
+from latecomer.source.decode.plain import NotPlain
+
+NUMBERS = {
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "smallint": pa.int16(),
+    "tinyint": pa.int8(),
+    "double": pa.float64(),
+}
+_OTHERS = {
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_WRITTEN_WITH = {"bigint": b"-0123456789", "double": b"-+.eE0123456789", "decimal": b"-.0123456789"}
+_LONGEST_NUMBER = 300
+"""Characters of a number, at most."""
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_USUAL = rf"^{_DATE}[T ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?Z?$"
+"""A moment as nearly everybody writes it."""
+_ZONE = "(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])"
+_TIMED = rf"^{_DATE}([T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}(\.[0-9]{{1,9}})?{_ZONE}?)?)?$"
+"""A moment with or without seconds, more than six digits of them, and an offset; or a day alone. Before a zone, Spark
+wants the seconds."""
+_ZONED = r"(Z|[+-][0-9]{2}:[0-9]{2})$"
+_BEYOND_MICROS = r"(\.[0-9]{6})[0-9]{1,3}"
+_FIRST = int(np.datetime64("1900", "us").astype(np.int64))
+"""Calendars and zones are of one mind from here on."""
+_LAST_LISTED = int(np.datetime64("2037", "us").astype(np.int64))
+"""Arrow knows the changes of clocks that are listed one by one, and not the rules that go on after them."""
+
+
+def column_type(kind: str) -> pa.DataType:
+    """The type of a column in this process; `NotPlain` where it is none that texts are turned into here."""
+    if types.is_decimal(kind):
+        return pa.decimal128(types.whole_digits(kind) + types.scale_of(kind), types.scale_of(kind))
+    found = NUMBERS.get(kind) or _OTHERS.get(kind)
+    if found is None:
+        raise NotPlain(f"a column of type {kind}")
+    return found
+
+
+def typed(texts: pa.Array, kind: str) -> pa.Array:
+    """A column of texts in its type; null where there is no text."""
+    wanted = column_type(kind)
+    try:
+        match kind:
+            case "string":
+                return texts
+            case "boolean":
+                return _booleans(texts)
+            case "date":
+                return _dates(texts)
+            case "timestamp" | "timestamp_ntz":
+                found = moments(texts, bare=kind == "timestamp_ntz")
+                require_recent(found)
+                return found.cast(wanted)
+        return _numbers(texts, kind, wanted)
+    except pa.ArrowInvalid:
+        raise NotPlain(f"a text that is no {kind}") from None
+
+
+def _booleans(texts: pa.Array) -> pa.Array:
+    yes = pc.equal(texts, "true")
+    if not pc.all(pc.or_(yes, pc.equal(texts, "false")), min_count=0).as_py():
+        raise NotPlain("a text that is no boolean")
+    return yes
+
+
+def _numbers(texts: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array:
+    exact = types.is_decimal(kind)
+    if len(with_other_letters(texts, kind)):
+        raise NotPlain("a number that is written in another way")
+    if (pc.max(pc.binary_length(texts)).as_py() or 0) > _LONGEST_NUMBER:
+        raise NotPlain("a long number")
+    found = texts.cast(wanted)
+    if exact:
+        found.validate(full=True)
+    if kind == "double":
+        require_finite(found)
+    return found
+
+
+def with_other_letters(texts: pa.Array, kind: str) -> npt.NDArray[np.int64]:
+    """The texts in which there is more than numbers of this type are usually written with: spaces, digits of other
+    scripts, letters of hexadecimal numbers."""
+    letters = "decimal" if types.is_decimal(kind) else "double" if kind in types.FLOATS else "bigint"
+    known = np.zeros(256, bool)
+    known[np.frombuffer(_WRITTEN_WITH[letters], np.uint8)] = True
+    offsets, held = texts.buffers()[1:3]
+    if held is None or not len(texts):
+        return np.zeros(0, np.int64)
+    places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    other = np.flatnonzero(~known[np.frombuffer(held, np.uint8)[places[0] : places[-1]]])
+    if not len(other):
+        return other
+    return np.unique(np.searchsorted(places, other + places[0], side="right") - 1)
+
+
+def _dates(texts: pa.Array) -> pa.Array:
+    if not pc.all(pc.match_substring_regex(texts, f"^{_DATE}$"), min_count=0).as_py():
+        raise NotPlain("a day that is written in another way")
+    found = texts.cast(pa.date32())
+    require_recent(found.cast(pa.timestamp("us")).cast(pa.int64()))
+    return found
+
+
+def require_recent(micros: pa.Array | pa.ChunkedArray) -> None:
+    """Decline times before 1900, of which readers think differently, and those beyond the calendar."""
+    bounds = pc.min_max(micros).as_py()
+    if bounds["min"] is not None and not _FIRST <= bounds["min"] <= bounds["max"] <= LATEST:
+        raise NotPlain("times before 1900, or beyond the calendar")
+
+
+def require_finite(numbers: pa.Array | pa.ChunkedArray) -> None:
+    """Decline infinities, and what is no number."""
+    if not pc.all(pc.is_finite(numbers), min_count=0).as_py():
+        raise NotPlain("a number that is infinite, or none")
+
+
+def moments(texts: pa.Array, zone: str = "UTC", bare: bool = False) -> pa.Array:
+    """Written times in microseconds; those without a zone are the wall clock of `zone`. Of those that are to be `bare`
+    none may have a zone."""
+    usual = pc.all(pc.match_substring_regex(texts, _USUAL), min_count=0).as_py()
+    if not usual and not pc.all(pc.match_substring_regex(texts, _TIMED), min_count=0).as_py():
+        raise NotPlain("times that are written in another way")
+    if zone == "UTC" and not bare:
+        return _in_utc(texts, usual)
+    zoned = pc.ends_with(texts, "Z") if usual else pc.match_substring_regex(texts, _ZONED)
+    some = pc.any(zoned, min_count=0).as_py()
+    if some and (bare or not pc.all(zoned, min_count=0).as_py()):
+        raise NotPlain("times with a zone" if bare else "times with a zone among others without")
+    found = _in_utc(texts, usual)
+    return found if some or zone == "UTC" else at_wall_clock(found, zone)
+
+
+def at_wall_clock(local: pa.Array, zone: str) -> pa.Array:
+    """The instants at which the clock of a zone shows these times, the earlier of two; all in microseconds."""
+    require_recent(local)
+    if (pc.max(local).as_py() or 0) >= _LAST_LISTED:
+        raise NotPlain("times on wall clocks from 2037 on")
+    try:
+        shown = local.cast(pa.timestamp("us"))
+        return pc.assume_timezone(shown, zone, ambiguous="earliest", nonexistent="raise").cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise NotPlain("times that the clock of a zone leaves out") from None
+
+
+def _in_utc(texts: pa.Array, usual: bool) -> pa.Array:
+    """Those without a zone as if they were UTC."""
+    try:
+        if usual:
+            return pc.utf8_rtrim(texts, "Z").cast(pa.timestamp("us")).cast(pa.int64())
+        return _other_moments(texts)
+    except pa.ArrowInvalid:
+        raise NotPlain("times that are none") from None
+
+
+def _other_moments(texts: pa.Array) -> pa.Array:
+    micros = pc.replace_substring_regex(texts, _BEYOND_MICROS, r"\1")
+    of_days = pc.match_substring_regex(micros, f"^{_DATE}$")
+    timed = pc.if_else(of_days, pc.binary_join_element_wise(micros, "T00:00", ""), micros)
+    has_zone = pc.match_substring_regex(timed, _ZONED)
+    zoned = pc.if_else(has_zone, timed, pc.binary_join_element_wise(timed, "Z", ""))
+    return zoned.cast(pa.timestamp("us", "UTC")).cast(pa.int64())

@@ -1,0 +1,311 @@
+"""The columns of Avro records that were read one by one (`avro_data.py`), and whether the columns take them."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context, Decimal, InvalidOperation, localcontext
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from latecomer.model.types import FLOATS, INTEGERS, MOST_DIGITS, is_decimal
+from latecomer.schemas.avro import Reading, Schema, Value, schema_of
+from latecomer.source.decode.avro_data import RecordReader
+from latecomer.source.decode.json_text import (
+    JsonText,
+    Shape,
+    has_valid_texts,
+    is_valid_text,
+    plain_text,
+    shape_of,
+)
+from latecomer.store.layout import source_type
+
+_Get = Callable[[Mapping[str, Any]], Any]
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_EXACT = Context(prec=2 * MOST_DIGITS)
+
+
+@dataclass(frozen=True)
+class AvroColumns:
+    """How what one schema wrote becomes columns."""
+
+    writer: Schema
+    reading: Reading
+    columns: Mapping[str, str]
+
+    @cached_property
+    def reader(self) -> RecordReader:
+        return RecordReader(self.writer, schema_of(self.reading.schema, strict=False))
+
+    def row(self, payload: bytes) -> tuple[dict[str, Any], str | None, bool]:
+        """The columns of a record, what is kept of its other fields, and whether its columns take it all; `Damaged`
+        where it cannot be read."""
+        found, _ = self.reader.record(payload)
+        if self.fits(found):
+            return self.values(found), self.kept(found), True
+        return self.known_values(found), None, False
+
+    def known_values(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a record that its columns do not take: those that they do take, for the sums of the ledger."""
+        values = self.values(found)
+        return {
+            name: value if has_valid_texts(shape_of(self.columns[name]), value) else None
+            for name, value in values.items()
+        }
+
+    def values(self, found: Mapping[str, Any], as_written: bool = False) -> dict[str, Any]:
+        """The columns of a record that was read; `as_written`, for people, with all digits that it has."""
+        return {name: get(found) for name, get in (self._written if as_written else self._gets).items()}
+
+    def fits(self, found: Mapping[str, Any]) -> bool:
+        """Whether the columns take what was read, and all texts are UTF-8."""
+        return all(test(found) for test in self._tests) and all(
+            has_valid_texts(shape, found.get(name)) for name, shape in self.unknown.items()
+        )
+
+    def kept(self, found: Mapping[str, Any]) -> str | None:
+        """The fields that are no columns, as JSON text."""
+        if not self.unknown:
+            return None
+        text = self._write_kept(found)
+        return None if text == "{}" else text
+
+    @cached_property
+    def unknown(self) -> dict[str, Shape]:
+        return {name: self.reader.shapes[name] for name in self.reading.unknown}
+
+    @cached_property
+    def _write_kept(self) -> Callable[[Any], str]:
+        return JsonText().of(("struct", self.unknown))
+
+    @cached_property
+    def _gets(self) -> dict[str, _Get]:
+        return {name: self._get(name, kind, as_written=False) for name, kind in self.columns.items()}
+
+    @cached_property
+    def _written(self) -> dict[str, _Get]:
+        return {name: self._get(name, kind, as_written=True) for name, kind in self.columns.items()}
+
+    @cached_property
+    def written_shapes(self) -> dict[str, Shape]:
+        """Of the columns as they were written."""
+        return {
+            name: self._written_shape(self.reading.values.get(name), kind)
+            for name, kind in self.columns.items()
+        }
+
+    def _written_shape(self, value: Value | None, kind: str) -> Shape:
+        if value is not None and value.given == "plain":
+            return self._shape(value)
+        if value is not None and value.given == "list" and kind != "string":
+            return _with_decimals_of(shape_of(kind), shape_of(value.kind))
+        return shape_of(kind)
+
+    @cached_property
+    def _tests(self) -> list[Callable[[Mapping[str, Any]], bool]]:
+        return [
+            test
+            for name, kind in self.columns.items()
+            if name in self.reading.values
+            for test in self._value_tests(self.reading.values[name], kind)
+        ]
+
+    def _value_tests(self, value: Value, kind: str) -> list[Callable[[Mapping[str, Any]], bool]]:
+        at = _getter(value.way)
+        match value.given:
+            case "union":
+                return [test for each in value.members for test in self._value_tests(each, each.kind)]
+            case "list" if kind != "string":
+                read, wanted = shape_of(value.kind), shape_of(kind)
+                return [lambda found: _list_fits(at(found), read, wanted)]
+            case "list" | "json":
+                shape = self._shape(value)
+                return [lambda found: has_valid_texts(shape, at(found))]
+            case "plain" if kind == "string" or (value.kind != kind and is_decimal_pair(value.kind, kind)):
+                return [lambda found: _fits(at(found), value.kind, kind)]
+        return []
+
+    def _shape(self, value: Value) -> Shape:
+        shape: Shape = ("struct", self.reader.shapes)
+        for step in value.way:
+            assert not isinstance(shape, str)  # noqa: S101
+            shape = shape[1][step]
+        return shape
+
+    def _get(self, name: str, kind: str, as_written: bool) -> _Get:
+        """A column: null where the record has none of it."""
+        if name not in self.reading.values:
+            return lambda _: None
+        value = self.reading.values[name]
+        at, change = _getter(value.way), self._change(value, kind, as_written)
+        if value.given == "union":
+            return self._text_of_union(value)
+        if change is None:
+            return at
+
+        def get(found: Mapping[str, Any]) -> Any:
+            each = at(found)
+            return None if each is None else change(each)
+
+        return get
+
+    def _change(self, value: Value, kind: str, as_written: bool) -> Callable[[Any], Any] | None:
+        match value.given:
+            case "json":
+                return JsonText().of(self._shape(value))
+            case "list" if kind == "string":  # as it is in stores that were made before
+                return JsonText().of(self._shape(value))
+            case "list":
+                read, wanted = shape_of(value.kind), shape_of(kind)
+                return None if read == wanted else lambda each: _list(each, read, wanted, as_written)
+            case "uuid":
+                return lambda each: str(UUID(bytes=each))
+            case "nanos" | "local_nanos":
+                return lambda each: each // 1000
+            case "millis_of_day":
+                return lambda each: each * 1000
+        if as_written or value.kind == kind:
+            return None
+        return lambda each: _cast(each, value.kind, kind)
+
+    def _text_of_union(self, value: Value) -> _Get:
+        """A value of a union as text."""
+        members = [(_getter(each.way), self._member_text(each)) for each in value.members]
+
+        def text(found: Mapping[str, Any]) -> str | None:
+            for at, write in members:
+                if (each := at(found)) is not None:
+                    return write(each)
+            return None
+
+        return text
+
+    def _member_text(self, value: Value) -> Callable[[Any], str]:
+        if value.given == "list":
+            return JsonText().of(self._shape(value))
+        change = self._change(value, value.kind, as_written=False) or (lambda each: each)
+        if value.kind == "binary":
+            return lambda each: b64encode(change(each)).decode()
+        return lambda each: each if isinstance(each := change(each), str) else plain_text(each, value.kind)
+
+
+def arrow_column(values: Sequence[Any], kind: str) -> pa.Array:
+    """Values as they are read here, as a column: dates and moments come as numbers."""
+    return pa.array(values, source_type(kind))
+
+
+def _getter(way: Sequence[str]) -> _Get:
+    if len(way) == 1:
+        (name,) = way
+        return lambda found: found.get(name)
+
+    def get(found: Any) -> Any:
+        for step in way:
+            if found is None:
+                return None
+            found = found.get(step)
+        return found
+
+    return get
+
+
+def is_decimal_pair(read: str, kind: str) -> bool:
+    return is_decimal(read) or is_decimal(kind)
+
+
+def _fits(value: Any, read: str, kind: str) -> bool:
+    """Whether a column takes a plain value without loss."""
+    if value is None:
+        return True
+    if kind == "string":
+        return not isinstance(value, str) or is_valid_text(value)
+    if read == kind or not is_decimal_pair(read, kind):
+        return True
+    if "binary" in (read, kind):  # more digits than a decimal has
+        return False
+    cast = _cast(value, read, kind)
+    return cast is not None and bool(cast == value)
+
+
+def _list_fits(value: Any, read: Shape, wanted: Shape) -> bool:
+    if value is None:
+        return True
+    if isinstance(read, str) or isinstance(wanted, str):
+        return isinstance(read, str) and isinstance(wanted, str) and _fits(value, read, wanted)
+    match read[0]:
+        case "array":
+            inner, other = read[1]["element"], wanted[1]["element"]
+            return all(_list_fits(each, inner, other) for each in value)
+        case "map":
+            inner, other = read[1]["value"], wanted[1]["value"]
+            return all(is_valid_text(name) and _list_fits(each, inner, other) for name, each in value.items())
+    pairs = zip(read[1].items(), wanted[1].values(), strict=True)
+    return all(_list_fits(value.get(name), inner, other) for (name, inner), other in pairs)
+
+
+def _list(value: Any, read: Shape, wanted: Shape, as_written: bool) -> Any:
+    """A list or a map with what is in it as the column has it: objects have its names, in their order."""
+    if value is None:
+        return None
+    if isinstance(read, str) or isinstance(wanted, str):
+        if (read, wanted) == ("bigint", "timestamp"):  # it has nanoseconds
+            return value // 1000
+        kept = as_written and isinstance(wanted, str) and is_decimal(wanted)
+        return value if kept or read == wanted else _cast(value, str(read), str(wanted))
+    match read[0]:
+        case "array":
+            inner, other = read[1]["element"], wanted[1]["element"]
+            return [_list(each, inner, other, as_written) for each in value]
+        case "map":
+            inner, other = read[1]["value"], wanted[1]["value"]
+            return {name: _list(each, inner, other, as_written) for name, each in value.items()}
+    pairs = zip(read[1].items(), wanted[1].items(), strict=True)
+    return {other: _list(value.get(name), inner, kind, as_written) for (name, inner), (other, kind) in pairs}
+
+
+def _with_decimals_of(wanted: Shape, read: Shape) -> Shape:
+    """A shape with the digits that its decimals were written with."""
+    if isinstance(wanted, str) or isinstance(read, str):
+        return read if isinstance(wanted, str) and is_decimal(wanted) else wanted
+    parts = zip(wanted[1].items(), read[1].values(), strict=True)
+    return wanted[0], {name: _with_decimals_of(kind, other) for (name, kind), other in parts}
+
+
+def _cast(value: Any, read: str, kind: str) -> Any:
+    """A plain value as one of another type; None where that cannot hold it."""
+    if value is None or read == kind:
+        return value
+    if "binary" in (read, kind):
+        return None
+    if kind == "string":
+        return plain_text(value, read)
+    number = is_decimal(read) or read in INTEGERS or read in FLOATS
+    if is_decimal(kind) and number:
+        return _as_decimal(value, kind)
+    if kind in INTEGERS and number:
+        with localcontext(_EXACT):
+            whole = int(Decimal(value).to_integral_value(ROUND_DOWN)) if _is_finite(value) else None
+        beyond = 1 << (_BITS[kind] - 1)
+        return whole if whole is not None and -beyond <= whole < beyond else None
+    return float(value) if kind in FLOATS and number else None
+
+
+def _is_finite(value: Any) -> bool:
+    return not isinstance(value, float) or value - value == 0
+
+
+def _as_decimal(value: Any, kind: str) -> Decimal | None:
+    if not _is_finite(value):
+        return None
+    digits, scale = map(int, kind[len("decimal(") : -1].split(","))
+    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    try:
+        found = exact.quantize(Decimal(1).scaleb(-scale), "ROUND_HALF_UP", _EXACT)
+    except InvalidOperation:
+        return None
+    return found if abs(found) < Decimal(10) ** (digits - scale) else None

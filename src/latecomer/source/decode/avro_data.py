@@ -1,0 +1,378 @@
+"""One Avro record at a time: what a writer's schema wrote, read with the schema of a reading.
+
+Every pair of types becomes a function once, and the functions go through the bytes of each record. What Java's library
+reads is read, and what it refuses is `Damaged`: lengths beyond the end, branches and symbols that are not there.
+A record can hold itself only in what is passed over, which is done without recursion.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+
+from latecomer.model.types import MOST_DIGITS
+from latecomer.schemas.avro.logical import logical_type
+from latecomer.schemas.avro.reading import MARK
+from latecomer.schemas.avro.types import (
+    Array,
+    Defined,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Named,
+    Primitive,
+    Record,
+    Schema,
+    Type,
+    Union,
+)
+from latecomer.source.decode.avro_bytes import Cursor, Damaged, Passing, Read, TooDeep
+from latecomer.source.decode.json_text import Shape
+
+_PLAIN = {"int": "int", "long": "bigint", "bytes": "binary", "fixed": "binary", "enum": "string"}
+_TIMES = {
+    "date": "date",
+    "timestamp-millis": "timestamp",
+    "timestamp-micros": "timestamp",
+    "local-timestamp-millis": "timestamp_ntz",
+    "local-timestamp-micros": "timestamp_ntz",
+}
+_WIDER = ({"int", "long"}, {"float", "double"})
+_PROMOTED = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+_LEAST, _BEYOND = -(2**63), 2**63
+_EXACT = Context(prec=MOST_DIGITS + 1)
+
+
+class RecordReader:
+    """Reads the records of one writer, with the schema of a reading, in which the same things have the same names."""
+
+    def __init__(self, writer: Schema, reader: Schema) -> None:
+        self.writer, self.reader = writer, reader
+        self.passing = Passing(writer)
+        self._records: dict[tuple[int, int, int], Read] = {}
+        self._read = self._any(writer.root, reader.resolve(reader.root), 0)
+        self.shapes = self._fields_of(reader.resolve(reader.root))
+
+    def record(self, data: bytes, at: int = 0) -> tuple[dict[str, Any], int]:
+        """The record that begins here, and where it ends; `Damaged` where there is none."""
+        cursor = Cursor(data, at)
+        found = self._read(cursor)
+        return found, cursor.at
+
+    # Pairs of types
+
+    def _any(self, source: Type, target: Defined, depth: int) -> Read:
+        """Reads what was written as one type as another. `depth` is how many records it is in that can hold
+        themselves."""
+        written = self.writer.resolve(source)
+        if isinstance(written, Union):
+            return _chosen([self._any(each, target, depth) for each in written.branches])
+        if isinstance(target, Union):
+            return self._into_union(written, target, depth)
+        return self._pair(written, target, depth)
+
+    def _into_union(self, source: Defined, union: Union, depth: int) -> Read:
+        branches = [self.reader.resolve(each) for each in union.branches]
+        nth = _branch(source, branches)
+        if nth is None:
+            return _refused
+        read = self._pair(source, branches[nth], depth)
+        if (member := _members(branches)) is None:
+            return read
+        name = f"member{member.index(nth)}" if nth in member else None
+        return read if name is None else lambda cursor: {name: read(cursor)}
+
+    def _pair(self, source: Defined, target: Defined, depth: int) -> Read:
+        match source, target:
+            case Record(), Record():
+                return self._record(source, target, depth)
+            case Array(), Array():
+                item = self._any(source.items, self.reader.resolve(target.items), depth)
+                return lambda cursor: [item(cursor) for _ in cursor.items()]
+            case Map(), Map():
+                value = self._any(source.values, self.reader.resolve(target.values), depth)
+                return lambda cursor: {_text(cursor): value(cursor) for _ in cursor.items()}
+            case Enum(), Enum():
+                return _enum(source, target)
+            case Fixed(), Fixed() if source.size == target.size and _same_name(source, target):
+                return _changed(_fixed(source.size), target)
+            case Primitive(), Primitive():
+                read = _primitive(source.kind, target.kind)
+                return read if read is _refused else _changed(read, target)
+        return _refused
+
+    def _record(self, source: Record, target: Record, depth: int) -> Read:
+        depth += source.name in self.passing.endless
+        if self.passing.deepest is not None and depth > self.passing.deepest:
+            return _too_deep
+        key = id(source), id(target), depth
+        if key not in self._records:
+            self._records[key] = self._fields(source, target, depth)
+        return self._records[key]
+
+    def _fields(self, source: Record, target: Record, depth: int) -> Read:
+        wanted = {field.name: field for field in target.fields}
+        named = {alias: field for field in target.fields for alias in field.aliases}
+        steps: list[tuple[str | None, Read]] = []
+        for field in source.fields:
+            other = wanted.get(field.name) or named.get(field.name)
+            if other is None:
+                steps.append((None, self.passing.over(field.type, depth)))
+            else:
+                read = self._any(field.type, self.reader.resolve(other.type), depth)
+                steps.append((other.name, read))
+        written = {name for name, _ in steps}
+        missing = [field for field in target.fields if field.name not in written]
+        if any(field.default is None for field in missing):
+            return _refused
+        defaults = {field.name: self._default(field) for field in missing}
+
+        def record(cursor: Cursor) -> dict[str, Any]:
+            found = dict(defaults)
+            for name, read in steps:
+                if name is None:
+                    read(cursor)
+                else:
+                    found[name] = read(cursor)
+            return found
+
+        return record
+
+    # Values that were not written
+
+    def _default(self, field: Field) -> Any:
+        return None if field.default is None else self._given(field.type, field.default.value)
+
+    def _given(self, kind: Type, value: Any) -> Any:
+        """A default, from its JSON."""
+        target = self.reader.resolve(kind)
+        match target:
+            case Union():
+                branches = [self.reader.resolve(each) for each in target.branches]
+                nth = next(nth for nth, each in enumerate(branches) if _takes(each, value))
+                given, member = self._given(branches[nth], value), _members(branches)
+                return {f"member{member.index(nth)}": given} if member and nth in member else given
+            case Record():
+                return {
+                    each.name: self._given(each.type, value[each.name])
+                    if each.name in value
+                    else self._default(each)
+                    for each in target.fields
+                }
+            case Array():
+                return [self._given(target.items, each) for each in value]
+            case Map():
+                return {name: self._given(target.values, each) for name, each in value.items()}
+            case Enum() | Primitive(kind="string"):
+                return value
+            case Fixed() | Primitive(kind="bytes"):
+                value = value.encode("iso-8859-1")
+            case Primitive(kind="float" | "double"):
+                value = float(value)
+        return _changed(lambda _: value, target)(Cursor(b""))
+
+    # Shapes
+
+    def shape(self, kind: Type) -> Shape:
+        """What a value is once it is read."""
+        target = self.reader.resolve(kind)
+        match target:
+            case Union():
+                branches = [self.reader.resolve(each) for each in target.branches]
+                others = [each for each in branches if each.kind != "null"]
+                if {each.kind for each in others} in _WIDER and len(others) == 2:
+                    return "bigint" if others[0].kind in ("int", "long") else "double"
+                if len(others) == 1:
+                    return self.shape(others[0])
+                return "struct", {f"member{nth}": self.shape(each) for nth, each in enumerate(others)}
+            case Array():
+                return "array", {"element": self.shape(target.items)}
+            case Map():
+                return "map", {"key": "string", "value": self.shape(target.values)}
+            case Record():
+                return "struct", self._fields_of(target)
+        logical = logical_type(target)
+        if logical is not None and logical.name == "decimal" and (logical.precision or 0) <= MOST_DIGITS:
+            return f"decimal({logical.precision},{logical.scale})"
+        if logical is not None and logical.name in _TIMES:
+            return _TIMES[logical.name]
+        return _PLAIN.get(target.kind, target.kind)
+
+    def _fields_of(self, record: Defined) -> dict[str, Shape]:
+        fields = record.fields if isinstance(record, Record) else ()
+        return {field.name: self.shape(field.type) for field in fields if field.name != MARK}
+
+
+def _refused(_: Cursor) -> Any:
+    raise Damaged
+
+
+def _too_deep(_: Cursor) -> Any:
+    raise TooDeep
+
+
+def _chosen(reads: Sequence[Read]) -> Read:
+    def chosen(cursor: Cursor) -> Any:
+        nth = cursor.read_int()
+        if not 0 <= nth < len(reads):
+            raise Damaged
+        return reads[nth](cursor)
+
+    return chosen
+
+
+def _members(branches: Sequence[Defined]) -> list[int] | None:
+    """The branches of a union that are fields of an object once they are read; None where a value stands for itself."""
+    others = [nth for nth, each in enumerate(branches) if each.kind != "null"]
+    if len(others) == 1 or (len(others) == 2 and {branches[nth].kind for nth in others} in _WIDER):
+        return None
+    return others
+
+
+def _branch(source: Defined, branches: Sequence[Defined]) -> int | None:
+    """The branch of a reader's union that a value is read as."""
+    alike = [nth for nth, each in enumerate(branches) if each.kind == source.kind]
+    if isinstance(source, Named):
+        for short in (False, True):
+            for nth in alike:
+                if _same_name(source, branches[nth], short):
+                    return nth
+        return None
+    if alike:
+        return alike[0]
+    kinds = [each.kind for each in branches]
+    return next((nth for nth, kind in enumerate(kinds) if kind in _PROMOTED.get(source.kind, ())), None)
+
+
+def _same_name(source: Named, target: Defined, short: bool = True) -> bool:
+    """Whether two named types are one, also by an alias of the reader's; `short`, without their namespaces."""
+    if not isinstance(target, Named):
+        return False
+    if source.name == target.name or source.name in target.aliases:
+        return True
+    return short and source.name.rpartition(".")[2] == target.name.rpartition(".")[2]
+
+
+def _takes(kind: Defined, value: Any) -> bool:
+    """Whether a type may have a default that is written so."""
+    match kind.kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "int" | "long":
+            return type(value) is int
+        case "float" | "double":
+            return type(value) in (int, float)
+        case "array":
+            return isinstance(value, list)
+        case "map" | "record":
+            return isinstance(value, dict)
+    return isinstance(value, str)
+
+
+# Plain values
+
+
+def _text(cursor: Cursor) -> str:
+    return cursor.sized().decode("utf-8", "surrogateescape")
+
+
+def _boolean(cursor: Cursor) -> bool:
+    return cursor.take(1) == b"\1"
+
+
+def _float(cursor: Cursor) -> float:
+    return float(_FLOAT.unpack(cursor.take(4))[0])
+
+
+def _double(cursor: Cursor) -> float:
+    return float(_DOUBLE.unpack(cursor.take(8))[0])
+
+
+def _null(_: Cursor) -> None:
+    return None
+
+
+def _fixed(size: int) -> Read:
+    return lambda cursor: cursor.take(size)
+
+
+_OWN: dict[str, Read] = {
+    "null": _null,
+    "boolean": _boolean,
+    "int": Cursor.read_int,
+    "long": Cursor.read_long,
+    "float": _float,
+    "double": _double,
+    "bytes": Cursor.sized,
+    "string": _text,
+}
+
+
+def _primitive(source: str, target: str) -> Read:
+    own = _OWN[source]
+    if source == target or (source, target) == ("int", "long"):
+        return own
+    if target not in _PROMOTED.get(source, ()):
+        return _refused
+    if source in ("string", "bytes"):
+        return _OWN[target]
+    if target == "double" or source == "float":
+        return lambda cursor: float(own(cursor))
+    return lambda cursor: float(np.float32(np.int64(own(cursor))))
+
+
+def _enum(source: Enum, target: Enum) -> Read:
+    if not _same_name(source, target):
+        return _refused
+    known = {*target.symbols}
+    symbols = [each if each in known else target.default for each in source.symbols]
+
+    def symbol(cursor: Cursor) -> str:
+        nth = cursor.read_int()
+        found = symbols[nth] if 0 <= nth < len(symbols) else None
+        if found is None:
+            raise Damaged
+        return found
+
+    return symbol
+
+
+def _changed(read: Read, target: Defined) -> Read:
+    """Reads a value in the unit that its column has."""
+    logical = logical_type(target)
+    if logical is None:
+        return read
+    if logical.name in ("timestamp-millis", "local-timestamp-millis"):
+        return lambda cursor: _in_range(read(cursor) * 1000)
+    if logical.name == "decimal" and (digits := logical.precision or 0) <= MOST_DIGITS:
+        scale, beyond = -(logical.scale or 0), 10**digits
+
+        def decimal(cursor: Cursor) -> Decimal:
+            raw = read(cursor)
+            number = int.from_bytes(raw, "big", signed=True)
+            if not raw or not -beyond < number < beyond:
+                raise Damaged
+            return Decimal(number).scaleb(scale, _EXACT)
+
+        return decimal
+    return read
+
+
+def _in_range(micros: int) -> int:
+    if not _LEAST <= micros < _BEYOND:
+        raise Damaged
+    return micros

@@ -1,0 +1,69 @@
+"""Messages of Avro in Confluent's framing, decoded in a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from latecomer.schemas.avro import Schema
+from latecomer.schemas.avro.ends import Ends
+from latecomer.source.decode.avro_bytes import Damaged, TooDeep
+from latecomer.source.decode.avro_columns import AvroColumns
+from latecomer.source.decode.avro_reading import Rows, writer_reading
+from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Mask, Numbers
+
+
+@dataclass(frozen=True)
+class AvroMessages(FramedDecoder):
+    """Messages as columns of the reader's schema."""
+
+    reader: Schema = field(kw_only=True)
+    """The schema that the columns follow from."""
+
+    def ends(self, number: int) -> End:
+        writer = self.writer(number)
+        if not isinstance(writer, Schema):
+            return lambda *_: None
+        found = Ends(writer)
+        return lambda data, at, _is_last: found.after(data, at)
+
+    def depth_exceeded(self, number: int, payload: bytes) -> int | None:
+        """How many records may be in one another, where a message has more of them; else None."""
+        reader = writer_reading(self.reader, self.writers[number], False, ()).columns.reader
+        try:
+            reader.record(payload)
+        except TooDeep:
+            return reader.passing.deepest
+        except Damaged:
+            return None
+        return None
+
+    def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
+        keeps = self.unknown_fields != "ignore"
+        found = writer_reading(self.reader, self.writers[number], keeps, tuple(columns.items()))
+        plain, odd = found.at_once(frames.data, frames.starts[rows] + HEAD_SIZE, frames.ends[rows])
+        corrupt = np.zeros(len(rows), np.bool_)
+        payloads = [frames.records[row][HEAD_SIZE:] for row in rows[odd]]
+        singly, damaged = Rows.of([], columns), np.zeros(len(payloads), np.bool_)
+        if payloads:
+            singly = Rows.of(_one_by_one(found.columns, payloads, damaged), columns)
+        corrupt[odd] = damaged
+        whole = plain.with_odd(odd, singly)
+        return Decoded(whole.columns, corrupt, whole.kept)
+
+
+def _one_by_one(
+    columns: AvroColumns, payloads: Sequence[bytes], damaged: Mask
+) -> Iterator[tuple[Mapping[str, Any], str | None]]:
+    """The columns of records, and what is kept of them. Those that cannot be read, or that their columns do not take,
+    are marked as `damaged`."""
+    for nth, payload in enumerate(payloads):
+        try:
+            values, kept, fits = columns.row(payload)
+        except Damaged:
+            values, kept, fits = {}, None, False
+        damaged[nth] = not fits
+        yield values, kept

@@ -1,0 +1,97 @@
+"""How the records of one writer become columns: plain ones all at once, odd ones by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from latecomer.schemas.avro import Schema, reading
+from latecomer.source.decode.avro_batch import Cursor, Plan, RowByRow
+from latecomer.source.decode.avro_columns import AvroColumns, arrow_column
+from latecomer.source.decode.frames import Mask, Numbers
+from latecomer.source.decode.json_text import kept_text
+
+FEW = 8
+"""So few records of a writer are read one by one: to begin with all at once would take longer."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The columns of some records, and what is kept of their other fields."""
+
+    columns: pa.Table
+    kept: pa.Array
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[Mapping[str, Any], str | None]], columns: Mapping[str, str]) -> Rows:
+        """Of records that were read one by one."""
+        values: dict[str, list[Any]] = {name: [] for name in columns}
+        kept: list[str | None] = []
+        for row, text in found:
+            for name, column in values.items():
+                column.append(row.get(name))
+            kept.append(text)
+        table = pa.table({name: arrow_column(column, columns[name]) for name, column in values.items()})
+        return cls(table, pa.array(kept, pa.string()))
+
+    def with_odd(self, odd: Mask, others: Rows) -> Rows:
+        """The same rows, and in the place of odd ones others."""
+        if not odd.any():
+            return self
+        places = np.arange(len(odd))
+        places[odd] = len(odd) + np.arange(len(others.kept))
+        back = pa.array(places)
+        table = pa.concat_tables([self.columns, others.columns]).take(back)
+        return Rows(table, pa.concat_arrays([self.kept, others.kept]).take(back))
+
+
+@dataclass(frozen=True)
+class WriterReading:
+    """How the records of one writer are read: one by one, and all at once where there is a plan for it."""
+
+    columns: AvroColumns
+    plan: Plan | None
+
+    def at_once(self, data: bytes, starts: Numbers, ends: Numbers, whole: bool = False) -> tuple[Rows, Mask]:
+        """Records side by side in a buffer, and which of them are odd. Where they have to be `whole`, those that have
+        more bytes are odd, too."""
+        odd = np.zeros(len(starts), np.bool_)
+        if self.plan is not None and len(starts) > FEW:
+            cursor = Cursor(data, starts, ends, np.arange(len(starts)), odd)
+            try:
+                made = self.plan.columns(cursor)
+            except RowByRow:
+                pass
+            else:
+                if whole:
+                    odd |= cursor.at != ends
+                table = pa.table({name: made[name] for name in self.columns.columns})
+                return Rows(table, self._kept(made, len(odd))), odd
+        odd[:] = True
+        return Rows.of([({}, None)] * len(odd), self.columns.columns), odd
+
+    def _kept(self, made: Mapping[str, pa.Array], count: int) -> pa.Array:
+        names = self.columns.unknown
+        if not names:
+            return pa.nulls(count, pa.string())
+        columns = [made[name].to_pylist() for name in names]
+        rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+        return pa.array(kept_text(names, rows), pa.string())
+
+
+@lru_cache(maxsize=256)
+def writer_reading(
+    reader: Schema, writer: Schema, keeps: bool, columns: tuple[tuple[str, str], ...]
+) -> WriterReading:
+    """How what one schema wrote becomes these columns of another; with what else it has, if that is kept."""
+    found, kinds = reading(reader, writer, keeps), dict(columns)
+    try:
+        plan = Plan(writer, found, kinds)
+    except RowByRow:
+        plan = None
+    return WriterReading(AvroColumns(writer, found, kinds), plan)

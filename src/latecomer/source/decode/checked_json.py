@@ -1,0 +1,94 @@
+"""JSON whose records name the JSON Schema that they were written with, and are checked against it (ADR 0048)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from latecomer.config.registered_json import RegisteredJson
+from latecomer.config.sources import UnknownFields
+from latecomer.errors import SourceError
+from latecomer.model.unknown_fields import Known, unknown_names
+from latecomer.schemas.jsonschema import Schema, SchemaError, Validator
+from latecomer.schemas.jsonschema.records import NotJson, read_record
+from latecomer.source.decode.checked_messages import CheckedMessages
+from latecomer.source.decode.frames import HEAD_SIZE, framing_mistake, number_of
+from latecomer.source.decode.framing import FramedRecords
+from latecomer.store.schemas import WriterJsonSchemas
+
+_MOST_TOLD = 3
+
+
+@dataclass
+class CheckedJson(FramedRecords):
+    """Records of JSON in Confluent's framing. One that its schema does not allow is INVALID."""
+
+    @cached_property
+    def schemas(self) -> WriterJsonSchemas:
+        return WriterJsonSchemas.of(self.pipeline)
+
+    @property
+    def _validates(self) -> bool:
+        assert isinstance(self.schemas.registered, RegisteredJson)  # noqa: S101
+        return self.schemas.registered.validates
+
+    def in_tasks(self) -> CheckedMessages:
+        known = self.schemas.known if self._validates else {}
+        for number, schema in known.items():
+            if isinstance(schema, Schema):
+                _require_checkable(number, schema)
+        return CheckedMessages(dict(known), self._unknown, self._validates)
+
+    @property
+    def _unknown(self) -> UnknownFields:
+        return self.pipeline.source.unknown_fields
+
+    def unknown_names(self, raw: bytes, known: Known) -> list[str]:
+        return unknown_names(raw[HEAD_SIZE:].decode(errors="replace"), known)
+
+    def mistake(self, raw: bytes) -> str | None:
+        if not self._validates:
+            return self._without_header(raw) or framing_mistake(raw) or _unread(raw)
+        if (wrong := self._without_header(raw) or self.head_mistake(raw) or _unread(raw)) is not None:
+            return wrong
+        number, schema = number_of(raw), self.schemas.known[number_of(raw)]
+        return _faults(number, schema, raw[HEAD_SIZE:].decode()) if isinstance(schema, Schema) else None
+
+    def _without_header(self, raw: bytes) -> str | None:
+        """What is wrong with a record that has its id in a header, and was not given the framing for it."""
+        settings = self.pipeline.format
+        name = settings.id_header if isinstance(settings, RegisteredJson) else None
+        if name is None or raw[:1] == b"\0":
+            return None
+        return f"it has no header {name} with the id of its schema: four bytes, or a decimal number"
+
+
+def _unread(raw: bytes) -> str | None:
+    try:
+        read_record(raw[HEAD_SIZE:].decode())
+    except UnicodeDecodeError as error:
+        return f"byte 0x{raw[HEAD_SIZE + error.start]:02X} at {HEAD_SIZE + error.start} is not utf-8"
+    except NotJson as error:
+        return str(error)
+    return None
+
+
+def _faults(number: int, schema: Schema, text: str) -> str | None:
+    """Which rules of its schema a record breaks, and where."""
+    found = [str(each) for each in _validator(schema).faults(text)]
+    more = f"; and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
+    return f"schema {number} does not allow it: {'; '.join(found[:_MOST_TOLD])}{more}" if found else None
+
+
+@lru_cache(maxsize=64)
+def _validator(schema: Schema) -> Validator:
+    return Validator(schema)
+
+
+def _require_checkable(number: int, schema: Schema) -> None:
+    try:
+        _validator(schema)
+    except SchemaError as error:
+        raise SourceError(
+            f"records of schema {number} cannot be checked: {error}; or read them unchecked, with validate: false"
+        ) from None

@@ -1,0 +1,139 @@
+"""JSON in Confluent's framing, decoded in a task and checked against the schema of its writer.
+
+Plain records of plain schemas are checked as columns, all at once (`arrow_checked.py`). Where that cannot tell, records
+are checked one by one, a few at a time, so that their neighbours are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from latecomer.config.sources import UnknownFields
+from latecomer.schemas.jsonschema import Schema, Validator
+from latecomer.schemas.jsonschema.records import NotJson
+from latecomer.source.decode.arrow_checked import Rules
+from latecomer.source.decode.columns import CORRUPT, KEPT
+from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Mask, Numbers
+from latecomer.source.decode.json_rows import JsonLines
+from latecomer.source.decode.plain import NotPlain
+from latecomer.source.decode.text_lines import Lines
+
+FEW = 64
+"""So many records are checked one by one where it cannot be told of them all at once."""
+
+
+def json_columns(records: Sequence[bytes], columns: Mapping[str, str], unknown: UnknownFields) -> pa.Table:
+    """The columns of records of JSON, CORRUPT, and KEPT where one has unknown fields."""
+    return JsonLines(columns, unknown, blank_rows=True).read(Lines.of_records(records))
+
+
+@dataclass(frozen=True)
+class CheckedMessages(FramedDecoder):
+    """Records of JSON. One that its schema does not allow is INVALID."""
+
+    validates: bool = True
+    """Whether records are checked; else only their ids are taken."""
+
+    @property
+    def asks(self) -> bool:
+        return self.validates
+
+    def ends(self, number: int) -> End:
+        """JSON has no zero byte, and the next message begins with one."""
+
+        def end(data: bytes, at: int, is_last: bool) -> int | None:
+            found = data.find(b"\0", at)
+            return found if found >= 0 else len(data) if is_last else None
+
+        return end
+
+    def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
+        texts = [frames.records[row][HEAD_SIZE:] for row in rows]
+        # With `keep`, what is kept is known; whether it makes a dead letter is decided for all writers alike.
+        unknown: UnknownFields = "ignore" if self.unknown_fields == "ignore" else "keep"
+        if not self.validates:
+            return _read(
+                texts, columns, unknown, np.zeros(len(texts), np.bool_), np.ones(len(texts), np.bool_)
+            )
+        check = _check_of(self.writers[number], tuple(columns.items()), unknown)
+        return _joined(list(check.checked(texts)))
+
+    @property
+    def _checks(self) -> bool:
+        return True
+
+
+def _read(
+    texts: Sequence[bytes], columns: Mapping[str, str], unknown: UnknownFields, invalid: Mask, is_json: Mask
+) -> Decoded:
+    """Records of which it is known whether they are JSON and whether that is valid."""
+    rows = json_columns(texts, columns, unknown)
+    corrupt = np.asarray(rows.column(CORRUPT).is_valid()) | invalid | ~is_json
+    kept = rows.column(KEPT).combine_chunks() if KEPT in rows.column_names else None
+    return Decoded(rows.select(list(columns)), corrupt, kept, invalid)
+
+
+def _joined(parts: Sequence[Decoded]) -> Decoded:
+    if len(parts) == 1:
+        return parts[0]
+    kept = [
+        pa.nulls(len(each.corrupt), pa.string()) if each.kept is None else each.kept.cast(pa.string())
+        for each in parts
+    ]
+    return Decoded(
+        pa.concat_tables([each.columns for each in parts]),
+        np.concatenate([each.corrupt for each in parts]),
+        pa.concat_arrays(kept),
+        np.concatenate([each.invalid for each in parts if each.invalid is not None]),
+    )
+
+
+@dataclass(frozen=True)
+class _Check:
+    """How the records of one writer are checked."""
+
+    validator: Validator
+    rules: Rules | None
+    """For all at once, where the schema has no more than they can tell."""
+    columns: Mapping[str, str]
+    unknown: UnknownFields
+
+    def checked(self, texts: Sequence[bytes]) -> Iterator[Decoded]:
+        if self.rules is None or len(texts) < FEW:
+            yield self._one_by_one(texts)
+            return
+        try:
+            rows = self.rules.read(texts)
+        except (NotPlain, pa.ArrowException):
+            half = len(texts) // 2
+            yield from self.checked(texts[:half])
+            yield from self.checked(texts[half:])
+            return
+        nothing = np.zeros(len(texts), np.bool_)
+        kept = rows.column(KEPT).combine_chunks() if KEPT in rows.column_names else None
+        yield Decoded(rows.select(list(self.columns)), nothing, kept, nothing)
+
+    def _one_by_one(self, texts: Sequence[bytes]) -> Decoded:
+        invalid, is_json = np.zeros(len(texts), np.bool_), np.ones(len(texts), np.bool_)
+        for nth, text in enumerate(texts):
+            try:
+                # what is not UTF-8 is corrupt in any case
+                invalid[nth] = not self.validator.allows(text.decode(errors="replace"))
+            except NotJson:
+                is_json[nth] = False
+        return _read(texts, self.columns, self.unknown, invalid, is_json)
+
+
+@lru_cache(maxsize=256)
+def _check_of(schema: Schema, columns: tuple[tuple[str, str], ...], unknown: UnknownFields) -> _Check:
+    kinds = dict(columns)
+    try:
+        rules = Rules.of(schema, kinds, unknown)
+    except NotPlain:
+        rules = None
+    return _Check(Validator(schema), rules, kinds, unknown)

@@ -1,0 +1,65 @@
+"""The decoder for what the pipeline file says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from latecomer.config.avro import Avro
+from latecomer.config.models import Pipeline
+from latecomer.config.own import Decoder
+from latecomer.config.protobuf import Protobuf
+from latecomer.config.registered import Registered
+from latecomer.source.decode.avro import AvroFiles, AvroRecords
+from latecomer.source.decode.base import FileDecoder, RecordDecoder
+from latecomer.source.decode.checked_json import CheckedJson
+from latecomer.source.decode.csv import CsvFiles
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.framing import FramedRecords
+from latecomer.source.decode.json import JsonFiles, JsonRecords
+from latecomer.source.decode.own import OwnLines, OwnRecords
+from latecomer.source.decode.parquet_reading import ParquetReading
+
+
+def file_decoder(
+    pipeline: Pipeline,
+    columns: Mapping[str, str],
+    folders: Callable[[SourceFile], Mapping[str, str | None]],
+) -> FileDecoder:
+    """The decoder for files; `folders` tells what the folders of a file say of its columns."""
+    source = pipeline.source
+    unknown, numbers = source.unknown_fields, source.numbers
+    if pipeline.format == "parquet":
+        return ParquetReading(columns, unknown)
+    settings = pipeline.files
+    match settings.format:
+        case Avro():
+            return AvroFiles(pipeline, columns)
+        case Decoder() as own:
+            return OwnLines(settings, columns, OwnRecords(own))
+        case "csv":
+            return CsvFiles(settings, columns, folders, unknown_fields=unknown, numbers=numbers)
+    return JsonFiles(settings, columns, unknown_fields=unknown, numbers=numbers)
+
+
+def record_decoder(pipeline: Pipeline) -> RecordDecoder:
+    """The decoder for records."""
+    match pipeline.format:
+        case Registered():
+            return framed_decoder(pipeline)
+        case Decoder() as own:
+            return OwnRecords(own)
+    return JsonRecords(pipeline.source.unknown_fields, numbers=pipeline.source.numbers)
+
+
+def framed_decoder(pipeline: Pipeline) -> FramedRecords:
+    """The decoder for records that name their schema."""
+    match pipeline.format:
+        case Avro():
+            return AvroRecords(pipeline)
+        case Protobuf():
+            from latecomer.source.decode.protobuf import (
+                ProtobufRecords,  # it needs a package that is an extra
+            )
+
+            return ProtobufRecords(pipeline)
+    return CheckedJson(pipeline)

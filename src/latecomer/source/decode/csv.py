@@ -1,0 +1,91 @@
+"""CSV files: a column is found by its name in the header, wherever it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from latecomer.config.columns import csv_row
+from latecomer.config.damage import DamagedFile, damage_found
+from latecomer.config.encodings import UTF8, is_text, open_text, other_encoding
+from latecomer.source.decode.base import FileSplit
+from latecomer.source.decode.csv_rows import CsvLines
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.retrying import reading
+from latecomer.source.decode.text import TextFiles
+from latecomer.source.decode.text_lines import Lines
+
+_LONGEST_HEADER, _BYTES_OF_A_CHARACTER = 1 << 20, 4
+
+
+@dataclass(frozen=True)
+class CsvFiles(TextFiles):
+    """Files of CSV, with a header or without."""
+
+    folders: Callable[[SourceFile], Mapping[str, str | None]]
+    """What the folders of a file say of its columns."""
+
+    def misfit(self, file: SourceFile) -> str | None:
+        return super().misfit(file) or (self._misled(file) if self.settings.header else None)
+
+    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
+        header = self.header(split.file)
+        if not header:  # there is nothing but blank lines
+            return
+        rows = CsvLines(
+            header, dict(self.columns), self.settings.delimiter, self.unknown_fields, self.numbers
+        )
+        has_header = self.settings.header and split.start == 0
+
+        def read(lines: Lines) -> pa.Table:
+            nonlocal has_header
+            if has_header and (first := lines.first_written()) is not None:
+                has_header, lines = False, lines.after(first)
+            return rows.read(lines)
+
+        yield from self.numbered(split, read)
+
+    def header(self, file: SourceFile) -> tuple[str, ...]:
+        """The names of a file's columns, in their order; none where it has only blank lines. `DamagedFile`
+        where they cannot be read."""
+        settings = self.settings
+        if not settings.header:
+            return self._headless(file)
+        with (
+            reading(file.local),
+            damage_found("csv"),
+            open_text(file.local, settings.encoding, newline="") as text,
+        ):
+            left = longest = min(settings.max_line // _BYTES_OF_A_CHARACTER, _LONGEST_HEADER)
+            while line := text.readline(left):
+                left -= len(line)
+                if left == 0:
+                    raise DamagedFile(f"it is not in the first {longest} characters")
+                if row := csv_row(line.rstrip("\r\n"), settings.delimiter):
+                    return tuple(row)
+        return ()
+
+    def _headless(self, file: SourceFile) -> tuple[str, ...]:
+        """The columns of a file without a header: those that its folders do not say, as declared."""
+        in_folders = self.folders(file)
+        return tuple(column for column in self.columns if column not in in_folders)
+
+    def _misled(self, file: SourceFile) -> str | None:
+        """Why a file's header cannot be followed."""
+        encoding = self.settings.encoding
+        try:
+            header = self.header(file)
+        except DamagedFile as error:
+            return f"the header cannot be read: {error}"
+        if encoding == UTF8 and any("\0" in name for name in header):
+            return "the header looks like UTF-16; set source.files.encoding: utf-16"
+        if not all(is_text(name, encoding) for name in header):
+            return f"the header is not {encoding}; {other_encoding(encoding)}"
+        known = [name for name in header if name in self.columns]
+        if len(known) > len(set(known)):
+            return f"the header names a column twice: {', '.join(known)}"
+        if header and not known:
+            return f"the header names none of the columns {', '.join(self.columns)}"
+        return None

@@ -1,0 +1,342 @@
+"""Why a row is a dead letter, in words: which column, which value, what was expected. Pure Python.
+
+It is asked for dead letters alone, after they have been set aside; it explains a verdict and
+never gives one.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from latecomer.config.encodings import UTF8, other_encoding
+from latecomer.config.models import Pipeline
+from latecomer.config.own import Decoder
+from latecomer.config.registered import Registered, SchemaFormat
+from latecomer.config.sizes import format_size
+from latecomer.model import types
+from latecomer.model.durations import format_duration
+from latecomer.model.ledger import WHOLE_DIGITS
+from latecomer.model.paths import ways_of
+from latecomer.model.unknown_fields import known_fields, unknown_names
+from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
+from latecomer.model.written_numbers import POINT, Signs, fits, written_number
+from latecomer.source.decode.choose import framed_decoder
+from latecomer.source.decode.frames import HEAD_SIZE, number_of
+from latecomer.source.decode.framing import FramedRecords
+from latecomer.source.decode.json_values import NUMERIC, TEXT, WORD, value_for
+from latecomer.source.decode.written import Misfit, value_of
+
+Fits = Callable[[Any, str, Signs], bool]
+LONGEST = 60
+MOST = 3
+_DATE = re.compile(r"([+-]?\d{4,})-\d\d-\d\d(?!\d)")
+_A_TIME = "write ISO-8601 with a date, such as 2026-04-25T14:00:00Z, or a number and its unit"
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """What the rows of a pipeline's source should have been."""
+
+    pipeline: Pipeline
+    columns: Mapping[str, str]
+    """Under the names that the source has for them."""
+    as_json: bool = False
+    """Whether records are JSON, whatever the pipeline's format."""
+
+    @cached_property
+    def _framed(self) -> FramedRecords | None:
+        """What knows the schemas of records that name them."""
+        has_schemas = isinstance(self.pipeline.format, Registered) and self.pipeline.source.has_records
+        return framed_decoder(self.pipeline) if has_schemas and not self.as_json else None
+
+    def detail(self, reason: str, raw: str, header: Sequence[str] = ()) -> str | None:
+        """What is wrong with a row, as far as its text says so; `header` is that of its CSV file."""
+        order_by = self.pipeline.order_by
+        event = self.pipeline.source_name(self.pipeline.event.time)
+        order_by = order_by and self.pipeline.source_name(order_by)
+        match reason:
+            case "unreadable" | "invalid":
+                return self._misread(raw, header)
+            case "tombstone":
+                return "the record has a key and no value: in a compacted topic, the key was deleted"
+            case "unknown_fields":
+                return self._unknown(raw, header)
+            case "unreadable_file":
+                return f"none of the file was read: {raw}; correct it, and deliver it under another name"
+            case "no_event_time":
+                return f"column {event} is missing or empty"
+            case "no_arrival_time":
+                return f"column {order_by} is missing or empty"
+            case "unreadable_event_time":
+                return _no_time(event, _fields(raw).get(event))
+            case "unreadable_arrival_time" if order_by is not None:
+                return _no_time(order_by, _fields(raw).get(order_by))
+            case "too_far_ahead":
+                allowed = format_duration(self.pipeline.watermark.max_future or 0)
+                shown = _shown(event, _fields(raw).get(event))
+                return f"{shown} is more than {allowed} ahead of its arrival (watermark.max_future)"
+            case "beyond_the_ledger":
+                return self._beyond_the_ledger(_fields(raw))
+        return None
+
+    def _beyond_the_ledger(self, row: Mapping[str, Any]) -> str:
+        beyond = [
+            _shown(name, row.get(name))
+            for name in map(self.pipeline.source_name, self.pipeline.ledger)
+            if not _fits_decimal(str(row.get(name) or 0), f"decimal({WHOLE_DIGITS},0)")
+        ]
+        return f"{'; '.join(beyond)} has more than the {WHOLE_DIGITS} digits before the point that the ledger adds up"
+
+    def _unknown(self, raw: str, header: Sequence[str]) -> str:
+        known, names = known_fields(self.columns), [name for name in header if name not in self.columns]
+        if self._framed is not None:
+            names = self._framed.unknown_names(raw.encode("utf-8", "surrogateescape"), known)
+        elif not names:
+            names = unknown_names(raw, known)
+        more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+        listed = f"{_short(', '.join(names[:MOST]))}{more}" if names else "a field"
+        described = isinstance(self.pipeline.format, SchemaFormat)
+        where = "the schema that is read with" if described else "source.schema"
+        return (
+            f"no column is declared for {listed}; declare it in {where}, or set source.unknown_fields: keep"
+        )
+
+    def _framed_mistake(self, raw: bytes) -> str | None:
+        """What is wrong with a record that names its schema: with its schema, or, of JSON, with its columns."""
+        assert self._framed is not None  # noqa: S101
+        wrong = self._framed.mistake(raw)
+        if wrong is None:
+            wrong = self._misread_json(raw[HEAD_SIZE:].decode(errors="replace"))
+        return wrong
+
+    def undecodable(self, raw: bytes, encoding: str) -> str | None:
+        """Which byte of a row is not in its encoding."""
+        if self._framed is not None:
+            return self._framed_mistake(raw)
+        described = isinstance(self.pipeline.format, SchemaFormat)
+        if isinstance(self.pipeline.format, Decoder) and not described:
+            return f"decoder {self.pipeline.format.shown} does not read it"
+        where = "it"
+        try:
+            raw.decode(encoding)
+        except UnicodeDecodeError as error:
+            where = f"byte 0x{raw[error.start]:02X} at {error.start}"
+        if self.pipeline.format == "parquet" or described:
+            return f"{where} is not {UTF8}; write text as {UTF8}, or the column as binary"
+        return f"{where} is not {encoding}; {other_encoding(encoding)}"
+
+    def rest(self, raw: bytes) -> str:
+        """Why a file of messages was read no further than to these bytes."""
+        written = self.pipeline.format
+        assert self._framed is not None and isinstance(written, Registered)  # noqa: S101, PT018
+        if written.messages == "sized":
+            wrong = "the length that a message should have before it goes beyond the end of the file, or is too large"
+        else:
+            wrong = (
+                self._framed.head_mistake(raw)
+                or f"no message of schema {number_of(raw)} ends in what follows"
+            )
+        return f"{wrong}; nothing is read of the file from here on: correct it, and deliver the rest under another name"
+
+    def too_long(self, size: int, start: int) -> str:
+        """How long a line is that was not read."""
+        limit = format_size(self.pipeline.files.max_line)
+        return (
+            f"the line has {size} bytes from byte {start} on, and source.files.max_line is {limit}; its first "
+            "bytes are kept"
+        )
+
+    def _misread(self, raw: str, header: Sequence[str]) -> str | None:
+        if self._framed is not None:
+            return self._framed_mistake(raw.encode())
+        if isinstance(self.pipeline.format, SchemaFormat) and not self.as_json:
+            return self._misfits(_fields(raw), _fits_exactly)
+        if isinstance(self.pipeline.format, Decoder) and not self.as_json:
+            return f"decoder {self.pipeline.format.shown} does not read it"
+        if self.pipeline.format == "csv" and not self.as_json:
+            return self._misread_csv(raw, header)
+        return self._misread_json(raw)
+
+    def _misread_json(self, raw: str) -> str | None:
+        try:
+            found = _parsed(raw)
+        except ValueError as error:
+            if raw.count("\0") * 3 > len(raw):
+                return "it looks like UTF-16; set source.files.encoding: utf-16"
+            what = str(error).partition(": line")[0].removesuffix(" at")
+            return f"not JSON: {what} at character {getattr(error, 'pos', 0) + 1}"
+        except RecursionError:
+            return "not JSON that can be read: it is nested too deeply"
+        if not isinstance(found, dict):
+            return f"{_short(raw)} is not a JSON object"
+        return self._misfits(self._by_column(found), _fits_json)
+
+    def _by_column(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a record, those of its objects among them."""
+        row, ways = dict(found), ways_of(self.columns)
+        for column, way in ways.items():
+            inner: Any = found
+            for name in way:
+                inner = inner.get(name) if isinstance(inner, Mapping) else None
+            if row.get(column) is None:
+                row[column] = inner
+        return row
+
+    def _misread_csv(self, raw: str, header: Sequence[str]) -> str | None:
+        try:
+            fields = next(csv.reader([raw], delimiter=self.pipeline.files.delimiter), [])
+        except csv.Error as error:
+            return f"not CSV: {error}"
+        if len(fields) != len(header):
+            found = f"{len(fields)} field{'' if len(fields) == 1 else 's'}"
+            return f"{found}, and the file has {len(header)} columns: {_short(', '.join(header))}"
+        return self._misfits(dict(zip(header, fields, strict=True)), _fits_text)
+
+    def _misfits(self, row: Mapping[str, Any], fits: Fits) -> str | None:
+        numbers = self.pipeline.source.numbers
+        wrong = [
+            each
+            for column, kind in self.columns.items()
+            if (each := _misfit(column, row.get(column), kind, numbers.of(column), fits)) is not None
+        ]
+        more = f"; and {len(wrong) - MOST} more" if len(wrong) > MOST else ""
+        return "; ".join(wrong[:MOST]) + more or None
+
+
+def _misfit(place: str, value: Any, kind: str, signs: Signs, fits: Fits) -> str | None:
+    """The first value there that does not fit, in words: of a list or a map, which of its values."""
+    if value is None:
+        return None
+    match types.nested_type(kind), value:
+        case None, _:
+            return None if fits(value, kind, signs) else _not_a(place, value, kind, signs, fits is _fits_json)
+        case ("array", {"element": inner}), list():
+            parts = [(f"{place}[{nth}]", each, inner) for nth, each in enumerate(value)]
+        case ("map", {"value": inner}), dict():
+            parts = [(f"{place}[{_short(name)!r}]", each, inner) for name, each in value.items()]
+        case ("struct", fields), dict():
+            parts = [(f"{place}.{name}", value.get(name), inner) for name, inner in fields.items()]
+        case _:
+            return f"{_shown(place, value)} is not {_a(kind)}"
+    return next((wrong for each in parts if (wrong := _misfit(*each, signs, fits)) is not None), None)
+
+
+def _not_a(place: str, value: Any, kind: str, signs: Signs, in_json: bool) -> str:
+    """What is wrong with a plain value; of numbers with other signs, which setting reads them."""
+    wrong = f"{_shown(place, value)} is not {_a(kind)}"
+    if not types.is_numeric(kind) or not isinstance(value, str) or isinstance(value, _Number):
+        return wrong
+    if in_json and not types.is_decimal(kind):
+        as_text = f"{_shown(place, value)} is text, and not {_a(kind)}; write it without quotes, or declare a decimal"
+        return wrong if POINT.plain(value) is None else as_text
+    for other in _OTHER_SIGNS:
+        if signs.plain(value) is None and other.plain(value) is not None:
+            thousands = (
+                f", thousands_sign: {json.dumps(other.thousands_sign)}" if other.thousands_sign else ""
+            )
+            return (
+                f"{wrong}; if that is how numbers are written, set source.numbers: "
+                f"{{decimal_sign: {json.dumps(other.decimal_sign)}{thousands}}}"
+            )
+    return wrong
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "ai" else f"a {kind}"
+
+
+_OTHER_SIGNS = [
+    POINT,
+    Signs(decimal_sign=","),
+    Signs(thousands_sign=","),
+    Signs(decimal_sign=",", thousands_sign="."),
+    Signs(decimal_sign=",", thousands_sign=" "),
+]
+
+
+class _Number(str):
+    """A number as it is written, too long or too large for Python to be bothered with it."""
+
+
+def _parsed(raw: str) -> Any:
+    def whole(text: str) -> int | _Number:
+        return int(text) if len(text) <= LONGEST_NUMBER else _Number(text)
+
+    return json.loads(raw, parse_float=_Number, parse_int=whole)
+
+
+def _fields(raw: str) -> Mapping[str, Any]:
+    """The columns of a row that could be parsed: its raw text is JSON."""
+    try:
+        found = _parsed(raw)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _no_time(column: str, value: object) -> str:
+    """Why a value is no moment: it is beyond those that there are, or not written as one."""
+    date = _DATE.match(value) if isinstance(value, str) else None
+    if date is not None and not 2 <= int(date[1]) < 9997:
+        return (
+            f"{_shown(column, value)} lies beyond the calendar, which is from 0002-01-01 to 9997-12-31 here"
+        )
+    return f"{_shown(column, value)} is not a time; {_A_TIME}"
+
+
+def _shown(column: str, value: object) -> str:
+    shown = str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+    return f"column {column}: {_short(shown)}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _fits_json(value: Any, kind: str, signs: Signs) -> bool:
+    """Whether a column of this type takes a JSON value."""
+    known = value_for(kind, signs)
+    if isinstance(value, dict | list):
+        return known.as_written
+    token = TEXT
+    if isinstance(value, bool) or value != value:  # NaN
+        token = WORD
+    elif isinstance(value, _Number | int | float):
+        token = NUMERIC
+    try:
+        known.convert(token, json.dumps(value) if token == WORD else str(value))
+    except Misfit:
+        return False
+    return True
+
+
+def _fits_text(text: str, kind: str, signs: Signs) -> bool:
+    """Whether a column of this type takes a field of a CSV file; an empty one is null."""
+    if not text or kind == "string":
+        return True
+    try:
+        value_of(text, kind, signs)
+    except Misfit:
+        return False
+    return True
+
+
+def _fits_decimal(text: str, kind: str) -> bool:
+    number = written_number(text)
+    return number is not None and fits(number, types.whole_digits(kind))
+
+
+def _fits_exactly(value: Any, kind: str, _: Signs) -> bool:
+    """Whether a column takes a value of Avro, of which no digit may be lost."""
+    if not types.is_decimal(kind):
+        return kind != "binary" or isinstance(value, str)
+    number = written_number(str(value))
+    if number is None or not fits(number, types.whole_digits(kind)):
+        return False
+    return number == round(number, types.scale_of(kind))

@@ -1,0 +1,73 @@
+"""Records in Confluent's framing, as the driver sees them: it learns the schemas of their writers, id by id."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from latecomer.config.models import Pipeline
+from latecomer.model.unknown_fields import Known
+from latecomer.source.decode.base import RecordDecoder
+from latecomer.source.decode.frames import End, FramedDecoder, framing_mistake, number_of
+from latecomer.store.schemas import KnownSchemas, not_known
+
+
+@dataclass
+class FramedRecords(RecordDecoder):
+    """Records whose schemas are learned, id by id, as they come."""
+
+    pipeline: Pipeline
+    _missing: set[int] = field(default_factory=set)
+    """Ids that could not be had when they were asked for."""
+
+    @property
+    @abstractmethod
+    def schemas(self) -> KnownSchemas[Any]:
+        """The schemas of writers."""
+
+    @abstractmethod
+    def mistake(self, raw: bytes) -> str | None:
+        """What is wrong with a record that could not be decoded, as far as its schema says so."""
+
+    @abstractmethod
+    def unknown_names(self, raw: bytes, known: Known) -> list[str]:
+        """The fields of a record that are no columns."""
+
+    @abstractmethod
+    def in_tasks(self) -> FramedDecoder:
+        """What decodes records in a task, with the schemas that are known now."""
+
+    def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        return self.in_tasks().decode(records, columns)
+
+    def ends(self, number: int) -> End:
+        """What finds the end of payloads of this id. `SchemaOutage` while that is not known."""
+        if self.in_tasks().asks:
+            self.know([number])
+        return self.in_tasks().ends(number)
+
+    def prepare(self) -> None:
+        """Ask once more for what could not be had; `SchemaOutage` while it still cannot."""
+        self.know(sorted(self._missing))
+
+    def know(self, numbers: Sequence[int], wait: bool = True) -> None:
+        """Learn the schemas of these ids, as far as they are not known; `SchemaOutage` while one cannot be had. Unless
+        they are to `wait`, records of which nothing is known anywhere are corrupt."""
+        self._have([number for number in numbers if number not in self.schemas.known], wait)
+
+    def _have(self, numbers: Sequence[int], wait: bool) -> bool:
+        self._missing = set(numbers) if wait else set()
+        self.schemas.learn(numbers, wait and self.schemas.registered.unknown_id == "wait")
+        self._missing = set()
+        return bool(numbers)
+
+    def head_mistake(self, raw: bytes) -> str | None:
+        """What is wrong with the framing of a record, or with the schema that it names."""
+        if (wrong := framing_mistake(raw)) is not None:
+            return wrong
+        writer = self.schemas.known.get(number_of(raw))
+        return not_known(number_of(raw)) if writer is None else writer if isinstance(writer, str) else None

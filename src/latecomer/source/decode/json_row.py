@@ -1,0 +1,371 @@
+"""One record of JSON in the types of its columns, exactly, however it is written.
+
+Arrow reads plain records by the thousand (`json_rows.py`). What is left for here: records with single quotes, numbers
+that are none, names that come twice, values of another type than their column has, objects, and no JSON at all. A
+record that cannot be read still gives what can be read of it: its amounts are in the ledger.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from latecomer.model.paths import ways_of
+from latecomer.model.written_numbers import AS_USUAL, Numbers
+from latecomer.source.decode.json_values import (
+    NUMERIC,
+    TEXT,
+    WORD,
+    ListOf,
+    MapOf,
+    Struct,
+    Value,
+    struct_of,
+    value_for,
+)
+from latecomer.source.decode.written import Misfit
+
+DEEPEST, LONGEST_NUMBER, LONGEST_NAME = 1000, 1000, 50_000
+"""Objects and lists within each other, digits of a number, characters of a name."""
+_WHITE = re.compile(r"[ \t\r\n]*")
+_PLAIN_TEXT = r'"([^"\\\x00-\x1f]*)"'
+_MEMBER = re.compile(
+    rf"[ \t\r\n]*{_PLAIN_TEXT}[ \t\r\n]*:[ \t\r\n]*"
+    rf"(?:(?:{_PLAIN_TEXT}|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)|(true|false|null))[ \t\r\n]*([,}}]))?"
+)
+"""A field; and its value with what follows it, where that is plain."""
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_WORD = re.compile(r"true|false|null|NaN|[+-]?Infinity|[+-]INF")
+_RUN = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_HEX = re.compile("[0-9a-fA-F]{4}")
+_PAIR, _HALF = re.compile("[\ud800-\udbff][\udc00-\udfff]"), re.compile("[\ud800-\udfff]")
+_AFTER = re.compile(r"[ \t\n\x0b\f\r,]*")
+"""What may follow an object in its line."""
+
+
+class NoJson(Exception):
+    """A record that is not JSON. Nothing of it is known."""
+
+
+@dataclass
+class Row:
+    """What a record holds."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    whole: bool = False
+    """Whether all of it could be read."""
+    names: list[str] = field(default_factory=list)
+    """The fields that it has."""
+
+
+@dataclass(frozen=True)
+class JsonRow:
+    """Reads records with these columns."""
+
+    columns: Mapping[str, str]
+    numbers: Numbers = AS_USUAL
+
+    @cached_property
+    def _fields(self) -> dict[str, Value]:
+        """What is read of each field: a column, or an object on the way to some."""
+        known = {name: value_for(kind, self.numbers.of(name)) for name, kind in self.columns.items()}
+        tree: dict[str, Any] = {}
+        for name, way in ways_of(self.columns).items():
+            inner = tree
+            for part in way[:-1]:
+                inner = inner.setdefault(part, {})
+            inner[way[-1]] = known[name]
+        return {**struct_of(tree).fields, **known}
+
+    @cached_property
+    def _ways(self) -> dict[str, tuple[str, ...]]:
+        return ways_of(self.columns)
+
+    def read(self, text: str) -> Row:
+        """What a text holds, with nothing in it where it is no object."""
+        row = Row()
+        at = _white(text, 0)
+        if text[at : at + 1] != "{":
+            return row
+        try:
+            fits, end = _read_object(text, at + 1, self._fields, row.values, 1, row.names)
+        except (NoJson, RecursionError):
+            return Row(names=row.names)
+        after = _AFTER.match(text, end)
+        row.whole = fits and after is not None and after.end() == len(text)
+        for name, way in self._ways.items():
+            if row.values.get(name) is None:
+                row.values[name] = _at_the_end(row.values, way)
+        return row
+
+
+def _at_the_end(values: Any, way: tuple[str, ...]) -> Any:
+    for name in way:
+        if not isinstance(values, dict):
+            return None
+        values = values.get(name)
+    return values
+
+
+# Reading
+
+
+def _read_object(
+    text: str,
+    at: int,
+    fields: Mapping[str, Value],
+    values: dict[str, Any],
+    depth: int,
+    names: list[str] | None = None,
+) -> tuple[bool, int]:
+    """Whether all fields of the object fit that goes on there, and where it ends. What fits is among the values."""
+    fits = True
+    for name, value in (steps := _Members(text, at)):
+        if names is not None:
+            names.append(name)
+        known = fields.get(name)
+        if steps.plain is not None and known is not None and type(known) is Value:
+            token, written = steps.plain
+            try:
+                values[name] = None if token == WORD and written == "null" else known.convert(token, written)
+            except Misfit:
+                fits = False
+        elif steps.plain is None:
+            if known is None:
+                steps.end = _skipped(text, value, depth)
+                continue
+            found, made, steps.end = _read(text, value, known, depth)
+            fits &= found is True
+            if found is not None:
+                values[name] = made
+        elif steps.plain != (WORD, "null") and known is not None:
+            fits = False
+        elif known is not None:
+            values[name] = None
+    return fits, steps.end
+
+
+class _Members:
+    """The fields of an object, one after the other: the name of each, and where its value begins. A value that is plain
+    has been read; of others, `end` has to be set before the next is asked for."""
+
+    def __init__(self, text: str, at: int) -> None:
+        self.text, self.end = text, at
+        self.plain: tuple[str, str] | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        text, at = self.text, _white(self.text, self.end)
+        if text[at : at + 1] == "}":
+            self.end = at + 1
+            return
+        while True:
+            found = _MEMBER.match(text, at)
+            if found is not None and found[5] and len(found[1]) <= LONGEST_NAME:
+                name, quoted, number, word, follows = found.groups()
+                if number is not None:
+                    _require_short(number)
+                self.plain = (
+                    (TEXT, quoted)
+                    if word is None and number is None
+                    else (NUMERIC, number)
+                    if word is None
+                    else (WORD, word)
+                )
+                at = found.end()
+                yield name, at
+            else:
+                name, at = _name(text, at)
+                self.plain = None
+                yield name, at
+                at = _white(text, self.end)
+                follows = text[at : at + 1]
+                at += 1
+            if follows == "}":
+                self.end = at
+                return
+            if follows != ",":
+                raise NoJson
+
+
+def _name(text: str, at: int) -> tuple[str, int]:
+    """The name of a field, and where its value begins."""
+    at = _white(text, at)
+    if text[at : at + 1] not in _RUN:
+        raise NoJson
+    name, at = _text(text, at)
+    at = _white(text, at)
+    if text[at : at + 1] != ":" or len(name) > LONGEST_NAME:
+        raise NoJson
+    return name, _white(text, at + 1)
+
+
+def _read(text: str, at: int, known: Value, depth: int) -> tuple[bool | None, Any, int]:
+    """Whether the value that begins there fits (None: not at all), what of it fits, and where it ends."""
+    opening = text[at : at + 1]
+    if opening == "{" or opening == "[":
+        return _read_nested(text, at, known, depth)
+    token, written, end = _token(text, at)
+    if token == WORD and written == "null":
+        return True, None, end
+    try:
+        return True, known.convert(token, written), end
+    except Misfit:
+        return None, None, end
+
+
+def _read_nested(text: str, at: int, known: Value, depth: int) -> tuple[bool | None, Any, int]:
+    opening = text[at]
+    if opening == "{" and isinstance(known, Struct):
+        _require_shallow(depth)
+        values: dict[str, Any] = {}
+        fits, end = _read_object(text, at + 1, known.fields, values, depth + 1)
+        return fits, values, end
+    if opening == "{" and isinstance(known, MapOf):
+        _require_shallow(depth)
+        return _read_map(text, at + 1, known.inner, depth + 1)
+    if opening == "[" and isinstance(known, ListOf):
+        return _read_list(text, at + 1, known.inner, depth)
+    end = _skipped(text, at, depth)
+    return (True, text[at:end], end) if known.as_written else (None, None, end)
+
+
+def _read_map(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list[tuple[str, Any]], int]:
+    pairs: dict[str, Any] = {}
+    fits = True
+    for name, value in (steps := _Members(text, at)):
+        found: bool | None
+        if steps.plain is not None:
+            found, pairs[name] = _converted(inner, *steps.plain)
+        else:
+            found, pairs[name], steps.end = _read(text, value, inner, depth)
+        fits &= found is True
+    return fits, list(pairs.items()), steps.end
+
+
+def _converted(known: Value, token: str, written: str) -> tuple[bool, Any]:
+    if token == WORD and written == "null":
+        return True, None
+    try:
+        return True, known.convert(token, written)
+    except Misfit:
+        return False, None
+
+
+def _read_list(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list[Any], int]:
+    _require_shallow(depth)
+    values: list[Any] = []
+    fits, at = True, _white(text, at)
+    if text[at : at + 1] == "]":
+        return True, values, at + 1
+    while True:
+        found, value, at = _read(text, at, inner, depth + 1)
+        fits &= found is True
+        values.append(value)
+        at = _white(text, at)
+        follows = text[at : at + 1]
+        if follows == "]":
+            return fits, values, at + 1
+        if follows != ",":
+            raise NoJson
+        at = _white(text, at + 1)
+
+
+def _skipped(text: str, at: int, depth: int) -> int:
+    """Where the value ends that begins there."""
+    open_ones: list[str] = []
+    while True:
+        opening = text[at : at + 1]
+        if opening == "{" or opening == "[":
+            _require_shallow(depth + len(open_ones))
+            closing = "}" if opening == "{" else "]"
+            at = _white(text, at + 1)
+            if text[at : at + 1] != closing:
+                open_ones.append(closing)
+                at = _name(text, at)[1] if closing == "}" else at
+                continue
+            at += 1
+        else:
+            at = _token(text, at)[2]
+        while True:
+            if not open_ones:
+                return at
+            at = _white(text, at)
+            follows = text[at : at + 1]
+            at += 1
+            if follows == ",":
+                at = _name(text, at)[1] if open_ones[-1] == "}" else _white(text, at)
+                break
+            if follows != open_ones.pop():
+                raise NoJson
+
+
+def _token(text: str, at: int) -> tuple[str, str, int]:
+    """The plain value that begins there: its kind, what it says, and where it ends."""
+    if text[at : at + 1] in _RUN and at < len(text):
+        return TEXT, *_text(text, at)
+    found = _WORD.match(text, at)
+    if found is not None:
+        return WORD, found[0], found.end()
+    found = _NUMBER.match(text, at)
+    if found is None:
+        raise NoJson
+    _require_short(found[0])
+    return NUMERIC, found[0], found.end()
+
+
+def _text(text: str, at: int) -> tuple[str, int]:
+    """The text that begins there, and where it ends."""
+    quote, run, parts = text[at], _RUN[text[at]], []
+    at += 1
+    while True:
+        found = run.match(text, at)
+        if found is not None:
+            parts.append(found[0])
+            at = found.end()
+        letter = text[at : at + 1]
+        at += 1
+        if letter == quote:
+            return _whole_characters("".join(parts)), at
+        if letter != "\\":
+            raise NoJson
+        part, at = _escaped(text, at)
+        parts.append(part)
+
+
+def _escaped(text: str, at: int) -> tuple[str, int]:
+    letter = text[at : at + 1]
+    if letter == "u":
+        digits = _HEX.match(text, at + 1)
+        if digits is None:
+            raise NoJson
+        return chr(int(digits[0], 16)), at + 5
+    if letter not in _ESCAPES:
+        raise NoJson
+    return _ESCAPES[letter], at + 1
+
+
+def _whole_characters(text: str) -> str:
+    """Halves that belong together are one character; a half alone is a question mark."""
+    if not _HALF.search(text):
+        return text
+    joined = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+    return _HALF.sub("?", joined)
+
+
+def _require_short(number: str) -> None:
+    if len(number) > LONGEST_NUMBER and sum(map(str.isdigit, number)) > LONGEST_NUMBER:
+        raise NoJson
+
+
+def _require_shallow(depth: int) -> None:
+    if depth >= DEEPEST:
+        raise NoJson
+
+
+def _white(text: str, at: int) -> int:
+    found = _WHITE.match(text, at)
+    return at if found is None else found.end()

@@ -1,0 +1,91 @@
+"""A decoder of the user's own: one record at a time, as a Spark column. Spark decodes what tasks have read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from latecomer.config.names import PRIVATE
+from latecomer.config.own import Decoder
+from latecomer.errors import SourceError, first_line
+from latecomer.source.decode.base import FileSplit, RecordDecoder, other_columns
+from latecomer.source.decode.columns import BROKEN, CORRUPT, POSITION, RECORD
+from latecomer.source.decode.limits import LongLine
+from latecomer.source.decode.text import TextFiles
+from latecomer.source.decode.text_lines import Lines
+from latecomer.store.sql import quoted
+
+_BLANK = bytes(range(0x21))
+_FIELDS = f"{PRIVATE}fields"
+
+
+@dataclass(frozen=True)
+class OwnRecords(RecordDecoder):
+    """Records as a class outside latecomer decodes them."""
+
+    decoder: Decoder
+
+    def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
+        raise TypeError(f"decoder {self.decoder.kind} is a column of Spark's: Spark decodes with it")
+
+    def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+        made = records.withColumn(_FIELDS, self._fields(columns))
+        self._require_columns(dict(made.select(f"{_FIELDS}.*").dtypes), columns)
+        others = [quoted(name) for name in records.columns if name != RECORD]
+        return made.select(
+            *(F.col(f"{_FIELDS}.{quoted(name)}").alias(name) for name in columns),
+            F.when(F.col(_FIELDS).isNull(), F.col(RECORD).cast("string")).alias(CORRUPT),
+            *others,
+        )
+
+    def _fields(self, columns: Mapping[str, str]) -> Column:
+        try:
+            fields = self.decoder.decode(F.col(RECORD), dict(columns))
+        except Exception as error:
+            raised = f"{type(error).__name__}: {first_line(error)}"
+            raise SourceError(
+                f"decoder {self.decoder.kind} failed with {raised}; correct the class"
+            ) from error
+        if not isinstance(fields, Column):
+            raise SourceError(
+                f"decoder {self.decoder.kind}: decode() returned a {type(fields).__name__}; return a Spark column"
+            )
+        return fields
+
+    def _require_columns(self, found: Mapping[str, str], columns: Mapping[str, str]) -> None:
+        for there, name, kind in other_columns(found, columns):
+            raise SourceError(
+                f"decoder {self.decoder.kind}: decode() returned another struct than it was asked for: {there}, "
+                f"and the pipeline has {name} {kind}; make it so, or correct source.schema"
+            )
+
+
+@dataclass(frozen=True)
+class OwnLines(TextFiles):
+    """Files of text, of which every line that is not blank is a record."""
+
+    records: OwnRecords
+
+    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
+        """RECORD and POSITION, for Spark to decode. A line that is too long has BROKEN, and its first bytes."""
+        return self.numbered(split, _records)
+
+    def too_long(self, line: LongLine) -> pa.Table:
+        return pa.table(
+            {
+                RECORD: pa.array([line.first], pa.binary()),
+                BROKEN: pa.array([""], pa.string()),
+                POSITION: pa.array([line.start], pa.int64()),
+            }
+        )
+
+
+def _records(lines: Lines) -> pa.Table:
+    """The lines that are not blank."""
+    records = [each for each in map(lines.bytes_of, range(len(lines))) if each.strip(_BLANK)]
+    count = len(records)
+    return pa.table({RECORD: pa.array(records, pa.binary()), BROKEN: pa.nulls(count, pa.string())})

@@ -1,0 +1,521 @@
+"""Parquet files, decoded in a task: group by group of their rows, some thousand rows at a time.
+
+Moments are cut to microseconds. Days and moments are those of the Gregorian calendar, also before it was in use. A row
+with a text that is not UTF-8 is corrupt; a file that cannot be read to its end is damaged as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from latecomer.config.damage import PARQUET, DamagedFile, damage_found
+from latecomer.config.parquet import ParquetColumns, parquet_columns
+from latecomer.config.sources import UnknownFields
+from latecomer.model.paths import ways_of
+from latecomer.model.types import is_nested, nested_type, with_fields_of
+from latecomer.objects.files import open_object
+from latecomer.source.decode.base import FileDecoder, FileSplit
+from latecomer.source.decode.columns import CORRUPT, KEPT, POSITION
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.json_text import (
+    JsonText,
+    Shape,
+    has_valid_texts,
+    kept_text,
+    misread_text,
+    shape_of,
+)
+from latecomer.source.decode.retrying import reading, remembered
+from latecomer.source.decode.stored_values import shape_of_type, stored_rows, stored_values
+from latecomer.store.layout import source_type
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_WIDENINGS = {("float", "double"), *((kind, "double") for kind in _INTEGERS), *combinations(_INTEGERS, 2)}
+_AT_ONCE, _MOST_WRITTEN = 1 << 14, 128 << 20
+"""So many rows are read at a time, and so many bytes of texts written out that are stored once."""
+_Path = tuple[str, ...]
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ParquetReading(FileDecoder):
+    """Parquet files with the columns that were pinned, or narrower ones. A split is some groups of rows."""
+
+    columns: Mapping[str, str]
+    unknown_fields: UnknownFields = "ignore"
+
+    def misfit(self, file: SourceFile) -> str | None:
+        try:
+            with reading(file.local):
+                found = columns_of(file)
+        except DamagedFile as error:
+            return f"not a readable Parquet file: {error}"
+        return next(self._misfits(found), None)
+
+    def _misfits(self, found: ParquetColumns) -> Iterator[str]:
+        for column, pinned in self.columns.items():
+            kind = found.kinds.get(column) or found.left_out.get(column)
+            if column in found.int96 and pinned == "timestamp_ntz":
+                continue
+            if is_nested(pinned) and column in found.lists:
+                if not self._takes(pinned, found.lists[column]):
+                    yield f"column {column} is {found.lists[column]}, pinned as {pinned}"
+                continue
+            if kind is not None and kind != pinned and (kind, pinned) not in _WIDENINGS:
+                yield f"column {column} is {found.nested.get(column, kind)}, pinned as {pinned}"
+
+    def _takes(self, pinned: str, stored: str) -> bool:
+        """Whether a column takes what is stored. An object may have fewer fields; or more, unless unknown fields are
+        dead letters."""
+        match nested_type(pinned), nested_type(stored):
+            case None, None:
+                return pinned == stored or (stored, pinned) in _WIDENINGS
+            case (outer, wanted), (found, there) if outer == found:
+                strict = outer == "struct" and self.unknown_fields == "dead_letter"
+                known = not strict or there.keys() <= wanted.keys()
+                return known and all(
+                    self._takes(kind, there[name]) for name, kind in wanted.items() if name in there
+                )
+        return False
+
+    def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
+        try:
+            with damage_found(PARQUET):
+                sizes = _group_sizes(file)
+        except DamagedFile:
+            return [FileSplit(file)]  # of which reading it tells what is wrong
+        at_once = max(1, len(sizes) * size // max(file.size, 1))
+        bounds = pairwise([*range(0, len(sizes), at_once), len(sizes)])
+        return [FileSplit(file, *each, sum(sizes[slice(*each)])) for each in bounds] or [FileSplit(file)]
+
+    def decode(self, split: FileSplit) -> Iterator[pa.Table]:
+        local = split.file.local
+        with reading(local):
+            with damage_found(PARQUET):
+                found = _Stored(self, columns_of(split.file), pq.read_schema(local))
+            for position, rows in _batches(split, found):
+                with damage_found(PARQUET):
+                    table = found.decoded(rows)
+                numbers = pa.array(position + np.arange(table.num_rows))
+                yield table.append_column(POSITION, numbers)
+
+
+def _group_sizes(file: SourceFile) -> list[int]:
+    """How many bytes each group of rows has unpacked. Of a file at a URL, no more than its footer is read."""
+    if file.url is not None:
+        about = pq.read_metadata(pa.PythonFile(open_object(file.url), mode="r"))
+    else:
+        with reading(file.local):
+            about = pq.read_metadata(file.local)
+    return [max(about.row_group(n).total_byte_size, 0) for n in range(about.num_row_groups)]
+
+
+@remembered
+def columns_of(file: SourceFile) -> ParquetColumns:
+    """The columns of a file, from its footer."""
+    return parquet_columns(file.local)
+
+
+def _batches(split: FileSplit, found: _Stored) -> Iterator[tuple[int, pa.Table]]:
+    """Some rows at a time, and the number of the first of them.
+
+    What is damaged in a footer Arrow may not say, and end the process: so nothing is asked of a column before it was
+    read.
+    """
+    local, texts = split.file.local, found.texts
+    with damage_found(PARQUET):
+        opened = pq.ParquetFile(
+            local,
+            read_dictionary=texts,
+            page_checksum_verification=True,
+            coerce_int96_timestamp_unit="us",
+        )
+    with opened:
+        with damage_found(PARQUET):
+            about = opened.metadata
+            counts = [about.row_group(group).num_rows for group in range(about.num_row_groups)]
+        if min(counts, default=0) < 0 or sum(counts) != about.num_rows:
+            raise DamagedFile(
+                f"it has {sum(counts)} rows in its groups, and says that it has {about.num_rows}"
+            )
+        first, groups = sum(counts[: split.start]), counts[split.start : split.end]
+        for group, count in enumerate(groups, split.start):
+            left = count
+            with damage_found(PARQUET):
+                at_once = _rows_at_once(about.row_group(group))
+            for rows in _of_group(opened, group, count, found.read, at_once):
+                for part in _short_enough(rows):
+                    yield first + count - left, part
+                    left -= part.num_rows
+                if left < 0:
+                    break
+            if left:
+                raise DamagedFile(f"a group of its rows has other rows than the {count} that it says")
+            first += count
+
+
+def _rows_at_once(group: pq.RowGroupMetaData) -> int:
+    """So many rows that they are not too much when they are unpacked."""
+    size = max(int(group.total_byte_size), 1)
+    return min(_AT_ONCE, max(1, _MOST_WRITTEN * int(group.num_rows) // size))
+
+
+def _of_group(
+    opened: pq.ParquetFile, group: int, count: int, names: Sequence[str], at_once: int
+) -> Iterator[pa.Table]:
+    if not names:
+        for start in range(0, count, _AT_ONCE):
+            yield pa.table({"": pa.nulls(min(_AT_ONCE, count - start))})
+        return
+    found = opened.iter_batches(at_once, row_groups=[group], columns=list(names), use_threads=False)
+    while True:
+        with damage_found(PARQUET):
+            rows = next(found, None)
+        if rows is None:
+            return
+        if not rows.num_rows and count:
+            continue
+        yield pa.Table.from_batches([rows])
+
+
+def _short_enough(rows: pa.Table) -> Iterator[pa.Table]:
+    """Rows whose texts are not too long when they are written out. Texts that come often are stored once."""
+    lengths = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns:
+        if pa.types.is_dictionary(column.type):
+            with damage_found(PARQUET):
+                each = pa.concat_arrays(
+                    [pc.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks]
+                )
+                lengths += np.asarray(each.cast(pa.int64()).fill_null(0))
+    start = 0
+    while start < rows.num_rows:
+        held = np.cumsum(lengths[start:])
+        count = max(1, int(np.searchsorted(held, _MOST_WRITTEN, "right")))
+        yield rows.slice(start, count)
+        start += count
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A file as it is stored, and how its rows become columns."""
+
+    decoder: ParquetReading
+    found: ParquetColumns
+    schema: pa.Schema
+
+    @cached_property
+    def _paths(self) -> dict[str, list[_Path]]:
+        """Where each column may be: under its name, or as a field of objects."""
+        ways = ways_of(self.decoder.columns)
+        found = {}
+        for name in self.decoder.columns:
+            there = [self._path((name,)), self._path(ways[name]) if name in ways else None]
+            found[name] = [path for path in there if path is not None]
+        return found
+
+    def _path(self, way: Sequence[str]) -> _Path | None:
+        """A way, where a file has something at its end; else None."""
+        fields, found = list(self.schema), list[str]()
+        for nth, step in enumerate(way):
+            alike = [field for field in fields if field.name == step]
+            if not alike:
+                return None
+            if len(alike) > 1:
+                raise DamagedFile(f"it has {len(alike)} columns named {step}")
+            (field,) = alike
+            found.append(field.name)
+            if nth + 1 < len(way):
+                if not pa.types.is_struct(field.type):
+                    return None
+                fields = list(field.type.fields)
+        return tuple(found)
+
+    @cached_property
+    def extra(self) -> dict[str, _Path]:
+        """The columns that are unknown fields, and where they are."""
+        if self.decoder.unknown_fields == "ignore":
+            return {}
+        seen = {name.lower() for name in self.decoder.columns}
+        leaves = dict(_leaves(self.schema))
+        extra: dict[str, _Path] = {}
+        for name in self.found.kinds:
+            if name.lower() not in seen:
+                seen.add(name.lower())
+                extra[name] = leaves[name]
+        return extra
+
+    @cached_property
+    def wider(self) -> dict[str, str]:
+        """Lists and maps whose objects have fields that are not declared, and the types with these fields."""
+        columns = self.decoder.columns
+        return {
+            name: kind
+            for name, stored in self.found.lists.items()
+            if self.decoder.unknown_fields == "keep" and is_nested(pinned := columns.get(name, ""))
+            if (kind := with_fields_of(pinned, stored)) != pinned
+        }
+
+    @cached_property
+    def read(self) -> list[str]:
+        """The columns that are read, as Arrow names them."""
+        paths = [path for each in self._paths.values() for path in each]
+        return list(dict.fromkeys(".".join(path) for path in (*paths, *self.extra.values())))
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Those of them that are texts by themselves."""
+        kinds = {field.name: field.type for field in self.schema}
+        return [name for name in self.read if name in kinds and _is_text(kinds[name])]
+
+    def decoded(self, rows: pa.Table) -> pa.Table:
+        columns, stored = self.decoder.columns, {path: _at(rows, path) for path in self._every_path}
+        made = {}
+        for name, kind in columns.items():
+            parts = [self._typed(stored[path], kind, path) for path in self._paths[name]]
+            if not parts:
+                parts = [pa.nulls(rows.num_rows, source_type(kind))]
+            made[name] = parts[0] if len(parts) == 1 else pc.coalesce(*parts)
+        odd = ~np.logical_and.reduce(
+            [np.ones(rows.num_rows, np.bool_), *(_valid(each) for each in (*stored.values(), *made.values()))]
+        )
+        extra = {name: stored[path] for name, path in self.extra.items()}
+        corrupt: list[bytes | None] = [None] * rows.num_rows
+        for nth in np.flatnonzero(odd):
+            corrupt[nth] = self._misread(int(nth), made, extra)
+        for name, path in self._whole_as_doubles:
+            for nth in np.flatnonzero(_rounded(stored[path], made[name])):
+                corrupt[nth] = self._refused(int(nth), {**made, name: stored[path]}, extra)
+        kept = self._kept(odd, extra, stored) if self.decoder.unknown_fields != "ignore" else None
+        if kept is not None and self.decoder.unknown_fields == "dead_letter":
+            for nth in np.flatnonzero(np.asarray(kept.is_valid())):
+                corrupt[nth] = self._refused(int(nth), made, extra)
+        table = pa.table({name: _without_bad_texts(made[name], odd) for name in columns})
+        table = table.append_column(CORRUPT, pa.array(corrupt, pa.binary()))
+        return table if kept is None else table.append_column(KEPT, kept)
+
+    @cached_property
+    def _whole_as_doubles(self) -> list[tuple[str, _Path]]:
+        """The columns that are whole numbers here, and doubles elsewhere."""
+        kinds = {path: self.found.kinds.get(".".join(path)) for path in self._every_path}
+        return [
+            (name, path)
+            for name, kind in self.decoder.columns.items()
+            for path in self._paths[name]
+            if kind == "double" and kinds[path] == "bigint"
+        ]
+
+    @cached_property
+    def _every_path(self) -> list[_Path]:
+        return list(
+            dict.fromkeys([*(path for each in self._paths.values() for path in each), *self.extra.values()])
+        )
+
+    def _typed(self, column: pa.Array, kind: str, path: _Path) -> pa.Array:
+        stored = column.type
+        if pa.types.is_null(stored):
+            return pa.nulls(len(column), source_type(kind))
+        if kind == "string" and pa.types.is_nested(stored):
+            write = JsonText().of(shape_of_type(stored))
+            return pa.array([None if each is None else write(each) for each in stored_values(column)])
+        if is_nested(kind) and pa.types.is_nested(stored):
+            return _nested(column, kind)
+        if not _is_readable(stored, kind):
+            raise DamagedFile(f"column {'.'.join(path)} is {stored}, pinned as {kind}")
+        return _plain(column, kind)
+
+    def _kept(self, odd: _Mask, extra: Mapping[str, pa.Array], stored: Mapping[_Path, pa.Array]) -> pa.Array:
+        """What is kept of each row that is not odd."""
+        if not extra and not self.wider:
+            return pa.nulls(len(odd), pa.string())
+        columns = {name: stored_values(column) for name, column in extra.items()}
+        shapes: dict[str, Shape] = {name: shape_of_type(column.type) for name, column in extra.items()}
+        for name, kind in self.wider.items():
+            shapes[name] = shape_of(kind)
+            columns[name] = [
+                _shaped(each, shapes[name]) for each in stored_values(stored[self._paths[name][0]])
+            ]
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        texts = kept_text(shapes, rows)
+        return pa.array(
+            [None if wrong else text for text, wrong in zip(texts, odd, strict=True)], pa.string()
+        )
+
+    def _whole(
+        self, nth: int, made: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]
+    ) -> tuple[dict[str, Shape], dict[str, Any]]:
+        """A row with all that it has, and the shapes of that."""
+        columns = {name: column.slice(nth, 1) for name, column in {**made, **extra}.items()}
+        shapes = {name: shape_of(kind) for name, kind in self.decoder.columns.items()}
+        shapes |= {name: shape_of_type(column.type) for name, column in extra.items()}
+        return shapes, next(stored_rows(pa.table(columns)))
+
+    def _misread(self, nth: int, made: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]) -> bytes:
+        return misread_text(*self._whole(nth, made, extra))
+
+    def _refused(self, nth: int, made: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]) -> bytes:
+        shapes, row = self._whole(nth, made, extra)
+        return JsonText().of(("struct", shapes))(row).encode("utf-8", "surrogateescape")
+
+
+def _leaves(fields: Sequence[pa.Field], around: _Path = ()) -> Iterator[tuple[str, _Path]]:
+    """The columns of a file by their names with dots, as `parquet_columns` has them, and where they are."""
+    for field in fields:
+        path = (*around, field.name)
+        yield ".".join(path), path
+        if pa.types.is_struct(field.type):
+            yield from _leaves(field.type.fields, path)
+
+
+def _at(rows: pa.Table, path: _Path) -> pa.Array:
+    """What is on a way, null where an object on it is."""
+    column = rows.column(path[0])
+    found = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    for step in path[1:]:
+        found = pc.struct_field(found, step)
+    return found
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_readable(stored: pa.DataType, kind: str) -> bool:
+    """Whether a column takes what is stored; of columns that have its very name, `misfit` says so before."""
+    shape = shape_of_type(stored)
+    if kind in ("timestamp", "timestamp_ntz"):  # those of the old form have no zone, and are read as either
+        return bool(pa.types.is_timestamp(stored))
+    if kind in _INTEGERS:
+        return bool(pa.types.is_integer(stored))
+    if kind.startswith("decimal"):
+        return shape == kind or pa.types.is_uint64(stored)
+    return shape == kind or (kind == "double" and (shape == "float" or pa.types.is_integer(stored)))
+
+
+def _plain(column: pa.Array, kind: str) -> pa.Array:
+    """A plain column in its type. What its type does not hold is damage: Arrow raises."""
+    wanted, stored = source_type(kind), column.type
+    if pa.types.is_dictionary(stored):
+        column, stored = column.dictionary_decode(), stored.value_type
+    if kind == "string":
+        return column.cast(pa.large_binary()).cast(pa.binary()).view(pa.string())
+    if pa.types.is_timestamp(stored):
+        if stored.unit == "ns":
+            numbers = np.asarray(column.cast(pa.int64()).fill_null(0))
+            column = pa.array(np.floor_divide(numbers, 1000), mask=np.asarray(column.is_null()))
+        else:
+            column = column.cast(pa.timestamp("us", stored.tz)).cast(pa.int64())
+        return column.cast(wanted)
+    found = column.cast(wanted, safe=kind != "double")  # rows with a number that it does not hold are corrupt
+    if pa.types.is_decimal(wanted):
+        found.validate(full=True)
+    return found
+
+
+def _rounded(whole: pa.Array, doubles: pa.Array) -> _Mask:
+    """Which whole numbers are others as doubles."""
+    numbers = np.asarray(whole.cast(pa.int64()).fill_null(0))
+    as_doubles = np.asarray(doubles.fill_null(0.0))
+    beyond = np.abs(as_doubles) >= 2.0**63
+    return np.asarray(beyond | (np.where(beyond, 0.0, as_doubles).astype(np.int64) != numbers), bool)
+
+
+def _nested(column: pa.Array, kind: str) -> pa.Array:
+    """A list or a map, with what is in it as the column has it."""
+    wanted = source_type(kind)
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        if wanted == column.type or not _has_fields(wanted):
+            return column.cast(wanted)
+    shape = shape_of(kind)
+    values = [_shaped(each, shape) for each in stored_values(column)]
+    return _as_texts(values, wanted)
+
+
+def _has_fields(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return True
+    if pa.types.is_map(kind):
+        return _has_fields(kind.item_type)
+    return bool(pa.types.is_list(kind)) and _has_fields(kind.value_type)
+
+
+def _as_texts(values: list[Any], wanted: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, wanted)
+    except UnicodeEncodeError:  # a text that is not UTF-8: its bytes, for now
+        return pa.array(_raw(values), _raw_type(wanted)).cast(wanted, safe=False)
+
+
+def _raw(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "surrogateescape")
+        case list():
+            return [_raw(each) for each in value]
+        case tuple():
+            return tuple(map(_raw, value))
+        case dict():
+            return {name: _raw(each) for name, each in value.items()}
+    return value
+
+
+def _raw_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_raw_type(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(_raw_type(kind.key_type), _raw_type(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_raw_type(field.type)) for field in kind.fields])
+    return kind
+
+
+def _shaped(value: Any, shape: Shape) -> Any:
+    """A value whose objects have the fields of a shape."""
+    if value is None or isinstance(shape, str):
+        return value
+    outer, parts = shape
+    match outer:
+        case "array":
+            return [_shaped(each, parts["element"]) for each in value]
+        case "map":
+            return [(name, _shaped(each, parts["value"])) for name, each in value]
+    return {name: _shaped(value.get(name), kind) for name, kind in parts.items()}
+
+
+def _valid(column: pa.Array) -> _Mask:
+    """Which rows have nothing but texts that are UTF-8."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        shape = shape_of_type(column.type)
+        return np.array([has_valid_texts(shape, each) for each in stored_values(column)], np.bool_)
+    return np.ones(len(column), np.bool_)
+
+
+def _without_bad_texts(column: pa.Array, odd: _Mask) -> pa.Array:
+    """A column of texts that are UTF-8, with other characters where one was not; a list with such a text is null."""
+    if not odd.any() or _valid(column).all():
+        return column
+    shape, values = shape_of_type(column.type), stored_values(column)
+    return pa.array(
+        [each if has_valid_texts(shape, each) else _replaced(each) for each in values], column.type
+    )
+
+
+def _replaced(value: object) -> str | None:
+    if not isinstance(value, str):
+        return None
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

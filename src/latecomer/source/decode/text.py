@@ -1,0 +1,104 @@
+"""Files of text, a record a line: their encoding, lines that are too long, and decimals, which are text at first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from latecomer.config.damage import DamagedFile
+from latecomer.config.encodings import file_encoding
+from latecomer.config.sources import Files, UnknownFields
+from latecomer.model.written_numbers import AS_USUAL, Numbers
+from latecomer.source.decode.base import FileDecoder, FileSplit
+from latecomer.source.decode.columns import BROKEN, CORRUPT, POSITION
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.limits import Limits, LongLine
+from latecomer.source.decode.retrying import reading, remembered
+from latecomer.source.decode.text_lines import Lines, TextPart, cut
+from latecomer.store.layout import source_type
+
+
+@dataclass(frozen=True)
+class TextFiles(FileDecoder):
+    """What JSON and CSV have in common."""
+
+    settings: Files
+    columns: Mapping[str, str]
+    """Under the names that the source has for them."""
+    unknown_fields: UnknownFields = field(default="ignore", kw_only=True)
+    numbers: Numbers = field(default=AS_USUAL, kw_only=True)
+
+    def misfit(self, file: SourceFile) -> str | None:
+        try:
+            self.long_lines(file)
+        except DamagedFile as error:
+            return str(error)
+        return None
+
+    def long_lines(self, file: SourceFile) -> tuple[LongLine, ...]:
+        limits = Limits(self.settings.max_line, self.settings.max_unpacked)
+        with reading(file.local):
+            found = _long_lines_of(file, limits, self.encoding_of(file))
+        if isinstance(found, str):
+            raise DamagedFile(found)
+        return found
+
+    def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
+        if file.url is not None:
+            return [FileSplit(file, *part) for part in cut(file.url.suffix, file.size, size)]
+        with reading(file.local):
+            return [
+                FileSplit(file, *part) for part in cut(file.local.suffix, file.local.stat().st_size, size)
+            ]
+
+    def lines(self, split: FileSplit) -> Iterator[Lines | LongLine]:
+        """The lines of a part, and those that are too long."""
+        file, settings = split.file, self.settings
+        part = TextPart(
+            file.local,
+            self.encoding_of(file),
+            settings.max_line,
+            settings.max_unpacked,
+            split.start,
+            split.end,
+        )
+        with reading(file.local):
+            yield from part.lines()
+
+    def numbered(self, split: FileSplit, read: Callable[[Lines], pa.Table]) -> Iterator[pa.Table]:
+        """What is read of the lines of a part, and where each row stands. A line that is too long is a row, too."""
+        position = split.start
+        for each in self.lines(split):
+            if isinstance(each, LongLine):
+                yield self.too_long(each)
+            elif len(each):
+                rows = read(each)
+                places = np.arange(position, position + rows.num_rows, dtype=np.int64)
+                position += rows.num_rows
+                yield rows.append_column(POSITION, pa.array(places))
+
+    def too_long(self, line: LongLine) -> pa.Table:
+        """The row of a line that is too long."""
+        columns = {name: pa.nulls(1, source_type(kind)) for name, kind in self.columns.items()}
+        about = {
+            CORRUPT: pa.array([line.first], pa.binary()),
+            BROKEN: pa.array([""], pa.string()),
+            POSITION: pa.array([line.start], pa.int64()),
+        }
+        return pa.table({**columns, **about})
+
+    def encoding_of(self, file: SourceFile) -> str:
+        with reading(file.local):
+            return file_encoding(file.local, self.settings.encoding)
+
+
+@remembered
+def _long_lines_of(file: SourceFile, limits: Limits, encoding: str) -> tuple[LongLine, ...] | str:
+    """The lines, or why they cannot be told: a batch may be read several times, and unpacking takes long."""
+    try:
+        return limits.long_lines(file.local, encoding)
+    except DamagedFile as error:
+        return str(error)

@@ -1,1 +1,0 @@
-"""Values, tables and reports as text and HTML."""

@@ -1,0 +1,112 @@
+"""Closing panes: the last pane of each window and key for which nothing more can come.
+
+They hold what stands. Where the pane that stands is marked as the last already, there is nothing to add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.outputs import Output
+from latecomer.model.arrays import flat
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.windows import FIRST_MOMENT
+from latecomer.store.files import Location, read_table
+from latecomer.store.sql import double_quoted, moment_literal
+from latecomer.store.standing import standing
+from latecomer.windowing.firing.clocks import Clocks
+from latecomer.windowing.firing.merging import Firing, constant, last_of, places_of, said, taken_back
+from latecomer.windowing.merge import replaced
+
+if TYPE_CHECKING:
+    from latecomer.log.timeline.keeper import Section
+    from latecomer.store.data_files import DataFile
+    from latecomer.store.table import Table
+
+CLOSING = "closing"
+
+
+def may_close(files: Iterable[DataFile], output: Output, section: Section) -> list[DataFile]:
+    """The pane files that can hold a window for which nothing more can come since this section."""
+    before = section.watermark_before
+
+    def may(file: DataFile) -> bool:
+        start, end = file.windows
+        closes = end is None or end + output.settles_after > before
+        return closes and (start is None or start < section.fires_at)
+
+    return [file for file in files if may(file)]
+
+
+def places_to_close(panes: Table, output: Output, section: Section) -> set[tuple[Any, ...]]:
+    """The windows and keys that would have a closing pane, without Spark."""
+    if not panes.exists:
+        return set()
+    place = ", ".join(double_quoted(name) for name in ("window_start", "window_end", *output.by))
+    low = section.watermark_before - output.settles_after
+    high = section.fires_at - output.settles_after
+    if high <= FIRST_MOMENT:
+        return set()
+    since = f"window_end > {moment_literal(low)} and " if low > FIRST_MOMENT else ""
+    closing = f"(select * from t where {since}window_end <= {moment_literal(high)})"
+    found = panes.query(standing(closing, place, place, "not is_last"))
+    return {tuple(map(repr, row.values())) for row in found.to_pylist()}
+
+
+def places_in(files: Iterable[Location], output: Output) -> set[tuple[Any, ...]]:
+    """The windows and keys of stored panes."""
+    names = ["window_start", "window_end", *output.by]
+    tables = (read_table(file, columns=names).select(names) for file in files)
+    return {tuple(map(repr, row.values())) for table in tables for row in table.to_pylist()}
+
+
+def closing_panes(firing: Firing, panes: pa.Table, published: pa.Table | None, clocks: Clocks) -> pa.Table:
+    """One CLOSING pane for each window and key for which nothing more can come since this batch, of `panes` up to now.
+
+    `published` are the panes of sessions that have more to publish: those will be taken back instead.
+    """
+    ends = np.asarray(flat(panes.column("window_end")).cast(pa.int64()))
+    final = np.minimum(ends + firing.output.settles_after, END_OF_TIME)
+    known = panes.filter(pa.array((final > clocks.before) & (final <= clocks.now)))
+    place = ["window_start", "window_end", *firing.merger.layout.keys]
+    others = known.slice(0, 0) if published is None else published
+    codes = places_of([known.select(place), others.select(place)])
+    here, elsewhere = codes[: known.num_rows], codes[known.num_rows :]
+    is_retract = np.asarray(pc.equal(known.column("op"), Op.RETRACT.value)).astype(np.int64)
+    newest = last_of(here, 2 * np.asarray(flat(known.column("sequence"))) + is_retract)
+    is_last = np.asarray(flat(known.column("is_last")))
+    stands = newest[(is_retract[newest] == 0) & ~is_last[newest] & ~np.isin(here[newest], elsewhere)]
+    held = known.take(pa.array(np.sort(stands)))
+    closing = _closing(firing, held, clocks)
+    if firing.output.accumulation is not Accumulation.RETRACTING:
+        return closing
+    order = np.concatenate([2 * np.arange(held.num_rows), 2 * np.arange(held.num_rows) + 1])
+    return pa.concat_tables([taken_back(held, closing), closing]).take(pa.array(np.argsort(order)))
+
+
+def _closing(firing: Firing, held: pa.Table, clocks: Clocks) -> pa.Table:
+    """What stands, published for the last time; an output that discards has nothing new to say."""
+    count, rows = held.num_rows, held
+    if firing.output.accumulation is Accumulation.DISCARDING:
+        rows = firing.merger.emptied(rows)
+    for name in firing.merger.new_columns:
+        rows = replaced(rows, name, 0)
+    changed = {
+        "sequence": pc.add(flat(held.column("sequence")), 1),
+        **said(Timing.CLOSING, Op.INSERT, count),
+        "is_last": pa.repeat(pa.scalar(True), count),
+        "batch": constant(clocks.batch, count),
+        "fired_at": constant(None if clocks.arrival == BEGIN_OF_TIME else clocks.arrival, count),
+        "watermark": constant(clocks.now, count),
+    }
+    columns = [
+        changed[field.name].cast(field.type) if field.name in changed else rows.column(field.name)
+        for field in held.schema
+    ]
+    return pa.table(columns, schema=held.schema)

@@ -1,0 +1,175 @@
+"""Empty panes: the keys that earlier windows had, for the windows that closed without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.names import PRIVATE
+from latecomer.config.outputs import Output
+from latecomer.errors import PipelineError, Problem
+from latecomer.model.arrays import flat
+from latecomer.model.durations import to_micros, to_moment
+from latecomer.model.panes import Op, Timing
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.windows import FixedWindow, Sliding, Window
+from latecomer.store.columns import EVENTS
+from latecomer.store.files import Location, read_table
+from latecomer.store.layout import TIMESTAMP
+from latecomer.store.sql import double_quoted
+from latecomer.windowing.columns import END, START
+from latecomer.windowing.firing.clocks import Clocks
+from latecomer.windowing.firing.merging import Firing, constant, numbers, places_of, said
+from latecomer.windowing.merge import Merger, replaced
+
+if TYPE_CHECKING:
+    from latecomer.store.table import Table
+
+MOST_ENDS = 1_000_000
+"""So many windows that closed in one batch are counted through."""
+MOST_EMPTY = 50_000_000
+"""So many empty panes in one batch are a mistake: a corrupt event time, or far too short a window."""
+_FIRST = f"{PRIVATE}first"
+_PUBLISHED = {"timing": pa.string(), "sequence": pa.int64(), EVENTS: pa.int64()}
+
+
+@dataclass(frozen=True)
+class KnownKeys:
+    """The keys that have had a window with events on time, and the end of the first such window.
+
+    Its ON_TIME pane holds events, or comes after an early pane that held them: discarding, it holds none.
+    """
+
+    table: pa.Table
+    newest: int | None = None
+    """The last window end that had events."""
+
+    @classmethod
+    def of(cls, merger: Merger, panes: Table) -> KnownKeys:
+        """The keys of published panes."""
+        keys = list(merger.layout.keys)
+        kinds = pa.schema([*(merger.layout.published.field(key) for key in keys), (_FIRST, TIMESTAMP)])
+        known = cls(kinds.empty_table())
+        if not panes.exists:
+            return known
+        listed = "".join(f"{double_quoted(key)}, " for key in keys)
+        return known.with_panes(
+            panes.query(
+                f"select {listed}window_end, timing, sequence, {double_quoted(EVENTS)} from t "
+                f"where timing = '{Timing.ON_TIME}' and op = '{Op.INSERT}' "
+                f"and (sequence > 0 or {double_quoted(EVENTS)} > 0)"
+            )
+        )
+
+    @property
+    def first(self) -> int | None:
+        """The earliest window end that any key has had."""
+        first = pc.min(self.table.column(_FIRST)).as_py()
+        return None if first is None else to_micros(first)
+
+    def with_files(self, fired: Iterable[Location]) -> KnownKeys:
+        """With the keys of panes in files."""
+        known = self
+        for file in fired:
+            known = known.with_panes(read_table(file, columns=[*self._keys, "window_end", *_PUBLISHED]))
+        return known
+
+    def with_panes(self, panes: pa.Table) -> KnownKeys:
+        """With the keys of more panes."""
+        keys, kinds = self._keys, pa.schema([*self.table.schema, *_PUBLISHED.items()])
+        plain = panes.select([*keys, "window_end", *_PUBLISHED]).rename_columns(kinds.names)
+        closed = plain.cast(kinds).filter(pc.field("timing") == Timing.ON_TIME.value)
+        held = closed.filter((pc.field(EVENTS) > 0) | (pc.field("sequence") > 0))
+        latest, newest = pc.max(held.column(_FIRST)).as_py(), self.newest
+        if latest is not None:
+            newest = max(to_micros(latest), newest or BEGIN_OF_TIME)
+        both = pa.concat_tables([self.table, held.select(self.table.column_names)])
+        first = both.group_by(keys).aggregate([(_FIRST, "min")])
+        return KnownKeys(first.rename_columns([*keys, _FIRST]) if keys else _whole(first), newest)
+
+    @property
+    def _keys(self) -> list[str]:
+        return [name for name in self.table.column_names if name != _FIRST]
+
+
+def _whole(first: pa.Table) -> pa.Table:
+    """Without keys there is one group, empty where nothing was there."""
+    return first.rename_columns([_FIRST]).filter(pc.field(_FIRST).is_valid())
+
+
+def windows_closed(name: str, window: FixedWindow, known: KnownKeys, before: int, now: int) -> list[Window]:
+    """Every window of an output whose end the watermark passed on its way from `before`. A drain passes all of time,
+    and publishes no window after the last one with events."""
+    first, newest = known.first, known.newest
+    if first is None or newest is None:
+        return []
+    after, until = max(first, before), newest if now == END_OF_TIME else now
+    if until <= after:
+        return []
+    count = (until - after) // window.step
+    if count > MOST_ENDS or count * known.table.num_rows > MOST_EMPTY:
+        raise _too_many(name, count, known.table.num_rows, after)
+    ends = np.array(list(window.ends(after, until)), np.int64)
+    starts = ends - window.size if isinstance(window, Sliding) else window.assign_many(ends - 1).start
+    return list(map(Window, starts.tolist(), ends.tolist()))
+
+
+def _too_many(name: str, windows: int, keys: int, after: int) -> PipelineError:
+    closed = f"{windows:,} windows closed in one batch since {to_moment(after):%Y-%m-%d %H:%M}"
+    fix = (
+        "set emit_empty: false and run again: nothing is lost; look for an event far in the past among "
+        "the first, or for a window that is too short"
+    )
+    message = f"{closed}, to be published as empty for {keys:,} key{'s' if keys > 1 else ''}"
+    return PipelineError([Problem(f"outputs.{name}.emit_empty", message, True, fix)])
+
+
+def empty_panes(
+    firing: Firing, known: pa.Table, windows: Sequence[Window], fired: pa.Table, clocks: Clocks
+) -> pa.Table:
+    """One ON_TIME pane of no events for each key and window that closed without it. `known` are the keys, as
+    `KnownKeys` has them; `fired` are panes that fired in this batch."""
+    keys = list(firing.merger.layout.keys)
+    first = np.asarray(flat(known.column(_FIRST)).cast(pa.int64()))
+    starts, ends = (np.array([each[side] for each in windows], np.int64) for side in (0, 1))
+    nth, at = np.nonzero(first[:, None] < ends[None, :])
+    columns = {START: pa.array(starts[at]), END: pa.array(ends[at])}
+    columns |= {key: flat(known.column(key)).take(pa.array(nth)) for key in keys}
+    places = pa.table(columns)
+    there = fired.filter(pc.equal(fired.column("timing"), Timing.ON_TIME.value))
+    closed = {END: flat(there.column("window_end")).cast(pa.int64())}
+    held = pa.table(
+        {**closed, **{key: there.column(key).cast(places.schema.field(key).type) for key in keys}}
+    )
+    codes = places_of([places.select([END, *keys]), held])
+    missing = places.filter(pa.array(~np.isin(codes[: places.num_rows], codes[places.num_rows :])))
+    if not missing.num_rows:
+        return firing.merger.schema.empty_table()
+    merged = firing.merger.merge([firing.merger.of_nothing(missing)])
+    count, merged_ends = merged.num_rows, numbers(merged, END)
+    when, mark = clocks.closings(merged_ends, clocks.closed(merged_ends))
+    panes = firing.merger.published(
+        merged,
+        {
+            "sequence": constant(0, count),
+            **said(Timing.ON_TIME, Op.INSERT, count),
+            "is_last": pa.array(firing.is_last(merged, np.asarray(mark.fill_null(0)))),
+            "batch": constant(clocks.batch, count),
+            "fired_at": when,
+            "watermark": mark,
+        },
+    )
+    return zero_sums(panes, firing.output)
+
+
+def zero_sums(rows: pa.Table, output: Output) -> pa.Table:
+    """Rows of no events: the sum of nothing is published as 0."""
+    for name, each in output.aggregates.items():
+        if each.function == "sum":
+            rows = replaced(rows, name, 0)
+    return rows

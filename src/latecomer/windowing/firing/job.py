@@ -1,0 +1,124 @@
+"""The second job of a batch, for all outputs at once: the driver's part of `windowing/firing/tasks.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from latecomer.spark.base import Buckets, Runner, Shared
+from latecomer.store.store import Store
+from latecomer.windowing.firing.batch import Batch
+from latecomer.windowing.firing.output import Met, OutputLogic, Prepared, timeline
+from latecomer.windowing.firing.tasks import (
+    ROWS_PER_BUCKET,
+    BucketTask,
+    FiringPlan,
+    FoldTask,
+    OutputTask,
+    bucket_count,
+    fold_split,
+    merge_bucket,
+)
+from latecomer.windowing.spark_columns import computed
+
+
+class FiringJob:
+    """Computes what a batch publishes, in files that nobody sees yet."""
+
+    def __init__(self, runner: Runner, store: Store) -> None:
+        self.runner, self.store = runner, store
+        self.rows_per_bucket = ROWS_PER_BUCKET
+        self._plans: dict[tuple[str, ...], tuple[Mapping[str, OutputLogic], Shared[FiringPlan]]] = {}
+
+    def run(self, batch: Batch, outputs: Sequence[OutputLogic]) -> list[Prepared]:
+        """What each output publishes, as far as it is prepared."""
+        met = {logic.name: logic.met(batch) for logic in outputs}
+        asked = {logic.name: logic.task(batch, met[logic.name]) for logic in outputs}
+        tasks = {name: task for name, task in asked.items() if task is not None}
+        if not tasks:
+            return [Prepared() for _ in outputs]
+        logics = {logic.name: logic for logic in outputs}
+        count = self._buckets(batch, [logics[name] for name in tasks], met)
+        plan = self._plan(logics)
+        folds = self._folds(batch, [logics[name] for name in tasks], count)
+        found = self.runner.run(
+            f"batch {batch.number} · windows",
+            partial(fold_split, plan),
+            folds,
+            Buckets(
+                partial(merge_bucket, plan), [_bucket(nth, count, tasks, logics) for nth in range(count)]
+            ),
+        )
+        return [
+            logic.prepared(
+                batch,
+                met[logic.name],
+                [made[logic.name] for made in found.buckets if logic.name in made],
+                [aside[logic.name] for aside in found.tasks if logic.name in aside],
+            )
+            if logic.name in tasks
+            else Prepared()
+            for logic in outputs
+        ]
+
+    @contextmanager
+    def derived(self, batch: Batch, outputs: Sequence[OutputLogic]) -> Iterator[Batch]:
+        """The batch with the columns that only Spark computes for these outputs."""
+        if batch.logged is None:
+            yield batch
+            return
+        asked, store = [logic.output for logic in outputs], self.store
+        with computed(batch.logged, asked, store.layout, self.runner, store.root) as logged:
+            yield replace(batch, logged=logged)
+
+    def _buckets(self, batch: Batch, outputs: Sequence[OutputLogic], met: Mapping[str, Met]) -> int:
+        """How many buckets there are: a power of two, no more than there are cores."""
+        if not any(logic.output.by and not logic.output.emit_empty for logic in outputs):
+            return 1
+        rows = batch.logged.rows if batch.logged is not None else 0
+        rows += sum(file.rows for logic in outputs for file in met[logic.name].files)
+        return bucket_count(rows, self.runner.cores, self.rows_per_bucket)
+
+    def _folds(self, batch: Batch, outputs: Sequence[OutputLogic], count: int) -> list[FoldTask]:
+        if batch.logged is None:
+            return []
+        late = {
+            logic.name: folder
+            for logic in outputs
+            if not logic.output.window.merges and (folder := logic.late_folder(batch)) is not None
+        }
+        failed = {
+            logic.name: folder for logic in outputs if (folder := logic.failed_folder(batch)) is not None
+        }
+        buckets = {logic.name: 1 if logic.output.emit_empty else count for logic in outputs}
+        behind = batch.section.fires_at if batch.behind else None
+        names = [logic.name for logic in outputs]
+        judged_by = timeline(batch, any(logic.output.fires_within for logic in outputs))
+        return [
+            FoldTask([split], judged_by, names, buckets, late, failed, behind)
+            for split in batch.logged.splits
+            if split.files
+        ]
+
+    def _plan(self, logics: Mapping[str, OutputLogic]) -> Shared[FiringPlan]:
+        """What tasks are told of the outputs; the same for as long as these are."""
+        names = tuple(logics)
+        known = self._plans.get(names)
+        if known is None or any(known[0][name] is not logic for name, logic in logics.items()):
+            outputs = {name: logic.output.without_sinks() for name, logic in logics.items()}
+            known = (
+                dict(logics),
+                Shared(FiringPlan(self.store.layout.portable, outputs, self.store.measures())),
+            )
+            self._plans[names] = known
+        return known[1]
+
+
+def _bucket(
+    nth: int, count: int, tasks: Mapping[str, OutputTask], logics: Mapping[str, OutputLogic]
+) -> BucketTask:
+    """A bucket's task. An output that publishes empty panes has all keys in the first."""
+    some = {name: task for name, task in tasks.items() if nth == 0 or not logics[name].output.emit_empty}
+    return BucketTask(nth, count, some)

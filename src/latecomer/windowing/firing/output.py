@@ -1,0 +1,352 @@
+"""One output, batch by batch: prepared first, published only when the ledger balances.
+
+    what the batch meets → the job of `windowing/firing/job.py` → files of each lane
+                                                        prepared
+    panes → side output → dead letters → open states
+    published, each in one step, each once
+
+Sessions meet other things: `windowing/firing/sessions.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, cast
+
+from latecomer.log.timeline.keeper import Section
+from latecomer.log.timeline.watermarks import Watermarks
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.windows import FixedWindow, Window
+from latecomer.spark.base import InProcess, Runner, Shared
+from latecomer.store.data_files import DataFile, batch_of, kind_of
+from latecomer.store.failpoints import failpoint
+from latecomer.store.files import Location
+from latecomer.store.layout import PaneLayout
+from latecomer.store.store import Store
+from latecomer.windowing.anew import Anew
+from latecomer.windowing.fates import Counts, Periods
+from latecomer.windowing.firing.batch import Batch, by_arrival
+from latecomer.windowing.firing.clocks import Clocks
+from latecomer.windowing.firing.closing import CLOSING, may_close, places_to_close
+from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.empty import KnownKeys, windows_closed
+from latecomer.windowing.firing.lanes import added_counts
+from latecomer.windowing.firing.silence import has_news, silence_publishes
+from latecomer.windowing.firing.stopping import Outgrown
+from latecomer.windowing.firing.tasks import (
+    ROWS_PER_BUCKET,
+    Aside,
+    BucketTask,
+    FiringPlan,
+    Made,
+    OutputTask,
+    PaneFile,
+    bucket_count,
+    fires_quietly,
+    fold_files,
+)
+from latecomer.windowing.merge import Merger
+
+FOLD_AT = 24
+"""The open states, or the late panes, of so many batches are merged into one file."""
+SMALL = 8 << 20
+_PANES = (Lane.FIRED, Lane.LATE, CLOSING)
+_STATES = (Lane.OPEN, Lane.WAITING, Lane.TO_RETRACT)
+
+
+@dataclass(frozen=True)
+class Met:
+    """What a batch meets of an output: files of `partials`."""
+
+    states: Sequence[DataFile] = ()
+    published: Sequence[DataFile] = ()
+    """Of sessions: panes that will be taken back."""
+
+    @property
+    def files(self) -> list[DataFile]:
+        return [*self.states, *self.published]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An output's files for a batch, computed but not yet visible to anyone."""
+
+    files: Mapping[str, Sequence[Location]] = field(default_factory=dict)
+    """By lane."""
+    consumed: Sequence[DataFile] = ()
+    counts: Counts = field(default_factory=Counts)
+    late: Sequence[Location] = ()
+    """The side output."""
+    failed: Sequence[Location] = ()
+    """Its dead letters."""
+    whole: bool = False
+    """Whether the batch changes open states: it brought events, or met states."""
+
+    def of(self, lanes: Iterable[str]) -> list[Location]:
+        """The files of some lanes."""
+        return [file for lane in lanes for file in self.files.get(lane, ())]
+
+
+class OutputLogic:
+    """Says what a batch meets of an output, and publishes what comes of it."""
+
+    has_news = staticmethod(has_news)
+
+    def __init__(self, runner: Runner, store: Store, name: str) -> None:
+        self.runner = runner
+        self.store = store
+        self.name = name
+        self.output = store.pipeline.outputs[name]
+        self.layout = PaneLayout(self.output, store.layout)
+        self.merger = Merger(self.layout, store.measures())
+        self.tables = store.output_tables(name, self.merger.schema)
+        self.open_states: list[DataFile] = []
+        self.recent_panes: list[DataFile] = []
+        self.remember()
+        self.known_keys = KnownKeys.of(self.merger, self.tables.panes) if self.output.emit_empty else None
+        self.outgrown = Outgrown(name, self.merger)
+        self.rows_per_bucket = ROWS_PER_BUCKET
+
+    def remember(self) -> None:
+        """What is kept in mind between batches, from the tables."""
+        self.open_states = self.tables.partials.files()
+        self.recent_panes = self.tables.panes.files() if self.output.replaces else []
+
+    @property
+    def windows_each(self) -> int | None:
+        """How many windows hold an event; None where that depends on when it happened."""
+        return self.output.window.windows_each
+
+    @property
+    def closes(self) -> bool:
+        """Whether there may be closing panes: where nothing replaces a pane, each is marked as the last."""
+        return self.output.trigger.closing and self.output.replaces
+
+    # Prepared: what the job of a batch is told of an output, and what came of it
+
+    def met(self, batch: Batch) -> Met:
+        """The open states that a pane may need; all of them when there are many."""
+        if batch.history:
+            return Met()
+        early, section = self.output.trigger.early, batch.section
+        due = early is not None and (not by_arrival(early) or section.passed(early.every))
+        if due or len({batch_of(file) for file in self.open_states}) >= FOLD_AT:
+            return Met(list(self.open_states))
+        return Met([file for file in self.open_states if file.window_ends[0] <= section.fires_at])
+
+    def task(self, batch: Batch, met: Met) -> OutputTask | None:
+        """What a bucket needs to know; None where there is nothing to do."""
+        panes, partials, number = self.tables.panes, self.tables.partials, batch.number
+        known, closing = self._keys_to_fill(batch.section), self._closing(batch) if self.closes else None
+        if batch.logged is None and not met.files and known is None and not closing:
+            return None
+        return OutputTask(
+            Clocks.of(number, batch.section, self.output),
+            [partials.location(file) for file in met.states],
+            [partials.location(file) for file in met.published],
+            [PaneFile(panes.location(file), *file.windows) for file in self._to_replace(batch, met)],
+            closing,
+            known,
+            {
+                Lane.FIRED: panes.new_folder(number),
+                Lane.LATE: panes.new_folder(number, Lane.LATE),
+                CLOSING: panes.new_folder(number, CLOSING),
+                Lane.OPEN: partials.new_folder(number),
+                Lane.WAITING: partials.new_folder(number, Lane.WAITING),
+                Lane.TO_RETRACT: partials.new_folder(number, Lane.TO_RETRACT),
+            },
+            self.late_folder(batch),
+        )
+
+    def late_folder(self, batch: Batch) -> Location | None:
+        """Where the side output goes; None where it is published."""
+        late = self.tables.late
+        return None if late.holds(batch.number) else late.new_folder(batch.number)
+
+    def failed_folder(self, batch: Batch) -> Location | None:
+        """Where dead letters of the output go; None where they are published."""
+        letters = self.tables.dead_letters
+        return None if letters.holds(batch.number) else letters.new_folder(batch.number)
+
+    def prepared(self, batch: Batch, met: Met, made: Iterable[Made], aside: Sequence[Aside]) -> Prepared:
+        """What came of the batch, all buckets together."""
+        parts = list(made)
+        files: dict[str, list[Location]] = {}
+        for part in parts:
+            for lane, written in part.files.items():
+                files.setdefault(lane, []).extend(written)
+        late = [file for part in aside for file in part.late] + [file for part in parts for file in part.late]
+        failed = [file for part in aside for file in part.failed]
+        counts = added_counts(part.counts for part in parts)
+        return Prepared(files, met.files, counts, late, failed, batch.logged is not None or bool(met.files))
+
+    def _earlier(self, batch: Batch) -> list[DataFile]:
+        """Recent panes. What an interrupted attempt at this batch published is no past."""
+        return [file for file in self.recent_panes if batch_of(file) < batch.number]
+
+    def _to_replace(self, batch: Batch, met: Met) -> list[DataFile]:
+        """The panes of windows that the batch may publish again."""
+        spans = [file.windows for file in met.states]
+        if batch.logged is not None:
+            spans.append((batch.earliest, batch.latest))
+        low = min((BEGIN_OF_TIME if start is None else start for start, _ in spans), default=END_OF_TIME)
+        high = max((END_OF_TIME if end is None else end for _, end in spans), default=BEGIN_OF_TIME)
+        return [file for file in self._earlier(batch) if within(file, low, high)]
+
+    def _closing(self, batch: Batch) -> list[Location]:
+        """The panes for which nothing more may come since this batch."""
+        files = may_close(self._earlier(batch), self.output, batch.section)
+        return [self.tables.panes.location(file) for file in files]
+
+    def _keys_to_fill(self, section: Section) -> KnownKeys | None:
+        """The keys that empty panes are for; None where there are none."""
+        if self.known_keys is None or (section.watermark_before == section.fires_at):
+            return None
+        return self.known_keys
+
+    @property
+    def _window(self) -> FixedWindow:
+        return cast(FixedWindow, self.output.window)
+
+    # Published: each step visible at once, and once
+
+    def publish(self, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
+        """Panes, then the side output, the dead letters, and the open states. Gives the files of panes that came of it.
+
+        The open states come last: until they are committed, the ones they replace are still there for
+        an attempt that has to start over.
+        """
+        number, tables = batch.number, self.tables
+        published: Sequence[DataFile] = ()
+        if not prepared.whole and self.known_keys is None and not self.closes:
+            return published
+        if not tables.panes.holds(number):
+            files, folded = self._fold_late(prepared, batch)
+            failpoint(f"{self.name}.panes.written", number)
+            published = tables.panes.commit(number, files, folded)
+            self.outgrown.warn(tables.panes, published)
+            self._remember_panes(batch, published, folded)
+            failpoint(f"{self.name}.panes.committed", number)
+        if self.known_keys is not None:
+            self.known_keys = self.known_keys.with_files(prepared.of([Lane.FIRED]))
+        if not prepared.whole:
+            return published
+        if prepared.late and not tables.late.holds(number):
+            failpoint(f"{self.name}.late.written", number)
+            tables.late.commit(number, prepared.late)
+            failpoint(f"{self.name}.late.committed", number)
+        if prepared.failed and not tables.dead_letters.holds(number):
+            tables.dead_letters.commit(number, prepared.failed)
+            failpoint(f"{self.name}.dead_letters.committed", number)
+        if not tables.partials.holds(number):
+            added = tables.partials.commit(number, prepared.of(_STATES), prepared.consumed)
+            self._remember_states(added, prepared.consumed)
+            failpoint(f"{self.name}.partials.committed", number)
+        return published
+
+    def _fold_late(self, prepared: Prepared, batch: Batch) -> tuple[list[Location], list[DataFile]]:
+        """The panes of a batch, and those of earlier batches that are folded into them: late panes come in many small
+        files, and now and then they become one.
+
+        Those of windows that no late event reached any more before this batch are upkeep's (ADR 0017).
+        """
+        new = prepared.files.get(Lane.LATE, ())
+        small = [
+            file
+            for file in self.recent_panes
+            if file.size < SMALL
+            and kind_of(file) == Lane.LATE
+            and file.window_ends[1] > batch.section.watermark_before - self.output.allowed_lateness
+        ]
+        if not new or len({batch_of(file) for file in small}) < FOLD_AT:
+            return prepared.of(_PANES), []
+        task = [*map(self.tables.panes.location, small), *new]
+        folded = self.runner.run(
+            f"batch {batch.number} · late panes of {self.name}", fold_files, [task]
+        ).tasks
+        return [*prepared.of([Lane.FIRED, CLOSING]), *folded], small
+
+    def _remember_panes(self, batch: Batch, added: Sequence[DataFile], folded: Sequence[DataFile]) -> None:
+        """Keep in mind the panes that a later batch may replace."""
+        if self.output.replaces:
+            gone = {file.path for file in folded}
+            reach = batch.section.fires_at - self.output.allowed_lateness
+            self.recent_panes = [
+                file
+                for file in [*self.recent_panes, *added]
+                if file.path not in gone and file.window_ends[1] > reach
+            ]
+
+    def _remember_states(self, added: Sequence[DataFile], consumed: Sequence[DataFile]) -> None:
+        gone = {file.path for file in consumed}
+        self.open_states = [*(file for file in self.open_states if file.path not in gone), *added]
+
+    # Asked besides
+
+    def would_fire(self, section: Section) -> bool:
+        """Whether a batch without data would publish anything."""
+        panes, partials, known = self.tables.panes, self.tables.partials, self.known_keys
+        return (
+            silence_publishes(
+                self.output, partials, self.open_states, section, self.has_news, self._trigger_fires
+            )
+            or (known is not None and bool(self._to_fill(known, section)))
+            or (self.closes and bool(places_to_close(panes, self.output, section) - self._to_retract()))
+        )
+
+    def _trigger_fires(self, states: Sequence[DataFile], section: Section) -> bool:
+        """Whether triggers publish anything of these open states: asked here where they are few, else in tasks."""
+        rows = sum(file.rows for file in states)
+        few = rows <= self.rows_per_bucket
+        divided = self.output.by and not self.output.emit_empty
+        count = bucket_count(rows, self.runner.cores, self.rows_per_bucket) if divided else 1
+        asked = OutputTask(
+            Clocks.of(-1, section, self.output), [self.tables.partials.location(file) for file in states]
+        )
+        tasks = [BucketTask(nth, count, {self.name: asked}) for nth in range(count)]
+        runner = InProcess(lambda: self.runner.spark) if few else self.runner
+        what = f"silence · triggers of {self.name}"
+        return any(runner.run(what, partial(fires_quietly, self._plan), tasks).tasks)
+
+    @cached_property
+    def _plan(self) -> Shared[FiringPlan]:
+        outputs = {self.name: self.output.without_sinks()}
+        return Shared(FiringPlan(self.store.layout.portable, outputs, self.store.measures()))
+
+    def _to_fill(self, known: KnownKeys, section: Section) -> list[Window]:
+        """The windows that closed, for each of which there may be empty panes."""
+        return windows_closed(self.name, self._window, known, section.watermark_before, section.fires_at)
+
+    def _to_retract(self) -> set[tuple[Any, ...]]:
+        """The panes that will be taken back, so that there is nothing to close: none but those of sessions."""
+        return set()
+
+    def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
+        """For each batch in the log, what became of its events: for an output that catches up, or under
+        the policies that it has had."""
+        if batch.logged is None:
+            return {}
+        anew = self.anew(batch.number, periods, timeline=timeline(batch))
+        return anew.counted(self.runner, f"fates of {self.name}", batch.logged)
+
+    def anew(self, last: int, periods: Periods = (), **more: Any) -> Anew:
+        """What of the log up to a batch is to be computed anew; the rest are fields of Anew."""
+        rules = [(since, under.without_sinks()) for since, under in periods or [(0, self.output)]]
+        panes = PaneLayout(self.output.without_sinks(), self.store.layout.portable)
+        return Anew(panes, self.merger.measures, rules, last, **more)
+
+
+def within(file: DataFile, low: int, high: int) -> bool:
+    """Whether a file may hold windows of this section of time."""
+    start, end = file.windows
+    return (end is None or end >= low) and (start is None or start <= high)
+
+
+def timeline(batch: Batch, clocked: bool = False) -> Watermarks:
+    """The watermark of each tick of a batch; of the whole log, of each batch and tick. With the arrival clock, where
+    triggers go by it."""
+    if batch.logged is not None and clocked:
+        return batch.section.clocked
+    return batch.section.by_batch if batch.history else batch.section.by_tick

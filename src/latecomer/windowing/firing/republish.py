@@ -1,0 +1,150 @@
+"""A rebuild that was computed elsewhere, published in a batch of its own: panes, then open states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.log.timeline.keeper import Section
+from latecomer.model.durations import to_micros
+from latecomer.model.panes import Op
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.store.data_files import DataFile, kind_of
+from latecomer.store.failpoints import failpoint
+from latecomer.store.files import Location, copy, new_parquet, open_parquet, read_table, write_table
+from latecomer.store.layout import TIMESTAMP
+from latecomer.store.rebuilds import Rebuild, Record
+from latecomer.store.sql import moment_literal
+from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.output import OutputLogic
+
+REBUILT = "rebuilt"
+
+
+def changed_since(logic: OutputLogic, record: Record) -> bool:
+    """Whether the store has, since the rebuild was computed, got events or panes for what it changes."""
+    later = f"batch > {record.through}"
+    low, high = moment_literal(record.low), moment_literal(record.high)
+    panes = logic.tables.panes
+    # The files of the log are few that hold such batches, and their statistics rule out most of the rest.
+    came = f"select 1 from t where {later} and event_time >= {low} and event_time < {high} limit 1"
+    published = (
+        f"select 1 from t where {later} and window_start < {high} and window_end > {low} "
+        f"and window_end <= {moment_literal(record.watermark)} limit 1"
+    )
+    return bool(logic.store.events.query(came).num_rows or (panes.exists and panes.query(published).num_rows))
+
+
+def publish_rebuild(
+    logic: OutputLogic, number: int, rebuild: Rebuild, section: Section
+) -> Sequence[DataFile]:
+    """Make a rebuild's panes visible in one step, then its dead letters, then replace the open states that it has taken
+    in. Gives the files of panes that came of it."""
+    panes, partials, letters = logic.tables.panes, logic.tables.partials, logic.tables.dead_letters
+    published: Sequence[DataFile] = ()
+    if not panes.holds(number):
+        folder = panes.new_folder(number, REBUILT)
+        files = [_filled(file, folder, logic, number, section) for file in rebuild.panes]
+        failpoint(f"{logic.name}.panes.written", number)
+        published = panes.commit(number, files)
+        failpoint(f"{logic.name}.panes.committed", number)
+    if rebuild.failed and not letters.holds(number):
+        folder = letters.new_folder(number, REBUILT)
+        letters.commit(number, [_filed(file, folder / file.name, number) for file in rebuild.failed])
+        failpoint(f"{logic.name}.dead_letters.committed", number)
+    if not partials.holds(number):
+        if rebuild.record.definition is not None:
+            added, gone = _copies(rebuild.partials, partials.new_folder(number)), partials.files()
+        else:
+            added, gone = _without_rebuilt(logic, number)
+        if added or gone:
+            partials.commit(number, added, gone)
+            failpoint(f"{logic.name}.partials.committed", number)
+    logic.remember()
+    return published
+
+
+def _filled(file: Location, folder: Location, logic: OutputLogic, number: int, section: Section) -> Location:
+    """Staged panes with their batch, moment and watermark."""
+    target = folder / file.name
+    schema = logic.merger.schema
+    with open_parquet(file) as staged, new_parquet(target, schema) as writer:
+        for part in staged.iter_batches():
+            writer.write_table(_as_panes(pa.table(part), logic, number, section).cast(schema))
+    return target
+
+
+def _filed(file: Location, target: Location, number: int) -> Location:
+    """Staged dead letters, under the batch of the rebuild."""
+    rows = read_table(file)
+    place = rows.schema.get_field_index("batch")
+    return write_table(
+        rows.set_column(place, "batch", pa.array([number] * rows.num_rows, pa.int64())), target
+    )
+
+
+def _as_panes(rows: pa.Table, logic: OutputLogic, number: int, section: Section) -> pa.Table:
+    moments = {"fired_at": section.clock, "watermark": section.fires_at}
+    filled: dict[str, Any] = {
+        name: pa.array([None if moment == BEGIN_OF_TIME else moment] * rows.num_rows, TIMESTAMP)
+        for name, moment in moments.items()
+    }
+    filled["batch"] = pa.array([number] * rows.num_rows, pa.int64())
+    output = logic.output
+    final = END_OF_TIME if section.fires_at == END_OF_TIME else section.fires_at - output.settles_after
+    closed = pc.less_equal(rows["window_end"].cast(TIMESTAMP).cast(pa.int64()), final)
+    filled["is_last"] = pc.and_(closed, pc.equal(rows["op"], Op.INSERT.value))
+    return pa.table({name: filled.get(name, rows[name]) for name in logic.merger.schema.names})
+
+
+def _without_rebuilt(logic: OutputLogic, number: int) -> tuple[list[Location], list[DataFile]]:
+    """What waits to be published of rebuilt windows is in their panes now: files without it, for those with it."""
+    partials, panes = logic.tables.partials, logic.tables.panes
+    waiting = [file for file in partials.files() if kind_of(file) in (Lane.WAITING, Lane.TO_RETRACT)]
+    rebuilt = [file for file in panes.files() if file.minimum["batch"] == number] if waiting else []
+    if not rebuilt:
+        return [], []
+    taken = _Taken(logic, [read_table(panes.location(file)) for file in rebuilt])
+    added, gone = [], []
+    for file in waiting:
+        rows = read_table(partials.location(file))
+        left = rows.filter(pa.array([not taken.holds(row) for row in taken.places(rows)], pa.bool_()))
+        if left.num_rows == rows.num_rows:
+            continue
+        gone.append(file)
+        if left.num_rows:
+            folder = partials.new_folder(number, kind_of(file))
+            added.append(write_table(left, folder / "left.parquet"))
+    return added, gone
+
+
+class _Taken:
+    """The windows and keys that a rebuild has published."""
+
+    def __init__(self, logic: OutputLogic, panes: Sequence[pa.Table]) -> None:
+        self.session = logic.output.window.merges
+        self.keys = list(logic.layout.keys)
+        self.windows: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+        for rows in panes:
+            for start, end, key in self.places(rows.filter(pc.equal(rows["op"], Op.INSERT.value))):
+                self.windows.setdefault(key, []).append((start, end))
+
+    def places(self, rows: pa.Table) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+        for row in rows.select(["window_start", "window_end", *self.keys]).to_pylist():
+            start, end = to_micros(row["window_start"]), to_micros(row["window_end"])
+            yield start, end, tuple(map(repr, (row[key] for key in self.keys)))
+
+    def holds(self, place: tuple[int, int, tuple[Any, ...]]) -> bool:
+        start, end, key = place
+        published = self.windows.get(key, ())
+        if self.session:
+            return any(first < end and start < last for first, last in published)
+        return (start, end) in published
+
+
+def _copies(files: Sequence[Location], folder: Location) -> list[Location]:
+    """Copies below the table: a rebuild that was killed half-way starts over from its own files."""
+    return [copy(file, folder / file.name) for file in files]

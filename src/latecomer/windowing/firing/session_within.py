@@ -1,0 +1,497 @@
+"""Sessions that fire within a batch: one pane for each firing of the trigger, wherever batches are cut.
+
+What each pane holds is known from the course of the sessions (`session_course.py`); here that is merged. Keys to whom
+nothing can happen within a batch but that sessions close are merged as all other sessions are (`session_bucket.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.model.arrays import flat
+from latecomer.model.panes import Accumulation, Op
+from latecomer.model.triggers import per_firing
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.store.columns import (
+    EARLY_IS_OVER,
+    FIRST_CLOCK,
+    FIRST_MARK,
+    HELD,
+    SINCE,
+    SINCE_CLOCK,
+    SINCE_MARK,
+    UNSETTLED,
+    WAITING_EVENTS,
+    since_when_column,
+    when_column,
+)
+from latecomer.windowing.columns import BATCH, END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
+from latecomer.windowing.fates import CODES
+from latecomer.windowing.firing.clocks import Clocks
+from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.merging import constant, numbers, taken_back
+from latecomer.windowing.firing.session_bucket import (
+    Bucket,
+    Folded,
+    Sessions,
+    entered,
+    merge_sessions,
+    pieces_apart,
+    with_order,
+)
+from latecomer.windowing.firing.session_course import Course, Courses, Event, Pane, Shown, Shows, Since
+from latecomer.windowing.firing.session_lanes import session_lanes
+from latecomer.windowing.firing.within import FiringWithin, merged_by, with_columns
+from latecomer.windowing.judge import Flags, Judged, Micros
+from latecomer.windowing.merge import Merger, replaced
+from latecomer.windowing.session_judge import ORDER, order_of_arrival
+from latecomer.windowing.sessions import Places, covering, in_order, key_codes
+
+_ON_TIME = CODES[Fate.ON_TIME]
+
+
+def lanes_of(bucket: Bucket, judged: Judged | None, clocks: Clocks, merger: Merger) -> dict[str, pa.Table]:
+    """What there is of some keys → panes, states and published panes, by lane; `judged` are the suspects."""
+    if not merger.output.fires_within:
+        sessions = merge_sessions(bucket, judged, merger)
+        return {} if sessions is None else session_lanes(sessions, clocks, merger)
+    sessions, fired = _fired_within(bucket, judged, merger, clocks)
+    lanes = {} if sessions is None else session_lanes(sessions, clocks, merger)
+    if fired.num_rows:
+        lanes[Lane.FIRED] = pa.concat_tables(
+            [fired, *(lanes[each] for each in (Lane.FIRED,) if each in lanes)]
+        )
+    return lanes
+
+
+def _fired_within(
+    bucket: Bucket, judged: Judged | None, merger: Merger, clocks: Clocks
+) -> tuple[Sessions | None, pa.Table]:
+    """The sessions of some keys as they stand at the end of a batch, and the panes that they fired before."""
+    parts = [each.partials for each in bucket.folded if each.partials is not None]
+    if judged is not None and bucket.suspects is not None:
+        parts.append(with_order(entered(merger.of_events(judged)), bucket.suspects))
+    fresh = pa.concat_tables(parts, promote_options="default") if parts else None
+    of_fresh, of_states, of_published, of_closed = _busy(fresh, bucket, merger)
+    calm = Bucket(
+        [] if fresh is None else [Folded(_some(fresh, ~of_fresh))],
+        _some(bucket.states, ~of_states),
+        _some(bucket.published, ~of_published),
+    )
+    calm_sessions = merge_sessions(calm, None, merger)
+    rows = _Rows(
+        merger,
+        clocks,
+        _some(fresh, of_fresh),
+        _some(bucket.states, of_states),
+        _some(bucket.published, of_published),
+        _some(bucket.closed, of_closed),
+    )
+    found = _Within(rows)
+    return _together(calm_sessions, found.sessions), found.fired
+
+
+def _busy(fresh: pa.Table | None, bucket: Bucket, merger: Merger) -> list[Flags]:
+    """Which events, states, published panes and panes of closed sessions are of keys to whom something may happen
+    within the batch: all, where open sessions fire; else those that have late events."""
+    tables = (fresh, bucket.states, bucket.published, bucket.closed)
+    enters = np.zeros(0, bool) if fresh is None else np.asarray(flat(fresh.column(FATE))) == _ON_TIME
+    if per_firing(merger.output.trigger.early):
+        return [enters, *(np.ones(0 if each is None else each.num_rows, bool) for each in tables[1:])]
+    of_keys = _keys(tables, merger.output.by)
+    busy = np.zeros(0, np.int64)
+    if bucket.states is not None:
+        busy = of_keys[1][numbers(bucket.states, WAITING_EVENTS) > 0]
+    if fresh is not None and BATCH in fresh.column_names:
+        suspect = enters & (numbers(fresh, START) <= numbers(fresh, LAST_WATERMARK))
+        busy = np.union1d(busy, of_keys[0][suspect])
+    of_fresh, *others = (np.isin(each, busy) for each in of_keys)
+    return [of_fresh & enters, *others]
+
+
+def _keys(tables: Sequence[pa.Table | None], by: Sequence[str]) -> list[Micros]:
+    """A number for the key of each row of inputs, and of stored panes: the same in all tables."""
+    inputs, *panes = tables
+    places = [] if inputs is None else [Places.of_inputs(inputs, by)]
+    places += [Places.of_panes(each, by) for each in panes if each is not None]
+    codes = iter(key_codes(places) if places else [])
+    return [np.zeros(0, np.int64) if each is None else next(codes) for each in tables]
+
+
+def _some(rows: pa.Table | None, which: Flags) -> pa.Table | None:
+    """Some rows; None where there are none."""
+    if rows is None or which.all():
+        return rows if rows is not None and rows.num_rows else None
+    found = rows.filter(pa.array(which))
+    return found if found.num_rows else None
+
+
+def _together(one: Sessions | None, other: Sessions | None) -> Sessions | None:
+    """The sessions of other keys as one."""
+    if one is None or other is None:
+        return one or other
+    merged = pa.concat_tables([one.merged, other.merged.select(one.merged.column_names)])
+    with_panes = [each for each in (one, other) if each.panes is not None and each.of is not None]
+    if not with_panes:
+        return Sessions(merged)
+    shift = {id(one): 0, id(other): one.merged.num_rows}
+    return Sessions(
+        merged,
+        pa.concat_tables([each.panes for each in with_panes]),
+        np.concatenate([each.of + shift[id(each)] for each in with_panes if each.of is not None]),
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What there is of busy keys: rows that are merged, and sessions and events that are made of them."""
+
+    merger: Merger
+    clocks: Clocks
+    fresh: pa.Table | None
+    states: pa.Table | None
+    published: pa.Table | None
+    closed: pa.Table | None
+
+    @property
+    def _discards(self) -> bool:
+        return self.merger.output.accumulation is Accumulation.DISCARDING
+
+    @cached_property
+    def standing(self) -> pa.Table:
+        """The panes that stood before."""
+        some = [each for each in (self.published, self.closed) if each is not None]
+        return pa.concat_tables(some) if some else self.merger.schema.empty_table()
+
+    @cached_property
+    def _of_published(self) -> Micros:
+        """The state that each published pane is of."""
+        if self.published is None or self.states is None:
+            return np.zeros(0, np.int64)
+        by = self.merger.output.by
+        return covering(Places.of_panes(self.states, by), Places.of_panes(self.published, by))
+
+    @cached_property
+    def _apart(self) -> Flags:
+        """Whether a published pane holds what the state beside it does not."""
+        if self.published is None or self.states is None or not self._discards:
+            return np.zeros(len(self._of_published), bool)
+        return pieces_apart(self.merger, self.published, self.states, self._of_published)
+
+    @cached_property
+    def inputs(self) -> pa.Table:
+        """Rows to be merged: states, panes that hold what these do not, panes of closed sessions, and events."""
+        merger = self.merger
+        stored = [self.states, _some(self.published, self._apart), self.closed]
+        parts = [merger.of_states(each, Fate.ON_TIME) for each in stored if each is not None]
+        parts += [] if self.fresh is None else [self.fresh]
+        names = [START, END, *merger.input_keys, FATE]
+        names += [name for name in parts[0].column_names if name not in names and name not in ORDER]
+        return pa.concat_tables([each.select(names) for each in parts], promote_options="default")
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        """Where in the inputs panes that hold what states do not begin, those of closed sessions, and events."""
+        sizes = [
+            0 if self.states is None else self.states.num_rows,
+            int(self._apart.sum()),
+            0 if self.closed is None else self.closed.num_rows,
+        ]
+        return list(accumulate(sizes))
+
+    @property
+    def whens(self) -> list[str]:
+        return self.merger.output.trigger.whens
+
+    def by_key(self, courses: Courses) -> Iterator[tuple[list[Course], list[Event]]]:
+        """For each key its sessions before the batch, and its events in the order in which they came."""
+        of_fresh, of_states, of_closed = _keys((self.fresh, self.states, self.closed), self.merger.output.by)
+        sessions: dict[int, list[Course]] = {}
+        for code, course in (*self._of_states(courses, of_states), *self._of_closed(courses, of_closed)):
+            sessions.setdefault(code, []).append(course)
+        groups = self._events(of_fresh)
+        for code in sessions.keys() | groups.keys():
+            known = sorted(sessions.get(code, ()), key=lambda each: each.start)
+            yield known, groups.get(code, [])
+
+    def _of_states(self, courses: Courses, keys: Micros) -> Iterator[tuple[int, Course]]:
+        if self.states is None:
+            return
+        panes: dict[int, list[int]] = {}
+        for nth, state in enumerate(self._of_published.tolist()):
+            panes.setdefault(state, []).append(nth)
+        pieces = dict(zip(np.flatnonzero(self._apart).tolist(), range(*self._begins[:2]), strict=True))
+        known = self._courses(self.states, self._since(self.states, SINCE))
+        for nth, (code, course) in enumerate(zip(keys.tolist(), known, strict=True)):
+            course.rows, course.standing = [nth], self._in_turn(panes.get(nth, []))
+            if apart := [pieces[pane] for pane in course.standing if pane in pieces]:
+                course.nodes = [courses.node(apart, [])]
+                if not course.since.count:  # it holds nothing of its own
+                    course.rows = []
+            yield code, course
+
+    def _of_closed(self, courses: Courses, keys: Micros) -> Iterator[tuple[int, Course]]:
+        if self.closed is None:
+            return
+        before = 0 if self.published is None else self.published.num_rows
+        known = self._courses(self.closed, [Since() for _ in range(self.closed.num_rows)])
+        found: dict[tuple[int, int, int], Course] = {}
+        for nth, (code, course) in enumerate(zip(keys.tolist(), known, strict=True)):
+            place = (code, course.start, course.end)
+            if (
+                same := found.setdefault(place, course)
+            ) is not course and course.whole.count > same.whole.count:
+                same.whole, same.over = course.whole, course.over
+            same.rows.append(self._begins[1] + nth)
+            same.standing.append(before + nth)
+            same.unsettled = same.waiting = 0
+        for (code, _, _), course in found.items():
+            course.nodes, course.rows = [courses.node(course.rows, [])], []
+            course.standing = self._in_turn(course.standing)
+            yield code, course
+
+    @cached_property
+    def _sequences(self) -> list[int]:
+        return list(numbers(self.standing, "sequence").tolist())
+
+    def _in_turn(self, panes: list[int]) -> list[int]:
+        """Panes that stand, ascending by sequence."""
+        return sorted(panes, key=self._sequences.__getitem__) if len(panes) > 1 else panes
+
+    def _courses(self, rows: pa.Table, since: Sequence[Since]) -> Iterator[Course]:
+        """The sessions of stored rows."""
+        at = (self.clocks.arrival_before, self.clocks.before)
+        places = Places.of_panes(rows, self.merger.output.by)
+        columns = (numbers(rows, name).tolist() for name in (UNSETTLED, WAITING_EVENTS))
+        over = self._column(rows, EARLY_IS_OVER)
+        for start, end, new, whole, unsettled, waiting, is_over in zip(
+            places.start.tolist(),
+            places.end.tolist(),
+            since,
+            self._since(rows, HELD, FIRST_CLOCK, FIRST_MARK, when_column),
+            *columns,
+            over,
+            strict=True,
+        ):
+            closed = end <= self.clocks.before
+            yield Course(start, end, at, new, whole, unsettled, waiting, closed, is_over > 0)
+
+    def _column(self, rows: pa.Table, name: str, nothing: int = 0) -> list[int]:
+        """A column of numbers; `nothing` where there is none."""
+        if name not in rows.column_names:
+            return [nothing] * rows.num_rows
+        return list(pc.fill_null(flat(rows.column(name)), nothing).to_pylist())
+
+    def _since(
+        self,
+        rows: pa.Table,
+        count: str,
+        clock: str = SINCE_CLOCK,
+        mark: str = SINCE_MARK,
+        when: Callable[[str], str] = since_when_column,
+    ) -> list[Since]:
+        """What is known of some events of each row."""
+        counts = self._column(rows, count)
+        clocks = self._column(rows, clock, self.clocks.arrival_before)
+        marks = self._column(rows, mark, BEGIN_OF_TIME)
+        holds = zip(*(self._column(rows, when(sql)) for sql in self.whens), strict=True)
+        some = holds if self.whens else ((),) * rows.num_rows
+        return list(map(Since, counts, clocks, marks, some))
+
+    def _events(self, keys: Micros) -> dict[int, list[Event]]:
+        """What entered the sessions of each key, in the order in which it came; what came in no order, before all
+        else."""
+        if (rows := self.fresh) is None:
+            return {}
+        ordered = BATCH in rows.column_names
+        order = order_of_arrival(keys, rows) if ordered else in_order(keys)
+        clocks, marks = (numbers(rows, name)[order] for name in (SINCE_CLOCK, LAST_WATERMARK))
+        if not ordered:
+            clocks = np.full(len(order), self.clocks.arrival_before)
+            marks = np.full(len(order), self.clocks.before)
+        names = (SINCE, UNSETTLED, WAITING_EVENTS)
+        holds = [numbers(rows, since_when_column(sql))[order].tolist() for sql in self.whens]
+        events = list(
+            zip(
+                (order + self._begins[2]).tolist(),
+                *(numbers(rows, name)[order].tolist() for name in (START, END)),
+                clocks.tolist(),
+                marks.tolist(),
+                *(numbers(rows, name)[order].tolist() for name in names),
+                zip(*holds, strict=True) if holds else [()] * len(order),
+                strict=True,
+            )
+        )
+        of_key = keys[order]
+        bounds = [*np.flatnonzero(np.append(True, of_key[1:] != of_key[:-1])).tolist(), len(of_key)]
+        return {int(of_key[first]): events[first:last] for first, last in pairwise(bounds)}
+
+
+class _Within:
+    """What busy keys come to."""
+
+    def __init__(self, rows: _Rows) -> None:
+        self.rows, self.merger, self.clocks = rows, rows.merger, rows.clocks
+        places = Places.of_panes(rows.standing, ())
+        known = (places.start.tolist(), places.end.tolist(), numbers(rows.standing, "sequence").tolist())
+        self.courses = Courses(self.merger.output, self.clocks, list(map(Pane, *known)))
+        running = [each for key in rows.by_key(self.courses) for each in self.courses.run(*key)]
+        self.left = [each for each in running if not each.closed or each.waiting]
+        """The sessions that have more to publish."""
+        self.kept = [self.courses.show(each) for each in self.left]
+
+    @cached_property
+    def fired(self) -> pa.Table:
+        """The panes that were fired, and what they take back."""
+        fired = self.courses.fired
+        return pa.concat_tables([self._fired, self._back]) if fired else self._fired
+
+    @cached_property
+    def sessions(self) -> Sessions | None:
+        """The sessions that have more to publish, with the panes that they will take back."""
+        if not self.left:
+            return None
+        of = np.repeat(np.arange(len(self.left)), [len(each.standing) for each in self.left])
+        panes = [nth for each in self.left for nth in each.standing]
+        merged = self._shown.slice(len(self.courses.fired))
+        return (
+            Sessions(merged, self._panes.take(pa.array(panes, pa.int64())), of) if panes else Sessions(merged)
+        )
+
+    # Rows
+
+    @cached_property
+    def _panes(self) -> pa.Table:
+        """The panes that stood before, and those that were fired."""
+        return pa.concat_tables([self.rows.standing, self._fired])
+
+    @cached_property
+    def _back(self) -> pa.Table:
+        fired = self.courses.fired
+        which = np.repeat(np.arange(len(fired)), [len(each.back) for each in fired])
+        panes = [nth for each in fired for nth in each.back]
+        held = self._panes.take(pa.array(panes, pa.int64()))
+        rows = taken_back(held, self._fired.take(pa.array(which)))
+        for name in self.merger.new_columns:
+            rows = replaced(rows, name, 0)
+        return rows
+
+    @cached_property
+    def _fired(self) -> pa.Table:
+        fired, count = self.courses.fired, len(self.courses.fired)
+        if not fired:
+            return self.merger.schema.empty_table()
+        due = self._shown.slice(0, count)
+        closes = np.array([each.closes for each in fired], bool)
+        clock, mark = (np.array([each.at[side] for each in fired], np.int64) for side in (0, 1))
+        met = np.where(closes, mark, numbers(due, LAST_WATERMARK))
+        firing = {
+            "sequence": pa.array([each.sequence for each in fired]),
+            "timing": pa.array([each.timing.value for each in fired]),
+            "op": pa.array([Op.INSERT.value] * count),
+            "is_last": pa.array([each.is_last for each in fired]),
+            "batch": constant(self.clocks.batch, count),
+            "fired_at": pa.array(np.where(closes, clock, np.maximum(clock, numbers(due, LAST_ARRIVAL)))),
+            "watermark": pa.array(met, mask=met <= BEGIN_OF_TIME),
+        }
+        panes = self.merger.published(due, firing)
+        return replaced(panes, UNSETTLED, 0)
+
+    @cached_property
+    def _shown(self) -> pa.Table:
+        """What panes and states hold: those that were fired first."""
+        shown = [*(each.shown for each in self.courses.fired), *self.kept]
+        own = self._own
+        nodes = np.array([each.node for each in shown], np.int64)
+        whole = np.array([each.shows is Shows.ALL for each in shown], bool)
+        empty = np.array([each.shows is Shows.NOTHING for each in shown], bool)
+        if whole.any():
+            every = pa.concat_tables([own, self._cumulative(own)])
+            found = every.take(pa.array(np.where(whole, nodes + own.num_rows, nodes)))
+        else:
+            found = own.take(pa.array(nodes))
+        columns = {name: flat(own.column(name)).take(pa.array(nodes)) for name in self.merger.new_columns}
+        found = with_columns(found, {**columns, **self._counted(shown)})
+        is_old = np.array([not each.is_new for each in shown], bool)
+        for name in self.merger.new_columns:
+            found = replaced(found, name, 0, is_old)
+        return self.merger.emptied(found, empty) if empty.any() else found
+
+    def _counted(self, shown: Sequence[Shown]) -> dict[str, pa.Array]:
+        """The columns in which sessions have what is known of them."""
+        since, whole = [each.since for each in shown], [each.whole for each in shown]
+        made = {
+            START: [each.start for each in shown],
+            END: [each.end for each in shown],
+            SINCE: [each.count if each else 0 for each in since],
+            SINCE_CLOCK: [each.clock if each else None for each in since],
+            SINCE_MARK: [each.mark if each else None for each in since],
+            HELD: [each.count for each in whole],
+            FIRST_CLOCK: [each.clock for each in whole],
+            FIRST_MARK: [each.mark for each in whole],
+            UNSETTLED: [each.unsettled for each in shown],
+            WAITING_EVENTS: [each.waiting for each in shown],
+            EARLY_IS_OVER: [int(each.over) for each in shown],
+        }
+        for nth, sql in enumerate(self.rows.whens):
+            made[since_when_column(sql)] = [each.holds[nth] if each else 0 for each in since]
+            made[when_column(sql)] = [each.holds[nth] for each in whole]
+        known = {START, END, *self.merger.state_columns}
+        return {name: pa.array(values, pa.int64()) for name, values in made.items() if name in known}
+
+    # Nodes
+
+    @cached_property
+    def _own(self) -> pa.Table:
+        """What is new in each node, merged."""
+        own = self.courses.own
+        rows = np.fromiter((row for each in own for row in each), np.int64)
+        node = np.repeat(np.arange(len(own)), [len(each) for each in own])
+        return merged_by(self.merger, self.rows.inputs.take(pa.array(rows)), node)
+
+    def _cumulative(self, own: pa.Table) -> pa.Table:
+        """What each node holds with all that it has grown from.
+
+        Nodes make chains, each node after the largest that it has grown from; what else it has grown from are ends of
+        other chains, which are merged before. So there are few rounds, however sessions are joined.
+        """
+        children = self.courses.children
+        if not any(children):
+            return own
+        size, chain, rounds = [1] * len(children), list(range(len(children))), [0] * len(children)
+        side: list[tuple[int, int]] = []
+        for node, below in enumerate(children):
+            if below:
+                size[node] += sum(size[each] for each in below)
+                longest = max(below, key=size.__getitem__)
+                chain[node] = chain[longest]
+                for each in below:
+                    if each != longest:
+                        side.append((node, each))
+                        rounds[chain[node]] = max(rounds[chain[node]], rounds[chain[each]] + 1)
+        of_chain, round_of = np.array(chain), np.array(rounds)
+        turn = round_of[of_chain]
+        sides = np.array(side, np.int64).reshape(-1, 2)
+        place, made = np.full(len(chain), -1), list[pa.Table]()
+        firing = FiringWithin(self.merger)
+        for nth in range(int(turn.max()) + 1):
+            nodes = np.flatnonzero(turn == nth)
+            nodes = nodes[np.lexsort((nodes, of_chain[nodes]))]
+            rows = own.take(pa.array(nodes))
+            ours = sides[turn[sides[:, 0]] == nth]
+            if len(ours):
+                at = np.empty(len(chain), np.int64)
+                at[nodes] = np.arange(len(nodes))
+                others = pa.concat_tables(made).take(pa.array(place[ours[:, 1]]))
+                both = pa.concat_tables([self.merger.again(rows), self.merger.again(others)])
+                rows = merged_by(self.merger, both, np.concatenate([np.arange(len(nodes)), at[ours[:, 0]]]))
+            place[nodes] = sum(each.num_rows for each in made) + np.arange(len(nodes))
+            made.append(firing.running(rows, np.unique(of_chain[nodes], return_inverse=True)[1]))
+        return pa.concat_tables(made).take(pa.array(place))

@@ -1,0 +1,483 @@
+"""The second job of a batch: `fold_split` for each part of its events, `merge_bucket` for each bucket of keys.
+
+    files of the log → judged, for all outputs in one reading → partial states by bucket, side output, dead letters
+    partial states + open states + panes that late events touch → panes, late panes, retracts, open states
+
+Both are called in tasks. They read and write files under names of this attempt; what they return is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.outputs import Output
+from latecomer.log.logged import Logged, LogSplit
+from latecomer.log.timeline.watermarks import Watermarks
+from latecomer.model.panes import Accumulation
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.windows import FIRST_MOMENT, FixedWindow, Micros
+from latecomer.spark.base import Parted, Shared
+from latecomer.store.files import Location, dataset, new_token, read_table, sync, write_table
+from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
+from latecomer.windowing.buckets import bucket_name, bucket_of, may_hold
+from latecomer.windowing.columns import KEY
+from latecomer.windowing.failing import failed_letters
+from latecomer.windowing.fates import Counts
+from latecomer.windowing.firing.clocks import Clocks
+from latecomer.windowing.firing.closing import CLOSING, closing_panes
+from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.empty import KnownKeys, empty_panes, windows_closed
+from latecomer.windowing.firing.folding import event_columns, fold, set_aside
+from latecomer.windowing.firing.lanes import counts_of_lanes
+from latecomer.windowing.firing.session_bucket import (
+    Bucket,
+    Folded,
+    fold_events,
+    in_order_of_arrival,
+    standing_panes,
+)
+from latecomer.windowing.firing.session_within import lanes_of
+from latecomer.windowing.firing.stopping import stopping_in_words
+from latecomer.windowing.firing.within import firing_of
+from latecomer.windowing.merge import Merger
+from latecomer.windowing.seen import event_tables
+from latecomer.windowing.session_judge import Arrivals, arrivals_of, session_of
+from latecomer.windowing.session_judge import event_columns as session_columns
+
+ROWS_PER_BUCKET = 200_000
+"""So many events, or rows of open states, are merged in one task: another would not be worth its files."""
+MOST_BUCKETS = 256
+MOST_PARTIALS = 1_000_000
+"""So many rows of partial states are held before they are merged."""
+
+
+def bucket_count(rows: int, cores: int, rows_each: int = ROWS_PER_BUCKET) -> int:
+    """How many buckets there are for so many rows: a power of two, no more than there are cores.
+
+    >>> [bucket_count(rows, 6) for rows in (0, 200_000, 500_000, 10_000_000)]
+    [1, 1, 2, 4]
+    """
+    return 1 << (max(min(cores, MOST_BUCKETS, -(-rows // rows_each)), 1).bit_length() - 1)
+
+
+@dataclass(frozen=True)
+class FiringPlan:
+    """What tasks know of the outputs: the same for every batch."""
+
+    layout: EventLayout
+    outputs: Mapping[str, Output]
+    measures: Mapping[str, str]
+
+    @cached_property
+    def mergers(self) -> dict[str, Merger]:
+        """By the name of the output."""
+        return {
+            name: Merger(PaneLayout(output, self.layout), self.measures)
+            for name, output in self.outputs.items()
+        }
+
+
+@dataclass(frozen=True)
+class FoldTask:
+    """Some events, and what they are judged by."""
+
+    splits: Sequence[LogSplit]
+    timeline: Watermarks
+    outputs: Sequence[str]
+    buckets: Mapping[str, int]
+    """How many the keys of each output are shared out to."""
+    late: Mapping[str, Location]
+    """Where the side output of each output goes that is not published yet."""
+    failed: Mapping[str, Location]
+    """Likewise, its dead letters."""
+    behind: int | None
+    """The highest watermark that an event of the batch met; None where none of them came behind it."""
+
+
+@dataclass(frozen=True)
+class PaneFile:
+    """A file of panes, and where the first of its windows starts and the last one ends; None where that is unknown."""
+
+    place: Location
+    start: int | None
+    end: int | None
+
+    def holds_one(self, starts: Micros, before: int = 0, after: int = 0) -> bool:
+        """Whether it may hold a window that one of these moments is in, or so far before or after. They ascend."""
+        at = 0 if self.start is None else int(np.searchsorted(starts, self.start - before))
+        return at < len(starts) and (self.end is None or int(starts[at]) <= self.end + after)
+
+
+@dataclass(frozen=True)
+class OutputTask:
+    """What a bucket needs to know of an output."""
+
+    clocks: Clocks
+    states: Sequence[Location] = ()
+    published: Sequence[Location] = ()
+    """Of sessions: panes that will be taken back."""
+    panes: Sequence[PaneFile] = ()
+    """The panes that events of the batch may replace."""
+    closing: Sequence[Location] | None = None
+    """The panes for which nothing more may come since this batch; None where there are no closing panes."""
+    known: KnownKeys | None = None
+    """The keys that empty panes are for. Where there may be such, all keys are in the first bucket."""
+    folders: Mapping[str, Location] = field(default_factory=dict)
+    """Where files of each lane go."""
+    late: Location | None = None
+    """Where the side output goes, of sessions."""
+
+
+@dataclass(frozen=True)
+class BucketTask:
+    """A bucket of keys, and what there is of it."""
+
+    nth: int
+    of: int
+    outputs: Mapping[str, OutputTask]
+
+
+@dataclass(frozen=True)
+class Aside:
+    """The files of what entered no window of an output."""
+
+    late: Sequence[Location] = ()
+    """The side output."""
+    failed: Sequence[Location] = ()
+    """Its dead letters."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of an output in a bucket, or of all of them together."""
+
+    counts: Counts
+    files: Mapping[str, Sequence[Location]]
+    """The files of each lane."""
+    late: Sequence[Location] = ()
+    """The side output."""
+
+
+# The first kernel
+
+
+def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Aside]]:
+    """Judge some events for all outputs, and fold them: what is set aside is written, the rest goes to the buckets."""
+    folds = {name: _folding(plan.value, name, task) for name in task.outputs}
+    columns = list(dict.fromkeys(column for each in folds.values() for column in each.columns))
+    outputs = [each.merger.output for each in folds.values()]
+    for events in event_tables(Logged(task.splits), columns, outputs, plan.value.layout):
+        if events.num_rows:
+            for each in folds.values():
+                with stopping_in_words(each.name, each.merger.layout, each.merger.measures):
+                    each.take(events)
+    parts: dict[int, dict[str, Any]] = {}
+    for name, each in folds.items():
+        with stopping_in_words(each.name, each.merger.layout, each.merger.measures):
+            for nth, part in each.by_bucket():
+                parts.setdefault(nth, {})[name] = part
+    return Parted({name: Aside(each.late, each.failed) for name, each in folds.items()}, parts)
+
+
+def _folding(plan: FiringPlan, name: str, task: FoldTask) -> _Folding:
+    merger = plan.mergers[name]
+    kind = _SessionFolding if merger.output.window.merges else _Folding
+    return kind(name, merger, task)
+
+
+class _Folding:
+    """Folds the events of a task for an output."""
+
+    def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
+        self.name, self.merger, self.task = name, merger, task
+        self.late: list[Location] = []
+        self.failed: list[Location] = []
+        self._partials: list[pa.Table] = []
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns of the log that it takes."""
+        return event_columns(self.merger.layout, self.merger)
+
+    def take(self, events: pa.Table) -> None:
+        merger = self.merger
+        for folded in fold(events, merger.layout, self.task.timeline, merger):
+            self._partials.append(folded.states)
+            self.late += _written_aside(folded.late, self.task.late.get(self.name))
+            self.file(folded.failed)
+        if sum(rows.num_rows for rows in self._partials) > MOST_PARTIALS:
+            self._partials = [self._merged()]
+
+    def file(self, letters: pa.Table | None) -> None:
+        """Write the dead letters of the output, if there are any."""
+        self.failed += _written_aside(letters, self.task.failed.get(self.name))
+
+    def _merged(self) -> pa.Table:
+        if self.merger.output.fires_within:
+            return pa.concat_tables(self._partials)
+        return self.merger.merge([self.merger.again(rows) for rows in self._partials])
+
+    def by_bucket(self) -> Iterator[tuple[int, Any]]:
+        """The partial states of each bucket."""
+        if self._partials:
+            whole = self._merged() if len(self._partials) > 1 else self._partials[0]
+            yield from _divided(whole, self.merger.layout.output.by, self.task.buckets[self.name])
+
+
+class _SessionFolding(_Folding):
+    """The same of sessions: which events are late is known once all of a key's are together."""
+
+    def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
+        super().__init__(name, merger, task)
+        self._folded: list[Folded] = []
+
+    @cached_property
+    def _wanted(self) -> list[str]:
+        return [*self.merger.columns, *self.merger.output.counted]
+
+    @cached_property
+    def columns(self) -> list[str]:
+        periods = [(0, self.merger.output)]
+        log = self.merger.layout.events
+        return [*session_columns(log, periods, self._wanted), *event_columns(self.merger.layout, self.merger)]
+
+    def take(self, events: pa.Table) -> None:
+        merger, output = self.merger, self.merger.output
+        arrivals = arrivals_of(events, merger.layout.events, [(0, output)], self.task.timeline, self._wanted)
+        if arrivals.failed.any():
+            some = events.filter(pa.array(arrivals.failed))
+            self.file(failed_letters(some, merger.layout.events, output))
+        behind = self.task.behind
+        self._folded.append(fold_events(arrivals, merger, behind, in_order_of_arrival(output, behind)))
+
+    def by_bucket(self) -> Iterator[tuple[int, Any]]:
+        by, count = self.merger.output.by, self.task.buckets[self.name]
+        names = [KEY + key for key in by]
+        parts: dict[int, list[Folded]] = {}
+        for each in self._folded:
+            partials = dict(_divided(each.partials, names, count)) if each.partials is not None else {}
+            witnesses = dict(_divided(each.witnesses, names, count)) if each.witnesses is not None else {}
+            suspects = dict(_suspects(each.suspects, by, count)) if each.suspects is not None else {}
+            for nth in {*partials, *witnesses, *suspects}:
+                found = Folded(partials.get(nth), suspects.get(nth), witnesses.get(nth))
+                parts.setdefault(nth, []).append(found)
+        yield from parts.items()
+
+
+def _divided(rows: pa.Table, keys: Sequence[str], count: int) -> Iterator[tuple[int, pa.Table]]:
+    """Rows by the bucket of their key."""
+    if count == 1:
+        yield 0, rows
+        return
+    codes = bucket_of(rows, keys, count)
+    for nth in np.unique(codes).tolist():
+        yield nth, rows.filter(pa.array(codes == nth))
+
+
+def _suspects(suspects: Arrivals, by: Sequence[str], count: int) -> Iterator[tuple[int, Arrivals]]:
+    if count == 1 or not by:
+        yield 0, suspects
+        return
+    codes = bucket_of(pa.table({key: suspects.columns[key] for key in by}), by, count)
+    for nth in np.unique(codes).tolist():
+        yield nth, suspects.only(codes == nth).apart()
+
+
+# The second kernel
+
+
+def merge_bucket(plan: Shared[FiringPlan], task: BucketTask, parts: list[dict[str, Any]]) -> dict[str, Made]:
+    """What there is of a bucket of keys, merged: the panes and open states of every output."""
+    made = {}
+    for name, asked in task.outputs.items():
+        merger = plan.value.mergers[name]
+        folded = [each[name] for each in parts if name in each]
+        with stopping_in_words(name, merger.layout, merger.measures):
+            logic = _SessionMerging if merger.output.window.merges else _Merging
+            made[name] = logic(merger, asked, task, name).made(folded)
+    return made
+
+
+class _Merging:
+    """Merges what there is of an output in a bucket."""
+
+    def __init__(self, merger: Merger, asked: OutputTask, task: BucketTask, name: str) -> None:
+        self.merger, self.asked, self.task, self.name = merger, asked, task, name
+        self.firing = firing_of(merger)
+        self.of = 1 if merger.output.emit_empty else task.of
+        self.files: dict[str, list[Location]] = {}
+        self.new: list[pa.Table] = []
+        """The panes that were published."""
+
+    def made(self, folded: Sequence[pa.Table]) -> Made:
+        """The files of each lane, and what the ledger counts."""
+        clocks = self.asked.clocks
+        lanes = self.firing.lanes(folded, self.read(self.asked.states), clocks)
+        for lane in (Lane.OPEN, Lane.WAITING):
+            self.write(lane, lanes.get(lane))
+        fired = lanes.get(Lane.FIRED, self.merger.schema.empty_table())
+        self.publish(Lane.FIRED, fired)
+        if self.asked.known is not None:
+            self._publish_empty(self.asked.known.with_panes(fired), fired)
+        if self._takes_back_early:
+            new = fired.filter(pc.field("sequence") > 0)
+            if new.num_rows:
+                self.publish(Lane.FIRED, self.firing.retracts(fired, self._standing(new)))
+        if (late := lanes.get(Lane.LATE)) is not None and late.num_rows:
+            earlier = pa.concat_tables([self._standing(late), *self.new])
+            self.publish(Lane.LATE, self.firing.late_panes(late, earlier, clocks))
+        self.close(None)
+        return Made(counts_of_lanes(lanes, self.merger), self.files)
+
+    @property
+    def _takes_back_early(self) -> bool:
+        output = self.merger.output
+        return output.trigger.early is not None and output.accumulation is Accumulation.RETRACTING
+
+    def _publish_empty(self, known: KnownKeys, fired: pa.Table) -> None:
+        """The panes of keys that windows before had, for windows that closed without them."""
+        clocks, window = self.asked.clocks, cast(FixedWindow, self.merger.output.window)
+        windows = windows_closed(self.name, window, known, clocks.before, clocks.now)
+        at_once = max(MOST_PARTIALS // max(known.table.num_rows, 1), 1)
+        for first in range(0, len(windows), at_once):
+            some = windows[first : first + at_once]
+            self.publish(Lane.FIRED, empty_panes(self.firing, known.table, some, fired, clocks))
+
+    def close(self, published: pa.Table | None) -> None:
+        """The last panes of windows for which nothing more can come, also of those that just fired. `published` are the
+        panes of sessions that will be taken back."""
+        files, clocks = self.asked.closing, self.asked.clocks
+        if files is None or clocks.now == BEGIN_OF_TIME:
+            return
+        closed = pc.field("window_end") <= _moment(clocks.now)
+        rows = [each.filter(closed) for each in self.new]
+        if (known := self.read(files, closed)) is not None:
+            rows.append(known)
+        if rows:
+            self.publish(CLOSING, closing_panes(self.firing, pa.concat_tables(rows), published, clocks))
+
+    def read(self, files: Sequence[Location], where: pc.Expression | None = None) -> pa.Table | None:
+        """Stored states or panes of this bucket; None where there are none."""
+        tables = []
+        for file in files:
+            holds, others = may_hold(file.name, self.task.nth, self.of)
+            if holds:
+                rows = dataset([file], self.merger.schema).to_table(filter=where)
+                tables.append(self._ours(rows) if others else rows)
+        return pa.concat_tables(tables) if tables else None
+
+    def _ours(self, rows: pa.Table) -> pa.Table:
+        codes = bucket_of(rows, self.merger.output.by, self.of)
+        return rows.filter(pa.array(codes == self.task.nth))
+
+    def touched(self, moments: Micros, before: int = 0, after: int = 0) -> list[Location]:
+        """The files of panes that may hold a window that one of these moments is in, or so far before or after."""
+        return [
+            file.place
+            for file in self.asked.panes
+            if may_hold(file.place.name, self.task.nth, self.of)[0] and file.holds_one(moments, before, after)
+        ]
+
+    def _standing(self, wanted: pa.Table) -> pa.Table:
+        """The panes of earlier batches that are of windows which start as the wanted ones do."""
+        starts = pc.unique(wanted.column("window_start")).cast(TIMESTAMP)
+        places = self.touched(np.sort(np.asarray(starts.cast(pa.int64()))))
+        if not places:
+            return self.merger.schema.empty_table()
+        return dataset(places, self.merger.schema).to_table(filter=pc.field("window_start").isin(starts))
+
+    def publish(self, lane: str, panes: pa.Table) -> None:
+        """Write panes, unless there are none."""
+        self.write(lane, panes)
+        self.new.append(panes)
+
+    def write(self, lane: str, rows: pa.Table | None) -> None:
+        """Write rows of a lane, unless there are none."""
+        if rows is not None and rows.num_rows:
+            name = bucket_name(self.task.nth, self.of, new_token())
+            self.files.setdefault(lane, []).append(_written(rows, self.asked.folders[lane] / name))
+
+
+class _SessionMerging(_Merging):
+    """The same of sessions."""
+
+    def made(self, folded: Sequence[list[Folded]]) -> Made:
+        merger, asked = self.merger, self.asked
+        every = [each for part in folded for each in part]
+        bucket = Bucket(every, self.read(asked.states), self.read(asked.published))
+        bucket = replace(bucket, closed=self._closed(bucket))
+        judged = bucket.judged([(0, merger.output)])
+        lanes = lanes_of(bucket, judged, asked.clocks, merger)
+        for lane, rows in lanes.items():
+            if lane == Lane.FIRED:
+                self.publish(lane, rows)
+            elif lane != Lane.REST:
+                self.write(lane, rows)
+        self.close(lanes.get(Lane.TO_RETRACT))
+        late: list[Location] = []
+        if bucket.suspects is not None and judged is not None:
+            late = _written_aside(set_aside(bucket.suspects.rows(), judged, merger.layout), asked.late)
+        return Made(counts_of_lanes(lanes, merger), self.files, late)
+
+    def _closed(self, bucket: Bucket) -> pa.Table | None:
+        """The panes that stand for closed sessions which a suspect may touch, by file and by key."""
+        suspects, gap = bucket.suspects, session_of(self.merger.output).gap
+        if suspects is None or not (places := self.touched(np.unique(suspects.time), gap)):
+            return None
+        low, high = int(suspects.time.min()), int(suspects.time.max()) + gap
+        wanted = (pc.field("window_end") >= _moment(low)) & (pc.field("window_start") <= _moment(high))
+        for key in self.merger.output.by:
+            values = pc.unique(suspects.columns[key])
+            if not pa.types.is_floating(values.type):  # equal ones may have different bits
+                wanted &= pc.field(key).isin(values)
+        panes = dataset(places, self.merger.schema).to_table(filter=wanted)
+        return standing_panes(panes, bucket, self.merger)
+
+
+# Beside a batch
+
+
+def fires_quietly(plan: Shared[FiringPlan], task: BucketTask) -> bool:
+    """Whether triggers publish anything of a bucket without new events."""
+    for name, asked in task.outputs.items():
+        merger = plan.value.mergers[name]
+        merging = _Merging(merger, asked, task, name)
+        states = merging.read(asked.states)
+        if merger.output.window.merges:
+            lanes = lanes_of(Bucket(states=states), None, asked.clocks, merger)
+        else:
+            lanes = merging.firing.lanes([], states, asked.clocks)
+        if any(lanes[lane].num_rows for lane in (Lane.FIRED, Lane.LATE) if lane in lanes):
+            return True
+    return False
+
+
+def fold_files(files: Sequence[Location]) -> Location:
+    """One file with the rows of several, beside the last of them."""
+    return _written(
+        pa.concat_tables(map(read_table, files)), files[-1].with_name(f"folded-{new_token()}.parquet")
+    )
+
+
+def _moment(micros: int) -> pa.Scalar:
+    return pa.scalar(min(max(micros, FIRST_MOMENT), END_OF_TIME), pa.int64()).cast(TIMESTAMP)
+
+
+def _written_aside(rows: pa.Table | None, folder: Location | None) -> list[Location]:
+    """Rows that entered no window in a file of that folder, if there are any and they are not published."""
+    if rows is None or not rows.num_rows or folder is None:
+        return []
+    return [_written(rows, folder / f"part-{new_token()}.parquet")]
+
+
+def _written(rows: pa.Table, file: Location) -> Location:
+    write_table(rows, file)
+    sync(file)
+    return file

@@ -1,0 +1,468 @@
+"""Panes that fire within a batch: one for each firing of the trigger, wherever batches are cut.
+
+Events come in the order of their arrival, or already merged as far as no firing can lie between them (`folded`). They
+are cut into panes (`cuts.py`), each pane is merged, and where panes accumulate each is merged with those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from latecomer.config.names import PRIVATE
+from latecomer.config.outputs import Output
+from latecomer.log.timeline.watermarks import micros_of
+from latecomer.model.arrays import flat
+from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.triggers import AfterFirst, Every, Rule, Until, per_firing
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
+from latecomer.source.columns import ORIGIN, POSITION
+from latecomer.store.columns import (
+    EVENTS,
+    FIRST_CLOCK,
+    FIRST_MARK,
+    HELD,
+    SINCE,
+    SINCE_CLOCK,
+    SINCE_MARK,
+    since_when_column,
+    when_column,
+)
+from latecomer.windowing.columns import (
+    BATCH,
+    END,
+    FATE,
+    LAST_ARRIVAL,
+    LAST_SEQUENCE,
+    LAST_WATERMARK,
+    START,
+)
+from latecomer.windowing.fates import CODES
+from latecomer.windowing.firing.clocks import Clocks
+from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.cuts import NEVER, Cuts, Turns, by_clock, cuts
+from latecomer.windowing.firing.merging import Firing, constant, following, numbers, places_of, said
+from latecomer.windowing.judge import Flags, Judged, Micros
+from latecomer.windowing.merge import Merger, replaced
+
+_STEP = f"{PRIVATE}step"
+_ON_TIME, _LATE = CODES[Fate.ON_TIME], CODES[Fate.LATE_ACCEPTED]
+
+
+def firing_of(merger: Merger) -> Firing:
+    """What makes the panes of an output."""
+    return FiringWithin(merger) if merger.output.fires_within else Firing(merger)
+
+
+# Where events are judged
+
+
+def folded(events: pa.Table, found: Judged, merger: Merger) -> pa.Table:
+    """Judged events as partial states: merged where no firing can lie between them."""
+    output, intervals = merger.output, np.zeros(len(found), np.int64)
+    alone = np.zeros(len(found), bool)
+    for fate, rule in ((_ON_TIME, output.trigger.early), (_LATE, output.trigger.late)):
+        ours = found.fate == fate
+        if isinstance(rule, Every) and rule.clock == "arrival":
+            intervals[ours] = found.clock[ours] // rule.every
+        elif per_firing(rule):
+            alone |= ours
+    inputs = merger.of_events(found)
+    together = places_of([pa.table({START: found.start, END: found.end, _STEP: intervals})])[~alone]
+    each, rest = np.flatnonzero(alone), np.flatnonzero(~alone)
+    order = {
+        BATCH: pa.array(micros_of(events, "batch")[found.nth]),
+        ORIGIN: found.columns[ORIGIN].cast(pa.string()),
+        POSITION: found.columns[POSITION].cast(pa.int64()),
+    }
+    some = merged_by(merger, inputs.take(pa.array(each)), np.arange(len(each)))
+    more = merged_by(merger, inputs.take(pa.array(rest)), together)
+    for name, column in order.items():
+        some = some.append_column(name, column.take(pa.array(each)))
+        more = more.append_column(name, pa.nulls(more.num_rows, column.type))
+    return pa.concat_tables([some, more])
+
+
+def merged_by(merger: Merger, inputs: pa.Table, groups: Micros) -> pa.Table:
+    """Inputs merged by the number of their group, in the order of these numbers."""
+    merged = merger.merge([inputs.append_column(_STEP, pa.array(groups))], within=_STEP)
+    order = np.argsort(np.asarray(flat(merged.column(_STEP))), kind="stable")
+    return merged.drop_columns([_STEP]).take(pa.array(order))
+
+
+# Where they are merged
+
+
+@dataclass(frozen=True)
+class Panes:
+    """The events of each pane merged, place after place, in order."""
+
+    rows: pa.Table
+    place: Micros
+    fires: Flags
+    first: Flags
+    """Whether a pane is the first of its place."""
+
+    @property
+    def last(self) -> Flags:
+        """Whether a pane is the last of its place."""
+        return np.append(self.first[1:], True) if len(self.first) else self.first
+
+    @property
+    def nth(self) -> Micros:
+        """Which pane of its place each is, from 0."""
+        found: Micros = np.arange(len(self.place)) - _begins(self.first)
+        return found
+
+
+class FiringWithin(Firing):
+    """Makes the panes of an output whose trigger fires within batches."""
+
+    def lanes(
+        self, partials: Sequence[pa.Table], states: pa.Table | None, clocks: Clocks
+    ) -> dict[str, pa.Table]:
+        fresh = pa.concat_tables(partials) if partials else None
+        parts: list[Mapping[str, pa.Table]] = []
+        trigger = self.output.trigger
+        for late, rule in ((False, trigger.early), (True, trigger.late)):
+            rows = _chosen(fresh, _are_late(fresh), late)
+            known = _chosen(states, None if states is None else _waits(states), late)
+            if not per_firing(rule):
+                parts.append(super().lanes([] if rows is None else [rows], known, clocks))
+            elif late:
+                parts.append(self._late_lanes(rule, rows, known, clocks))
+            else:
+                enters = None if rows is None else np.asarray(flat(rows.column(FATE))) == _ON_TIME
+                rest = _chosen(rows, enters, False)
+                parts.append(super().lanes([] if rest is None else [rest], None, clocks))
+                parts.append(self._early_lanes(rule, _chosen(rows, enters, True), known, clocks))
+        names = {name for part in parts for name in part}
+        return {name: pa.concat_tables(part[name] for part in parts if name in part) for name in names}
+
+    # Early
+
+    def _early_lanes(
+        self, rule: Rule, fresh: pa.Table | None, states: pa.Table | None, clocks: Clocks
+    ) -> Mapping[str, pa.Table]:
+        found = self._panes(rule, fresh, states, clocks, Fate.ON_TIME)
+        if found is None:
+            return {}
+        discards = self.output.accumulation is Accumulation.DISCARDING
+        shown = found.rows if discards else self.running(found.rows, found.place)
+        sequence = _sequences(found) + found.nth
+        shown = with_columns(
+            shown, {**self._of_window(found), LAST_SEQUENCE: pa.array(sequence, mask=sequence < 0)}
+        )
+        early = self._early(rule, shown, found, clocks, discards)
+        left = self._left(shown, found, discards)
+        lanes = self.laned(left, np.zeros(left.num_rows, bool), clocks)
+        lanes[Lane.FIRED] = pa.concat_tables([early, lanes[Lane.FIRED]])
+        return lanes
+
+    def _early(self, rule: Rule, shown: pa.Table, found: Panes, clocks: Clocks, discards: bool) -> pa.Table:
+        """The panes that fire before the window closes."""
+        fires = pa.array(found.fires)
+        due = shown.filter(fires)
+        count = due.num_rows
+        came, began = numbers(due, LAST_ARRIVAL), numbers(found.rows.filter(fires), SINCE_CLOCK)
+        match rule:
+            case AfterFirst() | Every(clock="arrival"):
+                came = np.maximum(came, by_clock(rule, began))
+        mark = numbers(due, LAST_WATERMARK)
+        firing = {
+            "sequence": following(due),
+            **said(Timing.EARLY, Op.INSERT, count),
+            "is_last": pa.array(np.zeros(count, bool)),
+            "batch": constant(clocks.batch, count),
+            "fired_at": pa.array(came),
+            "watermark": pa.array(mark, mask=mark <= BEGIN_OF_TIME),
+        }
+        panes = self.merger.published(due, firing)
+        if not discards:  # what accumulates is counted once, where all of it is
+            for name in self.merger.new_columns:
+                panes = replaced(panes, name, 0)
+        return panes
+
+    def _left(self, shown: pa.Table, found: Panes, discards: bool) -> pa.Table:
+        """What each place has come to after its early panes: one row each."""
+        last = pa.array(found.last)
+        left, own = shown.filter(last), found.rows.filter(last)
+        fired = found.fires[found.last]
+        for name in self._since:
+            left = with_columns(left, {name: flat(own.column(name))})
+            left = replaced(left, name, None if name in (SINCE_CLOCK, SINCE_MARK) else 0, fired)
+        if discards:
+            for name in self.merger.new_columns:
+                left = replaced(left, name, 0, fired)
+            left = self.merger.emptied(left, fired)
+        sequence = pc.if_else(pa.array(fired), following(left), flat(left.column(LAST_SEQUENCE)))
+        return with_columns(left, {LAST_SEQUENCE: sequence})
+
+    @property
+    def _since(self) -> list[str]:
+        """The private columns that begin anew with each early pane."""
+        whens = map(since_when_column, self.output.trigger.whens)
+        return [
+            name for name in (SINCE, SINCE_CLOCK, SINCE_MARK, *whens) if name in self.merger.state_columns
+        ]
+
+    def _of_window(self, found: Panes) -> dict[str, Any]:
+        """The private columns that hold what is known of all events of a window, up to each pane."""
+        known, made = self.merger.state_columns, dict[str, Any]()
+        starts = _begins(found.first)
+        for name in (HELD, *map(when_column, self.output.trigger.whens)):
+            if name in known:
+                counts = numbers(found.rows, name)
+                upto = np.cumsum(counts)
+                made[name] = upto - (upto - counts)[starts]
+        for name in (FIRST_CLOCK, FIRST_MARK):
+            if name in known:
+                made[name] = flat(found.rows.column(name)).take(pa.array(starts))
+        return made
+
+    # Late
+
+    def _late_lanes(
+        self, rule: Rule, fresh: pa.Table | None, states: pa.Table | None, clocks: Clocks
+    ) -> Mapping[str, pa.Table]:
+        found = self._panes(rule, fresh, states, clocks, Fate.LATE_ACCEPTED)
+        if found is None:
+            return {}
+        over = self.is_last(found.rows, np.full(found.rows.num_rows, clocks.now, np.int64))
+        count = found.rows.num_rows
+        firing = {
+            "sequence": pa.nulls(count, pa.int64()),
+            **said(Timing.LATE, Op.INSERT, count),
+            "is_last": pa.array(over & ~found.fires),
+            "batch": constant(clocks.batch, count),
+            "fired_at": flat(found.rows.column(LAST_ARRIVAL)),
+            "watermark": flat(found.rows.column(LAST_WATERMARK)),
+        }
+        panes = self.merger.published(found.rows, firing)
+        due = pa.array(found.fires | over)
+        return {Lane.LATE: panes.filter(due), Lane.WAITING: panes.filter(pc.invert(due))}
+
+    def late_panes(self, added: pa.Table, earlier: pa.Table, clocks: Clocks) -> pa.Table:
+        """The LATE panes of each window and key that late events touched, in order, each after what it takes back."""
+        if not per_firing(self.output.trigger.late):
+            return super().late_panes(added, earlier, clocks)
+        held = self._newest(added, earlier)
+        discards = self.output.accumulation is Accumulation.DISCARDING
+        known = self.merger.emptied(held) if discards else held
+        both = pa.concat_tables([known, added])
+        place = places_of([both.select(["window_start", *self.merger.layout.keys])])
+        order = np.argsort(place, kind="stable")
+        place, is_held = place[order], (np.arange(both.num_rows) < known.num_rows)[order]
+        inputs = pa.concat_tables(
+            [
+                self.merger.of_states(known, Fate.LATE_ACCEPTED),
+                self.merger.of_states(added, Fate.LATE_ACCEPTED, fresh=True),
+            ]
+        ).take(pa.array(order))
+        alone = merged_by(self.merger, inputs, np.arange(len(order)))
+        shown = alone if discards else self.running(alone, place)
+        first = _firsts(place)
+        nth = Panes(shown, place, is_held, first).nth
+        sequence = np.where(is_held, numbers(alone, LAST_SEQUENCE), 0)[_begins(first)] + nth
+        count = len(order)
+        panes = self.merger.published(
+            shown,
+            {
+                "sequence": pa.array(sequence),
+                **said(Timing.LATE, Op.INSERT, count),
+                "is_last": flat(both.take(pa.array(order)).column("is_last")),
+                "batch": constant(clocks.batch, count),
+                "fired_at": flat(alone.column(LAST_ARRIVAL)),
+                "watermark": flat(alone.column(LAST_WATERMARK)),
+            },
+            {name: flat(alone.column(name)) for name in self.merger.new_columns},
+        )
+        panes = panes.filter(pa.array(~is_held))
+        return (
+            self.with_retracts(panes, held) if self.output.accumulation is Accumulation.RETRACTING else panes
+        )
+
+    # Merged
+
+    def _panes(
+        self, rule: Rule, fresh: pa.Table | None, states: pa.Table | None, clocks: Clocks, fate: Fate
+    ) -> Panes | None:
+        """The events of each pane; None where there are none."""
+        known = [] if states is None else [self.merger.of_states(states, fate)]
+        new = [] if fresh is None else [self.merger.again(fresh)]
+        if not known and not new:
+            return None
+        inputs = pa.concat_tables([*known, *new], promote_options="default")
+        if not inputs.num_rows:
+            return None
+        stored = 0 if states is None else states.num_rows
+        names = [START, END, *self.merger.input_keys]
+        place = places_of([inputs.select(names)])
+        rows = _Rows(self.output, fate, states, fresh)
+        order = np.lexsort((*rows.order, np.arange(inputs.num_rows) >= stored, place))
+        place, inputs = place[order], inputs.take(pa.array(order))
+        cut = rows.cut(rule, order, self._turns(place, inputs, clocks, fate))
+        first = _firsts(place)
+        begins = first | np.append(False, cut.pane[1:] != cut.pane[:-1])
+        merged = merged_by(self.merger, inputs, np.cumsum(begins) - 1)
+        return Panes(merged, place[begins], cut.fires[begins], first[begins])
+
+    def _turns(self, place: Micros, inputs: pa.Table, clocks: Clocks, fate: Fate) -> Turns:
+        """What rules need to know of each place; of its rows, nothing yet."""
+        first = _firsts(place)
+        starts, ends = (numbers(inputs, name)[first] for name in (START, END))
+        # An early pane fires up to when the window closes, a late one as long as late events are taken.
+        closes = ends + (self.output.settles_after if fate is Fate.LATE_ACCEPTED else 0)
+        closed = clocks.closed(closes)
+        until = np.asarray(clocks.closings(closes, closed)[0].fill_null(clocks.arrival))
+        none = np.zeros(0, np.int64)
+        return Turns(place, none, none, none, {}, starts, until, ends, clocks, self.output.window.endless)
+
+    def running(self, rows: pa.Table, place: Micros) -> pa.Table:
+        """Each row merged with those of its place before it: by halves, so that the work grows with the rows."""
+        first = _firsts(place)
+        if first.all():
+            return rows
+        nth = Panes(rows, place, first, first).nth
+        opens = nth % 2 == 0
+        pair = np.cumsum(opens) - 1
+        inputs = self.merger.again(rows)
+        sums = self.running(merged_by(self.merger, inputs, pair), place[opens])
+        later = np.flatnonzero(opens & ~first)
+        found = [rows.filter(pa.array(first)), sums.take(pa.array(pair[~opens]))]
+        at = [np.flatnonzero(first), np.flatnonzero(~opens)]
+        if len(later):
+            both = pa.concat_tables(
+                [self.merger.again(sums.take(pa.array(pair[later] - 1))), inputs.take(pa.array(later))]
+            )
+            found.append(merged_by(self.merger, both, np.tile(np.arange(len(later)), 2)))
+            at.append(later)
+        return pa.concat_tables(found).take(pa.array(np.argsort(np.concatenate(at))))
+
+
+class _Rows:
+    """Stored states and fresh rows, as far as rules ask about them: states first."""
+
+    def __init__(self, output: Output, fate: Fate, states: pa.Table | None, fresh: pa.Table | None) -> None:
+        self.output, self.early = output, fate is Fate.ON_TIME
+        self.tables = [each for each in (states, fresh) if each is not None]
+        self.stored = 0 if states is None else states.num_rows
+
+    def numbers(self, name: str, nothing: int = 0) -> Micros:
+        parts = [
+            np.asarray(pc.fill_null(flat(each.column(name)), nothing))
+            if name in each.column_names
+            else np.full(each.num_rows, nothing, np.int64)
+            for each in self.tables
+        ]
+        return np.concatenate(parts).astype(np.int64)
+
+    @property
+    def order(self) -> list[Micros]:
+        """By which rows of a place are put in order, the last first."""
+        origins = [
+            flat(each.column(ORIGIN)).cast(pa.string())
+            if ORIGIN in each.column_names
+            else pa.nulls(each.num_rows, pa.string())
+            for each in self.tables
+        ]
+        known = pa.concat_arrays(origins).dictionary_encode(null_encoding="encode")
+        rank = np.empty(len(known.dictionary), np.int64)
+        rank[np.asarray(pc.sort_indices(known.dictionary))] = np.arange(len(rank))
+        columns = [rank[np.asarray(known.indices)], self.numbers(LAST_ARRIVAL), self.numbers(BATCH)]
+        return [self.numbers(POSITION), *columns, self.numbers(SINCE_CLOCK, BEGIN_OF_TIME)]
+
+    def cut(self, rule: Rule, order: Micros, turns: Turns) -> Cuts:
+        """The panes of rows in this order."""
+        whens = self.output.trigger.whens
+        counted = SINCE if self.early else EVENTS
+        asked = replace(
+            turns,
+            count=self.numbers(counted)[order],
+            clock=self.numbers(SINCE_CLOCK, BEGIN_OF_TIME)[order],
+            mark=self.numbers(SINCE_MARK, BEGIN_OF_TIME)[order],
+            holds={sql: self.numbers(since_when_column(sql))[order] > 0 for sql in whens},
+        )
+        if not isinstance(rule, Until):
+            return cuts(rule, asked)
+        whole = replace(
+            turns,
+            count=self.numbers(HELD)[order],
+            clock=self.numbers(FIRST_CLOCK, BEGIN_OF_TIME)[order],
+            mark=self.numbers(FIRST_MARK, BEGIN_OF_TIME)[order],
+            holds={sql: self.numbers(when_column(sql))[order] > 0 for sql in whens},
+        )
+        return cuts(rule, asked, whole, self._over(rule, whole, order))
+
+    def _over(self, rule: Until, whole: Turns, order: Micros) -> Flags:
+        """Whether a rule had ended before the batch, by what was stored of each place."""
+        stored = order < self.stored
+        known, place = np.unique(whole.place[stored], return_inverse=True)
+        past = Turns(
+            place.astype(np.int64),
+            whole.count[stored],
+            whole.clock[stored],
+            whole.mark[stored],
+            {sql: holds[stored] for sql, holds in whole.holds.items()},
+            whole.starts[known],
+            np.full(len(known), whole.clocks.arrival_before, np.int64),
+            whole.before[known],
+            whole.clocks.at_begin,
+            whole.endless,
+        )
+        over = np.zeros(len(whole.starts), bool)
+        over[known] = past.pane_ends(rule.until)[past.bounds[:-1]] < NEVER
+        return over
+
+
+def _sequences(found: Panes) -> Micros:
+    """For each pane, the sequence of the last pane of its place before the batch; -1 where there was none."""
+    sequence = np.asarray(pc.fill_null(flat(found.rows.column(LAST_SEQUENCE)), -1))
+    if not len(sequence):
+        return sequence
+    starts = np.flatnonzero(found.first)
+    base: Micros = np.repeat(np.maximum.reduceat(sequence, starts), np.diff(np.append(starts, len(sequence))))
+    return base
+
+
+def _are_late(rows: pa.Table | None) -> Flags | None:
+    return None if rows is None else np.asarray(flat(rows.column(FATE))) == _LATE
+
+
+def _waits(states: pa.Table) -> Flags:
+    """Whether stored states are of late events that wait."""
+    return np.asarray(pc.fill_null(pc.equal(flat(states.column("timing")), Timing.LATE.value), False))
+
+
+def _chosen(rows: pa.Table | None, flags: Flags | None, wanted: bool) -> pa.Table | None:
+    """The rows for which it is so, or not; None where there are none."""
+    if rows is None or flags is None:
+        return None
+    found = rows.filter(pa.array(flags == wanted))
+    return found if found.num_rows else None
+
+
+def _firsts(place: Micros) -> Flags:
+    first: Flags = np.diff(place, prepend=-1) != 0
+    return first
+
+
+def _begins(first: Flags) -> Micros:
+    """For each row, where its place begins."""
+    at = np.arange(len(first))
+    found: Micros = np.maximum.accumulate(np.where(first, at, 0))
+    return found
+
+
+def with_columns(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
+    """Rows with other columns of these names."""
+    for name, column in columns.items():
+        at = rows.schema.get_field_index(name)
+        made = column if isinstance(column, pa.Array) else pa.array(column)
+        rows = rows.set_column(at, name, made.cast(rows.schema.field(at).type))
+    return rows
