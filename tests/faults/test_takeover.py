@@ -64,7 +64,7 @@ def require_alike(file: Path, expected: dict[str, list[str]]) -> None:
     assert check_ledger(load_pipeline(file)) == []
 
 
-@pytest.mark.parametrize("at", ["folder", "s3"])
+@pytest.mark.parametrize("at", ["folder", pytest.param("s3", marks=pytest.mark.long)])
 def test_a_standby_takes_over_from_whoever_is_killed(
     tmp_path: Path, undisturbed_lease: dict[str, list[str]], at: str, request: pytest.FixtureRequest
 ) -> None:
@@ -112,6 +112,7 @@ def test_whoever_wakes_up_after_a_takeover_changes_nothing(
     require_alike(file, undisturbed_lease)
 
 
+@pytest.mark.long
 def test_whoever_wakes_up_in_the_middle_of_a_transaction_of_a_sink_ends_it_and_begins_no_other(
     tmp_path: Path, undisturbed_lease: dict[str, list[str]]
 ) -> None:
@@ -223,6 +224,7 @@ def require_once(file: Path, written: int) -> None:
     assert in_sink == int(counted["n"][0].as_py())
 
 
+@pytest.mark.long
 def test_two_engines_fight_for_a_store(tmp_path: Path) -> None:
     fight(with_lease(write_pipeline(tmp_path)), 8, seed=30)
 

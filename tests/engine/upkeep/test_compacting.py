@@ -15,7 +15,9 @@ import pytest
 from deltalake import DeltaTable
 from hypothesis import HealthCheck, Phase, example, given
 from hypothesis import strategies as st
-from upkeep.upkeep_kit import (
+
+from cli.cli_kit import rows_of
+from engine.upkeep.upkeep_kit import (
     HOUR,
     MIDNIGHT,
     PIPELINE,
@@ -27,8 +29,6 @@ from upkeep.upkeep_kit import (
     on_disk,
     tables,
 )
-
-from cli.cli_kit import rows_of
 from examples_kit import drawn
 from latecomer.after.explain.explain import explain
 from latecomer.after.reading.reader import Reader

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from upkeep.upkeep_kit import Days, contents, named_files
 
 from after.reconcile.log_kit import arrivals
 from cli.cli_kit import Cli
+from engine.upkeep.upkeep_kit import Days, contents, named_files
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
@@ -176,6 +176,7 @@ def one_file_each(pipeline: Pipeline) -> Pipeline:
     return pipeline.model_copy(update={"source": pipeline.source.model_copy(update={"files": files})})
 
 
+@pytest.mark.long
 def test_snapshots_beside_a_run_are_gone_on_with_to_the_same_end(bench: Bench, tmp_path: Path) -> None:
     """Wherever the run was: in the middle of a batch, between two of them, before the end."""
     pipeline = one_file_each(at(bench.pipeline, tmp_path / "store"))

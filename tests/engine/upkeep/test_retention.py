@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from upkeep.upkeep_kit import DAY, HOUR, MIDNIGHT, RETENTION, Days, contents, killed_at, make_days
 
 from cli.cli_kit import rows_of
+from engine.upkeep.upkeep_kit import DAY, HOUR, MIDNIGHT, RETENTION, Days, contents, killed_at, make_days
 from faults.faults_kit import Died
 from latecomer.after.certify.certificate import Certificate, certify, check
 from latecomer.after.explain.explain import explain

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from upkeep.upkeep_kit import Days, contents
 
 from after.reconcile.log_kit import arrivals
+from engine.upkeep.upkeep_kit import Days, contents
 from latecomer.config.load import load_pipeline
 from latecomer.config.operation import Upkeep
 from latecomer.config.outputs import Output
@@ -189,6 +189,7 @@ def ended(upkeep: ScheduledUpkeep) -> None:
     assert upkeep.done.times == 1
 
 
+@pytest.mark.long
 def test_an_engine_goes_on_with_files_that_upkeep_has_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
