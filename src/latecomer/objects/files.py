@@ -313,14 +313,16 @@ def open_object(file: Url, known: Seen | None = None, ahead: int = AHEAD) -> _Ob
 
 @_twice
 def _range(file: Url, known: Seen, start: int, stop: int) -> bytes:
-    with _asked(file) as (store, key):
-        try:
+    try:
+        with _asked(file) as (store, key):
             found = obstore.get(store, key, options={"range": (start, stop)})
             if _seen(found.meta) == known:
                 return bytes(found.bytes())
-        except BaseError as error:
-            if "416" not in str(error):  # it has become shorter
-                raise
+    except StoreOutage:
+        raise
+    except StoreError:  # as where it has become shorter
+        if seen(file) == known:
+            raise
     raise Replaced(f"{file} was replaced while it was read")
 
 
