@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from obstore.store import MemoryStore
 
 from examples_kit import drawn
 from latecomer.config.columns import infer_columns, source_warnings
+from latecomer.config.damage import DamagedFile
 from latecomer.config.sources import Files
 from latecomer.errors import SourceOutage
 from latecomer.objects import files as objects
@@ -308,6 +310,24 @@ def test_the_rows_are_those_of_a_local_file(
             monkeypatch.setattr(objects, "AHEAD", ahead)
             assert rows_of(decoder, memory.put(name, content), size) == rows_of(decoder, local, size)
     assert len(rows_of(decoder, local)) >= 300
+
+
+@given(st.integers(1, 200), st.binary(min_size=1, max_size=3))
+@drawn(200)
+def test_a_damaged_footer_is_damage_there_too(place: int, bytes_there: bytes) -> None:
+    """It may point anywhere, before the file as well."""
+    with pytest.MonkeyPatch.context() as patch:
+        memory = MemoryStore()
+        patch.setattr(objects, "_store", lambda *_: memory)
+        patch.setattr(objects, "_END", 100)
+        _, content = FORMS["h.parquet"]
+        at = len(content) - place
+        obstore.put(memory, "a", content[:at] + bytes_there + content[at + len(bytes_there) :])
+        file = present(SourceFile("s3://bucket/a", 0, 0))
+        objects._small_range.cache_clear()
+        with suppress(DamagedFile):
+            for split in FORMS["h.parquet"][0].splits(file, 1000):
+                list(FORMS["h.parquet"][0].decode(split))
 
 
 # What changes meanwhile

@@ -6,6 +6,7 @@ is there while an object is whose name begins with it.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import time
@@ -32,7 +33,7 @@ _END = 1 << 20
 """How much of the end of an object is read when it is opened: all of most, and the footer of the others. An object that
 is no larger is always read whole."""
 AHEAD = 256 << 10
-"""A range that is read has so many bytes at least: another request takes longer than these."""
+"""A range that is read has so many bytes at least: to ask once more takes longer than they do."""
 _PART = 8 << 20
 """An object that is written a part at a time is sent in parts of this size."""
 
@@ -352,8 +353,11 @@ class _Object(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._known.size}[whence]
-        return self._at
+        at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._known.size}[whence]
+        if at < 0:  # as of a file: a damaged footer may ask for it
+            raise OSError(errno.EINVAL, "Invalid argument", str(self._file))
+        self._at = at
+        return at
 
     def read(self, size: int | None = -1) -> bytes:
         start, whole = self._at, self._known.size
