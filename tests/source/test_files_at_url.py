@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import json
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import fastavro
 import obstore
@@ -310,6 +311,43 @@ def test_the_rows_are_those_of_a_local_file(
             monkeypatch.setattr(objects, "AHEAD", ahead)
             assert rows_of(decoder, memory.put(name, content), size) == rows_of(decoder, local, size)
     assert len(rows_of(decoder, local)) >= 300
+
+
+@pytest.mark.parametrize("end", [4, 1 << 20])
+def test_it_is_read_like_any_open_file(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: int
+) -> None:
+    monkeypatch.setattr(objects, "_END", end)
+    content = bytes(range(256)) * 4
+    (tmp_path / "a").write_bytes(content)
+    known = memory.put("a", content)
+    place = st.integers(-300, 1300)
+    steps = st.lists(st.tuples(place, st.sampled_from([0, 1, 2]), place), max_size=8)
+
+    @given(steps, st.integers(1, 50), st.booleans())
+    @drawn(60, suppress_health_check=list(HealthCheck))
+    def check(steps: list[tuple[int, int, int]], ahead: int, is_known: bool) -> None:
+        url = Url("s3://bucket/a")
+        with (
+            open(tmp_path / "a", "rb") as here,
+            known.open("rb", ahead=ahead) if is_known else url.open("rb") as there,
+        ):
+            for at, whence, size in steps:
+                assert sought(there, at, whence) == sought(here, at, whence)
+                assert there.tell() == here.tell()
+                assert there.read(size if size >= 0 else -1) == here.read(size if size >= 0 else -1)
+
+    check()
+
+
+def sought(opened: BinaryIO, at: int, whence: int) -> int | None:
+    """Where that leads; None where it cannot be."""
+    try:
+        return opened.seek(at, whence)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        return None
 
 
 @given(st.integers(1, 200), st.binary(min_size=1, max_size=3))
