@@ -83,9 +83,9 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
     monkeypatch.setattr(obstore, "get", asked)
     monkeypatch.setattr(obstore, "head", looked)
     monkeypatch.setattr(objects, "_store", lambda *_: found.store)
-    objects._small_range.cache_clear()
+    objects._outer_range.cache_clear()
     yield found
-    objects._small_range.cache_clear()
+    objects._outer_range.cache_clear()
 
 
 def rows_of(decoder: FileDecoder, file: SourceFile, size: int = SPLIT_BYTES) -> list[dict[str, Any]]:
@@ -143,7 +143,7 @@ def test_of_parquet_the_footer_and_the_columns_that_are_read_are_fetched(memory:
     assert [row["n"] for row in rows_of(decoder, file)] == list(range(400_000))
     assert memory.sent < 0.2 * file.size
     memory.ranges.clear()
-    objects._small_range.cache_clear()
+    objects._outer_range.cache_clear()
     (first, *_) = splits = decoder.splits(file, SPLIT_BYTES)
     assert memory.sent <= objects.AHEAD  # what the driver reads
     assert len(splits) == 4
@@ -362,7 +362,7 @@ def test_a_damaged_footer_is_damage_there_too(place: int, bytes_there: bytes) ->
         at = len(content) - place
         obstore.put(memory, "a", content[:at] + bytes_there + content[at + len(bytes_there) :])
         file = present(SourceFile("s3://bucket/a", 0, 0))
-        objects._small_range.cache_clear()
+        objects._outer_range.cache_clear()
         with suppress(DamagedFile):
             for split in FORMS["h.parquet"][0].splits(file, 1000):
                 list(FORMS["h.parquet"][0].decode(split))
@@ -380,7 +380,7 @@ def test_an_object_that_is_replaced_while_it_is_read_is_noticed(
     decoder, content = FORMS[name]
     file = memory.put(name, content)
     *_, last = decoder.splits(file, 4000)
-    objects._small_range.cache_clear()
+    objects._outer_range.cache_clear()
     memory.put(name, content[:-1] + b"\n" if size == "same" else content[:50])
     with pytest.raises(SourceOutage, match=rf"s3://bucket/{name} was changed while it was read; let files"):
         list(decoder.decode(last))

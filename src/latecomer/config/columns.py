@@ -17,10 +17,12 @@ from itertools import islice
 
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import (
+    LOOKED_AT_FIRST,
     UTF8,
     bounded_lines,
     byte_outside_utf8,
     encoding_by_bytes,
+    first_bytes,
     is_text,
     open_text,
     other_encoding,
@@ -68,10 +70,10 @@ def source_warnings(pattern: str, file_format: str | Decoder, encoding: str = UT
 
 def _no_utf8(name: str) -> str | None:
     """Why a file is not in UTF-8, and what to write."""
-    file = location(name)
-    if other := encoding_by_bytes(file):
+    head = first_bytes(location(name))
+    if other := encoding_by_bytes(head):
         return f"{name!r} is in {other}, by its first bytes: set source.files.encoding: {other}"
-    if (place := byte_outside_utf8(file)) is None:
+    if (place := byte_outside_utf8(head)) is None:
         return None
     return (
         f"{name!r} is not in utf-8, from byte {place} on: such rows are dead letters; {other_encoding(UTF8)}"
@@ -89,11 +91,13 @@ def infer_columns(
     columns: dict[str, str] = {}
     seen_in: dict[str, str] = {}
     for name in files[:SAMPLE_FILES]:
-        if file_format in ("csv", "json") and encoding == UTF8 and encoding_by_bytes(location(name)):
+        file = location(name)
+        is_text_in_utf8 = file_format in ("csv", "json") and encoding == UTF8
+        if is_text_in_utf8 and encoding_by_bytes(first_bytes(file, LOOKED_AT_FIRST)):
             raise SourceError(f"no columns could be inferred: {_no_utf8(name)}")
         try:
             with damage_found(file_format):
-                found = _INFER[file_format](location(name), delimiter, encoding, numbers)
+                found = _INFER[file_format](file, delimiter, encoding, numbers)
         except (DamagedFile, OSError):
             continue  # what cannot be read does not decide the columns
         for column, kind in found.items():

@@ -32,8 +32,8 @@ ENCODINGS = (
 )
 _NAMES = {**{codecs.lookup(name).name: name for name in ENCODINGS}, "utf-8-sig": UTF8}
 _BIG_ENDIAN_MARK = codecs.BOM_UTF16_BE
-_LOOKED_AT = 1 << 20
-"""So many bytes of a file are looked at to see whether they are UTF-8."""
+LOOKED_AT, LOOKED_AT_FIRST = 1 << 20, 200
+"""So many bytes of a file are looked at to see whether they are UTF-8, and whether a character has two."""
 
 
 def known_encoding(written: str) -> str:
@@ -67,9 +67,9 @@ def file_encoding(file: Readable, encoding: str) -> str:
         return "utf-16le"  # it will be found out when it is read
 
 
-def encoding_by_bytes(file: Readable) -> str | None:
+def encoding_by_bytes(head: bytes) -> str | None:
     """The two-byte encoding that the first bytes of a file speak for; None where they speak for none."""
-    head = _head(file, 200)
+    head = head[:LOOKED_AT_FIRST]
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return UTF16
     if 3 * head.count(0) <= len(head):  # a stray one is a row's own
@@ -77,16 +77,16 @@ def encoding_by_bytes(file: Readable) -> str | None:
     return "utf-16le" if head.find(b"\0") % 2 else "utf-16be"
 
 
-def byte_outside_utf8(file: Readable) -> int | None:
-    """Where the first byte of a file is that is not UTF-8, as far as its beginning is looked at."""
+def byte_outside_utf8(head: bytes) -> int | None:
+    """Where the first byte is that is not UTF-8, in the beginning of a file."""
     try:
-        codecs.getincrementaldecoder(UTF8)().decode(_head(file, _LOOKED_AT))
+        codecs.getincrementaldecoder(UTF8)().decode(head)
     except UnicodeDecodeError as error:
         return error.start
     return None
 
 
-def _head(file: Readable, size: int) -> bytes:
+def first_bytes(file: Readable, size: int = LOOKED_AT) -> bytes:
     """The first bytes of a file, decompressed; none of one that is damaged."""
     try:
         with damage_found("text"), _open_bytes(file) as content:

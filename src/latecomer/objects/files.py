@@ -327,8 +327,8 @@ def _range(file: Url, known: Seen, start: int, stop: int) -> bytes:
     raise Replaced(f"{file} was replaced while it was read")
 
 
-_small_range = lru_cache(maxsize=16)(_range)
-"""Of an object of which several parts are read, the head, the footer or all of it are read again and again."""
+_outer_range = lru_cache(maxsize=8)(_range)
+"""The head, the footer or all of an object, not large: where several parts of it are read, each needs them."""
 
 
 class _Object(io.RawIOBase):
@@ -369,7 +369,8 @@ class _Object(io.RawIOBase):
             if begin <= start and stop <= begin + len(held):
                 return bytes(held[start - begin : stop - begin])
         first, last = (0, whole) if whole <= _END else (start, min(max(stop, start + self._ahead), whole))
-        found = (_small_range if last - first <= _END else _range)(self._file, self._known, first, last)
+        is_kept = last - first <= _END and (first == 0 or last == whole)
+        found = (_outer_range if is_kept else _range)(self._file, self._known, first, last)
         if (first, last) == (start, stop):
             return found
         self._held[1:] = [(first, memoryview(found))]
