@@ -6,6 +6,7 @@ is there while an object is whose name begins with it.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import time
@@ -13,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import obstore
 import pyarrow as pa
@@ -29,7 +30,10 @@ from latecomer.objects.tagged import Tagged
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
 _END = 1 << 20
-"""How much of the end of an object is read when it is opened: all of most, and the footer of the others."""
+"""How much of the end of an object is read when it is opened: all of most, and the footer of the others. An object that
+is no larger is always read whole."""
+AHEAD = 256 << 10
+"""A range that is read has so many bytes at least: to ask once more takes longer than they do."""
 _PART = 8 << 20
 """An object that is written a part at a time is sent in parts of this size."""
 
@@ -118,14 +122,34 @@ def below(folder: Url) -> list[tuple[str, Mapping[str, Any]]]:
         return [(each["path"][start:], cast(Mapping[str, Any], each)) for page in pages for each in page]
 
 
+class Seen(NamedTuple):
+    """What an object is at a moment: one that takes its place differs in it."""
+
+    size: int
+    tag: str
+    written: float
+
+
+def seen(file: Url) -> Seen:
+    return _seen(_head(file))
+
+
+def _seen(said: Mapping[str, Any]) -> Seen:
+    return Seen(int(said["size"]), _tag(said), float(said["last_modified"].timestamp()))
+
+
+class Replaced(StoreOutage):
+    """An object was replaced while it was read."""
+
+
 def size(file: Url) -> int:
-    return int(_head(file)["size"])
+    return seen(file).size
 
 
 def written_at(location: Url) -> float:
     """When an object was last written; of a folder, the newest of those in it."""
     try:
-        return float(_head(location)["last_modified"].timestamp())
+        return seen(location).written
     except FileNotFoundError:
         moments = [each["last_modified"].timestamp() for _, each in below(location)]
         if not moments:
@@ -271,37 +295,53 @@ def copy(file: Url, to: Url) -> Url:
 
 
 @_twice
-def open_object(file: Url) -> _Object:
-    """An object, to be read by ranges. What it ends with is read at once: one request, for most."""
+def open_object(file: Url, known: Seen | None = None, ahead: int = AHEAD) -> _Object:
+    """An object, to be read by ranges, of `ahead` bytes at least. Unless it is `known`, what it ends with is read at
+    once: one request, for most. `Replaced` where it is not the same any more."""
+    if known is not None:
+        return _Object(file, known, memoryview(b""), ahead)
     with _asked(file) as (store, key):
         try:
             found = obstore.get(store, key, options={"range": {"suffix": _END}})
         except NotSupportedError:  # Azure has no ranges from the end
-            size = int(obstore.head(store, key)["size"])
-            end = obstore.get_range(store, key, start=max(0, size - _END), end=size) if size else b""
-            return _Object(file, size, memoryview(end))
+            return _Object(file, _seen(obstore.head(store, key)), memoryview(b""), ahead)
         except BaseError as error:
             if "416" not in str(error):  # an empty object has no ranges
                 raise
-            return _Object(file, int(obstore.head(store, key)["size"]), memoryview(b""))
-        return _Object(file, int(found.meta["size"]), memoryview(found.bytes()))
+            return _Object(file, _seen(obstore.head(store, key)), memoryview(b""), ahead)
+        return _Object(file, _seen(found.meta), memoryview(found.bytes()), ahead)
 
 
 @_twice
-def _range(file: Url, start: int, stop: int) -> bytes:
-    with _asked(file) as (store, key):
-        return bytes(obstore.get_range(store, key, start=start, end=stop))
+def _range(file: Url, known: Seen, start: int, stop: int) -> bytes:
+    try:
+        with _asked(file) as (store, key):
+            found = obstore.get(store, key, options={"range": (start, stop)})
+            if _seen(found.meta) == known:
+                return bytes(found.bytes())
+    except StoreOutage:
+        raise
+    except StoreError:  # as where it has become shorter
+        if seen(file) == known:
+            raise
+    raise Replaced(f"{file} was replaced while it was read")
+
+
+_outer_range = lru_cache(maxsize=8)(_range)
+"""The head, the footer or all of an object, not large: where several parts of it are read, each needs them."""
 
 
 class _Object(io.RawIOBase):
     """An object as an open file."""
 
-    def __init__(self, file: Url, size: int, end: memoryview) -> None:
+    def __init__(self, file: Url, known: Seen, end: memoryview, ahead: int) -> None:
         super().__init__()
-        self._file, self._size, self._end, self._at = file, size, end, 0
+        self._file, self._known, self._ahead, self._at = file, known, ahead, 0
+        self._held = [(known.size - len(end), end)]
+        """The bytes that are at hand, and where they begin: the end, and what was read last."""
 
     def size(self) -> int:
-        return self._size
+        return self._known.size
 
     def readable(self) -> bool:
         return True
@@ -313,20 +353,28 @@ class _Object(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
+        at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._known.size}[whence]
+        if at < 0:  # as of a file: a damaged footer may ask for it
+            raise OSError(errno.EINVAL, "Invalid argument", str(self._file))
+        self._at = at
+        return at
 
     def read(self, size: int | None = -1) -> bytes:
-        stop = self._size if size is None or size < 0 else min(self._at + size, self._size)
-        if stop <= self._at:
+        start, whole = self._at, self._known.size
+        stop = whole if size is None or size < 0 else min(start + size, whole)
+        if stop <= start:
             return b""
-        kept = self._size - len(self._end)
-        if self._at >= kept:
-            found = bytes(self._end[self._at - kept : stop - kept])
-        else:
-            found = _range(self._file, self._at, stop)
         self._at = stop
-        return found
+        for begin, held in self._held:
+            if begin <= start and stop <= begin + len(held):
+                return bytes(held[start - begin : stop - begin])
+        first, last = (0, whole) if whole <= _END else (start, min(max(stop, start + self._ahead), whole))
+        is_kept = last - first <= _END and (first == 0 or last == whole)
+        found = (_outer_range if is_kept else _range)(self._file, self._known, first, last)
+        if (first, last) == (start, stop):
+            return found
+        self._held[1:] = [(first, memoryview(found))]
+        return found[start - first : stop - first]
 
     def readall(self) -> bytes:
         return self.read()
