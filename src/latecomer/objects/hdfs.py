@@ -43,6 +43,8 @@ def _asked(key: str) -> Iterator[None]:
     except OSError as error:
         raise GenericError(f"{BROKE_OFF} ({_first_line(error)})") from error
     except (RuntimeError, ValueError) as error:
+        if "is not a directory" in str(error):  # something below a file
+            raise FileNotFoundError(2, "there is no such file", key) from None
         raise GenericError(_first_line(error)) from error
 
 
