@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _HIDDEN = ".~"
 """Begins the names of drafts, and of the folders with versions."""
-BROKE_OFF = "HDFS broke off"
 _PART = 8 << 20
 
 
@@ -40,9 +39,7 @@ def _asked(key: str) -> Iterator[None]:
         raise FileNotFoundError(2, "there is no such file", key) from None
     except FileExistsError:
         raise AlreadyExistsError(key) from None
-    except OSError as error:
-        raise GenericError(f"{BROKE_OFF} ({_first_line(error)})") from error
-    except (RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         if "is not a directory" in str(error):  # something below a file
             raise FileNotFoundError(2, "there is no such file", key) from None
         raise GenericError(_first_line(error)) from error
