@@ -1,7 +1,7 @@
 """Files in an object store: what `files.py` offers, for locations that are URLs.
 
-A put is whole and lasting once it returns, so nothing is synced and nothing has a draft. There are no folders: a folder
-is there while an object is whose name begins with it.
+A put is whole and lasting once it returns, so nothing is synced. There are no folders: a folder is there while an
+object is whose name begins with it. In HDFS (`hdfs.py`) there are, and those that are empty are taken away.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import obstore
 import pyarrow as pa
 import pyarrow.fs
 from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PreconditionError
-from obstore.store import ObjectStore
 
 from latecomer.errors import StoreError, StoreOutage
-from latecomer.objects.access import again, first_wait, opened_store, what_is_wrong
+from latecomer.objects.access import Store, again, first_wait, opened_store, what_is_wrong
+from latecomer.objects.hdfs import HdfsStore
 from latecomer.objects.locations import Storage, Url, options_of
 from latecomer.objects.tagged import Tagged
 
@@ -39,7 +39,7 @@ _PART = 8 << 20
 
 
 @contextmanager
-def _asked(location: Url) -> Iterator[tuple[ObjectStore, str]]:
+def _asked(location: Url) -> Iterator[tuple[Store, str]]:
     """The store that a location is in, and its key there. What goes wrong is said in one sentence."""
     try:
         yield _store(location.scheme, location.bucket, options_of(location)), location.key
@@ -54,7 +54,7 @@ def _asked(location: Url) -> Iterator[tuple[ObjectStore, str]]:
 
 
 @lru_cache(maxsize=64)
-def _store(scheme: str, bucket: str, options: Storage) -> ObjectStore:
+def _store(scheme: str, bucket: str, options: Storage) -> Store:
     return opened_store(scheme, bucket, options)
 
 
@@ -86,13 +86,13 @@ def is_file(location: Url) -> bool:
 @_twice
 def is_folder(location: Url) -> bool:
     with _asked(location) as (store, key):
-        return any(True for _ in obstore.list(store, key or None, chunk_size=1))
+        return any(True for _ in store.list(key or None, chunk_size=1))
 
 
 @_twice
 def names(folder: Url) -> list[str]:
     with _asked(folder) as (store, key):
-        found = obstore.list_with_delimiter(store, key or None)
+        found = store.list_with_delimiter(key or None)
         return sorted(
             {
                 *(_last(name) for name in found["common_prefixes"]),
@@ -104,7 +104,7 @@ def names(folder: Url) -> list[str]:
 @_twice
 def sizes(folder: Url, ending: str) -> dict[str, int]:
     with _asked(folder) as (store, key):
-        found = obstore.list_with_delimiter(store, key or None)["objects"]
+        found = store.list_with_delimiter(key or None)["objects"]
         known = {_last(each["path"]): each["size"] for each in found if each["path"].endswith(ending)}
         return dict(sorted(known.items()))
 
@@ -118,7 +118,7 @@ def below(folder: Url) -> list[tuple[str, Mapping[str, Any]]]:
     """The objects below a folder, by their names in it, and what is said of each."""
     with _asked(folder) as (store, key):
         start = len(key) + 1 if key else 0
-        pages = obstore.list(store, key or None, chunk_size=1000)
+        pages = store.list(key or None, chunk_size=1000)
         return [(each["path"][start:], cast(Mapping[str, Any], each)) for page in pages for each in page]
 
 
@@ -161,7 +161,7 @@ def _head(file: Url) -> Mapping[str, Any]:
     if not file.key:
         raise FileNotFoundError(2, "there is no such object", str(file))
     with _asked(file) as (store, key):
-        return cast(Mapping[str, Any], obstore.head(store, key))
+        return cast(Mapping[str, Any], store.head(key))
 
 
 def _last(key: str) -> str:
@@ -174,7 +174,7 @@ def _last(key: str) -> str:
 @_twice
 def read_bytes(file: Url) -> bytes:
     with _asked(file) as (store, key):
-        return bytes(obstore.get(store, key).bytes())
+        return bytes(store.get(key).bytes())
 
 
 def read_end(file: Url, count: int) -> bytes:
@@ -186,14 +186,14 @@ def read_end(file: Url, count: int) -> bytes:
 @_twice
 def replace_bytes(file: Url, content: bytes) -> None:
     with _asked(file) as (store, key):
-        obstore.put(store, key, content)
+        store.put(key, content)
 
 
 @_twice
 def read_tagged(file: Url) -> Tagged | None:
     try:
         with _asked(file) as (store, key):
-            found = obstore.get(store, key)
+            found = store.get(key)
             return Tagged(bytes(found.bytes()), _tag(found.meta))
     except FileNotFoundError:
         return None
@@ -215,7 +215,7 @@ def _put_if(file: Url, content: bytes, mode: Any) -> str | None:
         began = time.monotonic()
         try:
             with _asked(file) as (store, key):
-                return _tag(obstore.put(store, key, content, mode=mode))
+                return _tag(store.put(key, content, mode=mode))
         except (AlreadyExistsError, PreconditionError, FileNotFoundError):
             lost = lost or time.monotonic() - began > first_wait()
             break
@@ -263,16 +263,28 @@ def require_conditional_puts(folder: Url) -> None:
 def remove(file: Url) -> None:
     try:
         with _asked(file) as (store, key):
-            obstore.delete(store, key)
+            store.delete(key)
     except FileNotFoundError:
         return
 
 
 def remove_all(folder: Url) -> None:
-    with _asked(folder) as (store, _):
+    with _asked(folder) as (store, key):
+        if isinstance(store, HdfsStore):
+            store.delete_folder(key)
+            return
         paths = [(folder / name).key for name, _ in below(folder)]
         if paths:
-            obstore.delete(store, paths)
+            store.delete(paths)
+
+
+def remove_empty(folder: Url, within: Url) -> None:
+    """Only HDFS has folders that are empty."""
+    while folder != within:
+        with _asked(folder) as (store, key):
+            if not isinstance(store, HdfsStore) or not store.delete_empty(key):
+                return
+        folder = folder.parent
 
 
 def move(file: Url, to: Url) -> Url:
@@ -287,7 +299,7 @@ def copy(file: Url, to: Url) -> Url:
         replace_bytes(to, read_bytes(file))
         return to
     with _asked(file) as (store, key):
-        obstore.copy(store, key, to.key)
+        store.copy(key, to.key)
     return to
 
 
@@ -302,13 +314,13 @@ def open_object(file: Url, known: Seen | None = None, ahead: int = AHEAD) -> _Ob
         return _Object(file, known, memoryview(b""), ahead)
     with _asked(file) as (store, key):
         try:
-            found = obstore.get(store, key, options={"range": {"suffix": _END}})
+            found = store.get(key, options={"range": {"suffix": _END}})
         except NotSupportedError:  # Azure has no ranges from the end
-            return _Object(file, _seen(obstore.head(store, key)), memoryview(b""), ahead)
+            return _Object(file, _seen(store.head(key)), memoryview(b""), ahead)
         except BaseError as error:
             if "416" not in str(error):  # an empty object has no ranges
                 raise
-            return _Object(file, _seen(obstore.head(store, key)), memoryview(b""), ahead)
+            return _Object(file, _seen(store.head(key)), memoryview(b""), ahead)
         return _Object(file, _seen(found.meta), memoryview(found.bytes()), ahead)
 
 
@@ -316,7 +328,7 @@ def open_object(file: Url, known: Seen | None = None, ahead: int = AHEAD) -> _Ob
 def _range(file: Url, known: Seen, start: int, stop: int) -> bytes:
     try:
         with _asked(file) as (store, key):
-            found = obstore.get(store, key, options={"range": (start, stop)})
+            found = store.get(key, options={"range": (start, stop)})
             if _seen(found.meta) == known:
                 return bytes(found.bytes())
     except StoreOutage:
@@ -392,14 +404,17 @@ class _NewObject(io.RawIOBase):
         super().__init__()
         self._file = file
         with _asked(file) as (store, key):
-            self._sent = obstore.open_writer(store, key, buffer_size=_PART)
+            if isinstance(store, HdfsStore):
+                self._sent: Any = store.open_writer(key)
+            else:
+                self._sent = obstore.open_writer(store, key, buffer_size=_PART)
 
     def writable(self) -> bool:
         return True
 
     def write(self, content: Any) -> int:
         with _asked(self._file):
-            return self._sent.write(memoryview(content).cast("B"))
+            return int(self._sent.write(memoryview(content).cast("B")))
 
     def close(self) -> None:
         if not self.closed:
@@ -428,7 +443,7 @@ def open_arrow(file: Url) -> pa.ipc.RecordBatchFileReader:
 def put_buffer(file: Url, content: pa.Buffer) -> None:
     """Put what was written in memory into an object, in several parts at once where it is large."""
     with _asked(file) as (store, key):
-        obstore.put(store, key, memoryview(content).cast("B"))
+        store.put(key, memoryview(content).cast("B"))
 
 
 def arrow_system(file: Url) -> pa.fs.FileSystem:

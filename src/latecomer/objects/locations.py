@@ -45,7 +45,7 @@ class Readable(Protocol):
 
 
 class Url(PurePosixPath):
-    """A location in an object store. It joins, compares and is cut as any path, and prints as the URL that it is.
+    """A location in an object store or HDFS. It joins, compares and is cut as any path, and prints as its URL.
 
     >>> Url("s3://bucket/lake") / "events"
     Url('s3://bucket/lake/events')
@@ -71,7 +71,7 @@ class Url(PurePosixPath):
 
     @property
     def bucket(self) -> str:
-        """The bucket or container, with the account where the URL names one."""
+        """The bucket or container, with the account where the URL names one; of HDFS the NameNode or name service."""
         return self.parts[1]
 
     @property
@@ -140,5 +140,5 @@ def is_url(place: PurePath) -> bool:
     return isinstance(place, Url)
 
 
-OBJECT_STORES = ("s3", "s3a", "gs", "abfs", "abfss", "az")
+OBJECT_STORES = ("s3", "s3a", "gs", "abfs", "abfss", "az", "hdfs")
 """The schemes that a store, a source and a file sink can have."""
