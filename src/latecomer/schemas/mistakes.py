@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 from latecomer.errors import LatecomerError
@@ -28,6 +29,22 @@ class SchemaError(LatecomerError, ValueError):
         self.value = None if value is _NOTHING else value
         shown = "" if value is _NOTHING else f" (value: {shown_value(value)})"
         super().__init__(f"{written_path(path)}: {message}{shown}; {fix}")
+
+
+@dataclass(frozen=True)
+class Incompatibility:
+    """Why the reader's schema does not read what was written with another.
+
+    `path` leads through the reader's schema; of Avro, into a branch of the writer's union where it has one.
+    """
+
+    path: Path
+    rule: str
+    message: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{written_path(self.path)}: {self.message} ({self.rule}); {self.fix}"
 
 
 class Work:

@@ -119,31 +119,14 @@ class Rules:
 
 
 def _require_plain_object(node: Node) -> None:
-    allowed = {"properties", "required", "additional"}
-    if "object" not in node.types or not _says_only(node, {"types", *allowed}):
+    allowed = ("types", "properties", "required", "additional", "format")
+    if "object" not in node.types or not node.says_only(*allowed):
         raise NotPlain("a schema that is more than an object of plain values")
     if node.additional is not None and not node.additional.is_false:
         raise NotPlain("a schema for any other property")
 
 
-def _says_only(node: Node, allowed: set[str]) -> bool:
-    """Whether a node has no keyword but these."""
-    plain = Node()
-    aside = {
-        "step",
-        "source",
-        "format",
-        "dependencies",
-        "contains_evaluates",
-        "additional_items",
-        *allowed,
-    }
-    return all(
-        getattr(node, name) == getattr(plain, name) for name in Node.__dataclass_fields__ if name not in aside
-    )
-
-
-_VALUE_RULES = {"types", "values", "lower", "upper", "multiples", "min_length", "max_length"}
+_VALUE_RULES = ("types", "values", "lower", "upper", "multiples", "min_length", "max_length", "format")
 
 
 def _types(node: Node) -> frozenset[str]:
@@ -154,7 +137,7 @@ def _types(node: Node) -> frozenset[str]:
 
 def _kind(node: Node) -> str | None:
     """As what a property is read that is no column; None if it may be anything."""
-    if node.takes_everything:
+    if node.says_only():
         return None
     found = _types(node) - {"null"}
     kind = "double" if found == NUMBERS else _KINDS.get(found)
@@ -166,7 +149,7 @@ def _kind(node: Node) -> str | None:
 
 def _require_plain_value(node: Node, kind: str) -> None:
     """Decline rules that are not checked for values that are read as this type."""
-    if not _says_only(node, _VALUE_RULES):
+    if not node.says_only(*_VALUE_RULES):
         raise NotPlain("a schema that is more than an object of plain values")
     if kind in types.INTEGERS:
         needed = {"integer"}
