@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from latecomer.errors import LatecomerError
+from latecomer.errors import LatecomerError, shortened
 
 Step = str | int
 Path = tuple[Step, ...]
@@ -16,7 +16,8 @@ MOST_WORK = 300_000
 DEEPEST_TYPE = 100
 Words = tuple[str, str]
 """What is wrong, and what would pass."""
-_SHOWN = 80
+SHOWN = 80
+"""Characters of a value or a name in a message."""
 _MOST_LISTED = 10
 _NOTHING = object()
 
@@ -71,13 +72,8 @@ def written_path(path: Sequence[Step]) -> str:
     >>> written_path(("fields", 2, "type")), written_path(()), written_path((1, "items"))
     ('fields[2].type', 'the schema', '[1].items')
     """
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{cut(step)}" for step in path)
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{shortened(step, SHOWN)}" for step in path)
     return text.removeprefix(".") or "the schema"
-
-
-def cut(text: str) -> str:
-    """A text that is not too long to be shown."""
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def listed(names: Sequence[str], last: str = ", ") -> str:
@@ -98,10 +94,10 @@ def _as_written(value: object) -> float:
 
 def shown_value(value: object) -> str:
     """A value as JSON, cut short."""
-    if isinstance(value, dict | list | tuple) and len(value) > _SHOWN:
+    if isinstance(value, dict | list | tuple) and len(value) > SHOWN:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     try:
         text = json.dumps(value, ensure_ascii=False, default=_as_written)
     except (TypeError, ValueError, RecursionError):
         text = type(value).__name__
-    return cut(text)
+    return shortened(text, SHOWN)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from latecomer.schemas.jsonschema.values import ALL_TYPES
+from latecomer.schemas.jsonschema.values import ALL_TYPES, type_of
 from latecomer.schemas.mistakes import Path
 
 
@@ -120,6 +120,13 @@ class Node:
     def says_only(self, *allowed: str) -> bool:
         """Whether it has no keyword but these, by the names of its fields. {} says nothing."""
         return all(getattr(self, name) == getattr(_EVERYTHING, name) for name in _SAID - {*allowed})
+
+    @property
+    def own_types(self) -> frozenset[str]:
+        """The types that it allows by itself."""
+        if self.values is None:
+            return self.types
+        return self.types & {type_of(each.value) for each in self.values}
 
     @property
     def is_false(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from latecomer.schemas.mistakes import Incompatibility, Path, cut
+from latecomer.errors import shortened
+from latecomer.schemas.mistakes import SHOWN, Incompatibility, Path
 
 _LIMITS = ("MAXIMUM", "EXCLUSIVE_MAXIMUM", "MAX_LENGTH", "MAX_ITEMS", "MAX_CONTAINS", "MAX_PROPERTIES")
 _MORE = "more may be written than is described, and the reader has {word}"
@@ -127,5 +128,5 @@ RULES = {name: (message, fix) for names, message, fix in _TABLE for name in name
 def problem(path: Path, rule: str, **values: object) -> Incompatibility:
     """A change that is refused. `values` fill the sentence of the rule."""
     message, fix = RULES[rule]
-    shown = {name: cut(str(value)) for name, value in values.items()}
+    shown = {name: shortened(str(value), SHOWN) for name, value in values.items()}
     return Incompatibility(path, rule, message.format(**shown), fix.format(**shown))

@@ -129,17 +129,11 @@ def _require_plain_object(node: Node) -> None:
 _VALUE_RULES = ("types", "values", "lower", "upper", "multiples", "min_length", "max_length", "format")
 
 
-def _types(node: Node) -> frozenset[str]:
-    if node.values is None:
-        return node.types
-    return node.types & {type_of(each.value) for each in node.values}
-
-
 def _kind(node: Node) -> str | None:
     """As what a property is read that is no column; None if it may be anything."""
     if node.says_only():
         return None
-    found = _types(node) - {"null"}
+    found = node.own_types - {"null"}
     kind = "double" if found == NUMBERS else _KINDS.get(found)
     if kind is None:
         raise NotPlain("a property of several types")
@@ -183,7 +177,7 @@ def _check_absent(name: str, column: pa.ChunkedArray, text: bytes) -> None:
 
 def _check_nulls(node: Node, required: bool, text: bytes) -> None:
     """A column does not say whether a field is null, or is not there."""
-    if required or ("null" not in _types(node) and _NULL in text):
+    if required or ("null" not in node.own_types and _NULL in text):
         raise NotPlain(_INVALID)
 
 
