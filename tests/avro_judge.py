@@ -37,9 +37,6 @@ class JavaAvro:
     def canonical_form(self, schema: Any) -> str:
         return self.avro.SchemaNormalization.toParsingForm(schema)
 
-    def fingerprint(self, schema: Any) -> int:
-        return self.avro.SchemaNormalization.parsingFingerprint64(schema) % 2**64
-
     def compare(self, reader: Any, writer: Any) -> Verdict:
         """Rules and locations of what keeps a reader from reading what a writer wrote."""
         try:

@@ -215,7 +215,7 @@ def explain(
     require_key("explain", key)
     moment = _moment("explain", "window", pipeline, output, window)
     chosen = _choice("explain", "clock", Clock, clock)
-    return explaining.explain(Reader(pipeline), output, moment, key, chosen, _by_spark)
+    return explaining.explain(Reader(pipeline), output, moment, key, chosen, by_spark)
 
 
 def reconcile(
@@ -410,7 +410,8 @@ def _choice(call: str, name: str, kind: type[_Choice], given: str) -> _Choice:
         raise _refused(call, name, "is not known", given, f"choose one of {', '.join(kind)}") from None
 
 
-def _by_spark(*asked: Any) -> Any:
+def by_spark(*asked: Any) -> Any:
+    """Derived columns that only Spark can compute."""
     from latecomer.windowing.derived import derived_values  # Spark is loaded only where it is needed
 
     return derived_values(*asked)

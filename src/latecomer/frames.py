@@ -71,8 +71,8 @@ def into(
     after every batch, or is a listener of Spark's that is told of its progress.
     """
     made, file = _loaded("into", pipeline)
-    told = watch_of("into", made, watch)
-    return Into(made, file, _source("into", made, source), told)
+    report_to = watch_of("into", made, watch)
+    return Into(made, file, _source("into", made, source), report_to)
 
 
 def append(
@@ -91,7 +91,7 @@ def append(
     last one is not taken again.
     """
     made, file = _loaded("append", pipeline)
-    told = watch_of("append", made, watch)
+    report_to = watch_of("append", made, watch)
     require_flags("append", drain=drain)
     require_kind("append", (str, type(None)), "the name of the program", app=app)
     require_kind("append", (int, type(None)), "a number that grows with each frame", version=version)
@@ -102,7 +102,7 @@ def append(
     shared = made.store_path in _OPEN
     receiver = _receiver(made, file, frame.sparkSession)
     try:
-        receiver.take(frame, named, app or _APPENDED, version, told)
+        receiver.take(frame, named, app or _APPENDED, version, report_to)
         return receiver.finish(drain)
     finally:
         if not shared:
@@ -134,7 +134,7 @@ class Into:
             receiver.take(frame, self._source, run.query, batch, self._report)
         except Exception as error:
             LOG.debug("batch %d of query %s", batch, run.query, exc_info=True)
-            raise run.told(error) from None
+            raise run.explained(error) from None
         receiver.heard(run)
 
     def _report(self, report: BatchReport) -> None:

@@ -12,7 +12,7 @@ import pytest
 from after.advise.advise_kit import SECOND, rows, written
 from cli.cli_kit import Cli, Lake, rows_of
 from latecomer import load_pipeline
-from latecomer.cli.advise import _table
+from latecomer.cli.advice_words import _lines
 
 EVIL = "boo\x1b]0;title\x07\x9b6n\u202e[red]!"
 FILE = """# The shop, as it runs.
@@ -326,12 +326,12 @@ def test_hostile_text_is_harmless(cli: Cli, tmp_path: Path) -> None:
 def test_on_a_narrow_terminal_heads_of_tables_have_several_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [["delay", "published after", "corrections/min", ""], ["10s", "42s 1ms", "26.5", "← now"]]
     whole = ["  delay  published after  corrections/min", "  10s            42s 1ms             26.5  ← now"]
-    assert list(_table(rows)) == whole
+    assert list(_lines(rows)) == whole
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "100")
-    assert list(_table(rows)) == whole
+    assert list(_lines(rows)) == whole
     monkeypatch.setenv("COLUMNS", "45")
-    assert list(_table(rows)) == [
+    assert list(_lines(rows)) == [
         "         published  corrections",
         "  delay      after         /min",
         "  10s      42s 1ms         26.5  ← now",

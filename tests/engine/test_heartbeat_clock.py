@@ -37,19 +37,19 @@ class Engine:
         self.last = -1
         self.store = SimpleNamespace(root=root or Path(), home=lambda _: root)
 
-    def accept(self, _number: int, piece: Slice) -> None:
+    def accept(self, _number: int, slice_: Slice) -> None:
         """The rows of a slice are those of partition a, at its end."""
         timeline = self.keeper.timeline
         timeline.extend(
-            [TickSummary(piece.newest // SECOND, piece.newest, "a", 1, piece.newest)], piece.partitions
+            [TickSummary(slice_.newest // SECOND, slice_.newest, "a", 1, slice_.newest)], slice_.partitions
         )
 
-    def take(self, _number: int, piece: Together) -> None:
+    def take(self, _number: int, slice_: Together) -> None:
         """The rows of several are those of the sources themselves."""
-        self.read_to |= piece.read_to
-        at = piece.newest // SECOND, piece.newest
-        summaries = [TickSummary(*at, f"{each.piece.source}/0", 1, piece.newest) for each in piece.parts]
-        self.keeper.timeline.extend(summaries, piece.partitions)
+        self.read_to |= slice_.read_to
+        at = slice_.newest // SECOND, slice_.newest
+        summaries = [TickSummary(*at, f"{each.slice.source}/0", 1, slice_.newest) for each in slice_.parts]
+        self.keeper.timeline.extend(summaries, slice_.partitions)
 
     def settle(self) -> None:
         """No batch is ever under way here."""

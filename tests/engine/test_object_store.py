@@ -189,8 +189,8 @@ def test_a_batch_costs_few_requests_however_many_came_before(tmp_path: Path, buc
             engine = Engine(InProcess(_no_spark), Store(pipeline, source_columns(pipeline)))
             start_engine(engine)
             counts = []
-            for nth, piece in enumerate(slices):
-                engine.data(nth, piece)
+            for nth, slice_ in enumerate(slices):
+                engine.data(nth, slice_)
                 counts.append(len(passing.asked))
             engine.finish()
             counts.append(len(passing.asked))

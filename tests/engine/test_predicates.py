@@ -219,7 +219,7 @@ WORDS = [
     "ſelect ",
 ]
 VALUES = ["a", "paise", "1.", ".5", "1r'", "x'1F'", "$$", " and ", "lower("]
-PIECES = st.sampled_from([*SIGNS, *WORDS, *VALUES])
+PARTS = st.sampled_from([*SIGNS, *WORDS, *VALUES])
 
 
 @pytest.fixture(scope="module")
@@ -230,14 +230,14 @@ def parse(spark: SparkSession) -> Callable[[str], Any]:
 
 
 @drawn(150)
-@given(pieces=st.lists(PIECES, min_size=1, max_size=9))
-@example(pieces=["'", "\\", "'", " = ", "reflect(", "'", ")", "'"])
-@example(pieces=["r'", "\\", "'", " = ", "reflect(", ")"])
-@example(pieces=["--", "\\\n", "'", "\n", "reflect(", ")", "'"])
+@given(parts=st.lists(PARTS, min_size=1, max_size=9))
+@example(parts=["'", "\\", "'", " = ", "reflect(", "'", ")", "'"])
+@example(parts=["r'", "\\", "'", " = ", "reflect(", ")"])
+@example(parts=["--", "\\\n", "'", "\n", "reflect(", ")", "'"])
 def test_spark_finds_no_call_that_the_check_has_not_seen(
-    parse: Callable[[str], Any], pieces: list[str]
+    parse: Callable[[str], Any], parts: list[str]
 ) -> None:
-    where = "".join(pieces)
+    where = "".join(parts)
     try:
         check_where(where)
     except ValueError:

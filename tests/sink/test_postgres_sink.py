@@ -18,7 +18,7 @@ import pytest
 from latecomer.config.sinks import PostgresSink
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.sink import RowShape, open_sink
-from latecomer.sink.postgres_rows import pieces, place_digests
+from latecomer.sink.postgres_rows import csv_parts, place_digests
 from latecomer.testing import check_sink
 from postgres_kit import PASSWORD, Postgres
 from sink.sink_kit import (
@@ -273,7 +273,7 @@ def test_a_batch_of_one_row_and_one_of_200_000(path: Path) -> None:
     assert time.monotonic() - began < 60  # 20,000 rows a second are promised, and bench shows them
     found = rows_of_postgres(path)
     assert (len(found), sum(row["paise"] for row in found)) == (rows, sum(range(rows)))
-    assert len([*pieces(panes)]) == 4
+    assert len([*csv_parts(panes)]) == 4
 
 
 def test_rows_are_appended_as_they_come(path: Path, postgres: Postgres) -> None:

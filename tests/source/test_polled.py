@@ -51,8 +51,8 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Polled:
 
 
 def bounds(source: Polled, root: Path, number: int) -> tuple[int, int] | None:
-    piece = source.answered(root, number)
-    return piece and (piece.since["to"] if piece.since else 0, piece.until["to"])
+    slice_ = source.answered(root, number)
+    return slice_ and (slice_.since["to"] if slice_.since else 0, slice_.until["to"])
 
 
 def test_a_bounded_run_ends_although_the_source_grows(source: Polled, tmp_path: Path) -> None:
@@ -63,9 +63,9 @@ def test_a_bounded_run_ends_although_the_source_grows(source: Polled, tmp_path: 
 
 def test_answers_do_not_pile_up(source: Polled, tmp_path: Path) -> None:
     for number in range(50):
-        piece = source.news(tmp_path, number)
-        assert piece is not None
-        assert bounds(source, tmp_path, number) == (piece.since["to"] if number else 0, piece.until["to"])
+        slice_ = source.news(tmp_path, number)
+        assert slice_ is not None
+        assert bounds(source, tmp_path, number) == (slice_.since["to"] if number else 0, slice_.until["to"])
     assert len(list((tmp_path / "offsets").iterdir())) == 2
     source.resume(tmp_path, accepted=49, logged=False)
     assert Answers(tmp_path).last() == 49

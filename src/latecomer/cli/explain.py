@@ -23,6 +23,7 @@ from latecomer.cli.options import (
     moment_of,
     open_reader,
 )
+from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,11 +65,12 @@ def explain(
     With --format json it is one document, with csv one line an event.
     """
     from latecomer.after.explain.explain import explain as explained
+    from latecomer.api import by_spark
 
     choose_zone(zone, file, output)
     most = _most(events)
     moment, named = moment_of("--window", window), key_of(key or [])
-    found = explained(open_reader(file), output, moment, named, clock, _by_spark)
+    found = explained(open_reader(file), output, moment, named, clock, by_spark)
     if svg is not None:
         _draw(found, svg)
     if form is Format.JSON:
@@ -81,12 +83,6 @@ def explain(
         _Page(found, most).print()
     if svg is not None:
         print(f"note: the picture is in {svg}", file=sys.stderr)
-
-
-def _by_spark(*asked: Any) -> Any:
-    from latecomer.windowing.derived import derived_values  # Spark is loaded only where it is needed
-
-    return derived_values(*asked)
 
 
 def _most(text: str) -> int | None:
@@ -208,13 +204,13 @@ class _Page:
         from latecomer.after.explain.life import total
         from latecomer.model.durations import shown_duration
 
-        counted = "no event" if not events else f"{len(events)} event{'s' if len(events) > 1 else ''}"
+        count = counted(len(events), "event") if events else "no event"
         added = [f"{measure} {_shown(total(events, measure))}" for measure in self.found.measures]
         behind = [each.event.behind for each in events if each.event.behind is not None]
         if behind:
             most = shown_duration(max(behind))
             added.append(f"{len(behind)} behind the watermark, by {most} at most")
-        return f"{counted} ({', '.join(added)})" if events and added else counted
+        return f"{count} ({', '.join(added)})" if events and added else count
 
     def _print(self, text: str, style: str | None = None) -> None:
         from latecomer.cli.terminal import harmless
@@ -244,7 +240,6 @@ def _signed(by: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    from latecomer.model.written_values import short_text
-    from latecomer.model.zoned import current_zone
+    from latecomer.after.explain.document import shown_value
 
-    return "null" if value is None else short_text(value, current_zone())
+    return shown_value(value)

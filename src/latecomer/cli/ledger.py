@@ -51,7 +51,8 @@ def ledger(
         if row["unit"] == "events":
             note(_removed(row))
     if skipped := reader.tombstones():
-        note(f"{_counted(skipped, 'tombstone was', 'tombstones were')} skipped: not among what was received")
+        were = "was" if skipped == 1 else "were"
+        note(f"{counted(skipped, 'tombstone')} {were} skipped: not among what was received")
     for source in reader.pipeline.views:
         for gap in Answers(home_of(reader.pipeline.store_path, source)).lost():
             offsets = f"offsets {gap.since} to {gap.until - 1} of {partition_of(source, gap.partition)}"
@@ -87,11 +88,7 @@ def _check(reader: Reader) -> None:
     units = {row["unit"] for row in totals}
     received = max((int(row["received"]) for row in totals if row["unit"] == "events"), default=0)
     typer.echo(
-        f"the ledger balances: {_counted(reader.batches(), 'batch', 'batches')}, "
-        f"{_counted(len(outputs), 'output', 'outputs')}, {_counted(len(units), 'unit', 'units')}, "
-        f"{_counted(received, 'event', 'events')} received"
+        f"the ledger balances: {counted(reader.batches(), 'batch')}, "
+        f"{counted(len(outputs), 'output')}, {counted(len(units), 'unit')}, "
+        f"{counted(received, 'event')} received"
     )
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"

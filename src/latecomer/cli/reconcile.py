@@ -25,8 +25,6 @@ from latecomer.cli.options import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from latecomer.after.reconcile.gaps import Reconciliation
 
 LARGEST = 10
@@ -131,9 +129,9 @@ def _print(found: Reconciliation, form: Format, limit: int | None) -> None:
 
 def _print_text(found: Reconciliation, limit: int) -> None:
     from latecomer.after.reconcile.reconcile import EXPLAINED
-    from latecomer.cli.render import print_table, show
+    from latecomer.cli.render import changes_in_words, print_table, show
 
-    typer.echo(f"{found.output} against {found.against}: {_counted(found)}")
+    typer.echo(f"{found.output} against {found.against}: {changes_in_words(found.counts)}")
     if any(gap.gap is not None for gap in found.gaps):
         print_table(found.totals, short_decimals=True)
     if found.rows.num_rows:
@@ -144,32 +142,21 @@ def _print_text(found: Reconciliation, limit: int) -> None:
         show(found.rows, Format.TABLE, "", limit, short_decimals=True)
 
 
-def _counted(found: Reconciliation) -> str:
-    return ", ".join(
-        f"{count} {change}" for change, count in found.counts.items() if count or change == "equal"
-    )
-
-
 def _print_json(found: Reconciliation, limit: int | None) -> None:
+    from latecomer.cli.render import json_table
+
     whole = {
         "output": found.output,
         "against": found.against,
         "equal": found.equal,
         "explained": found.explained,
         "counts": dict(found.counts),
-        "totals": _rows(found.totals),
-        "differences": _rows(found.rows, limit),
+        "totals": json_table(found.totals),
+        "differences": json_table(found.rows, limit),
         "notes": list(found.notes),
     }
     json.dump(whole, sys.stdout, ensure_ascii=False, indent=1)
     print()
-
-
-def _rows(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
-    from latecomer.model.written_values import json_rows
-    from latecomer.model.zoned import current_zone
-
-    return list(json_rows(table if limit is None else table.slice(0, limit), current_zone()))
 
 
 def _certify(found: Reconciliation, passed: bool, path: Path, pipeline: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
@@ -57,6 +57,16 @@ def show(
             print(f"{first}; --limit all shows every one", file=out)
         else:
             note(first)
+
+
+def json_table(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
+    """Rows as a JSON document has them."""
+    return list(json_rows(table if limit is None else table.slice(0, limit), current_zone()))
+
+
+def changes_in_words(counts: Mapping[str, int]) -> str:
+    """How many rows are equal, and how many differ in which way."""
+    return ", ".join(f"{count} {change}" for change, count in counts.items() if count or change == "equal")
 
 
 def note(text: str) -> None:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,10 +21,9 @@ from latecomer.cli.options import (
     hush_spark,
     load,
 )
+from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from latecomer.after.replay.replaying import Replay
 
 LARGEST = 10
@@ -101,8 +100,9 @@ def _print_text(found: Replay, changes: Sequence[str], limit: int) -> None:
 
     from latecomer.cli.render import print_table, show
 
-    batches = f"{found.batches} batch{'' if found.batches == 1 else 'es'}"
-    typer.echo(f"replayed {batches} {'with ' + ', '.join(changes) if changes else 'as they were'}")
+    typer.echo(
+        f"replayed {counted(found.batches, 'batch')} {'with ' + ', '.join(changes) if changes else 'as they were'}"
+    )
     for line in _lines(found):
         typer.echo(line)
     moved = found.fates.filter(pc.not_equal(found.fates["difference"], 0))
@@ -122,17 +122,15 @@ _PARTS = {"panes": "panes", "results": "results", "late rows": "late", "ledger l
 
 def _lines(found: Replay) -> Iterator[str]:
     """One line an output."""
+    from latecomer.cli.render import changes_in_words
+
     for name, output in found.outputs.items():
         counts = {what: getattr(output, part).counts for what, part in _PARTS.items()}
         if output.equal:
             counted = ", ".join(f"{each['equal']} {what}" for what, each in counts.items())
             yield f"{name}: equal ({counted})"
         else:
-            yield f"{name}: " + "; ".join(f"{what} {_counted(each)}" for what, each in counts.items())
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {change}" for change, count in counts.items() if count or change == "equal")
+            yield f"{name}: " + "; ".join(f"{what} {changes_in_words(each)}" for what, each in counts.items())
 
 
 def _print_csv(found: Replay, outputs: Sequence[str], limit: int | None) -> None:
@@ -144,9 +142,11 @@ def _print_csv(found: Replay, outputs: Sequence[str], limit: int | None) -> None
 
 
 def _print_json(found: Replay, changes: Mapping[str, object], limit: int | None) -> None:
+    from latecomer.cli.render import json_table
+
     compared = {
         name: {
-            what: {"counts": dict(each.counts), "differences": _rows(each.rows, limit)}
+            what: {"counts": dict(each.counts), "differences": json_table(each.rows, limit)}
             for what, each in vars(output).items()
         }
         for name, output in found.outputs.items()
@@ -157,14 +157,7 @@ def _print_json(found: Replay, changes: Mapping[str, object], limit: int | None)
         "batches": found.batches,
         "changes": changes,
         "outputs": compared,
-        "fates": _rows(found.fates),
+        "fates": json_table(found.fates),
     }
     json.dump(whole, sys.stdout, ensure_ascii=False, indent=1, default=str)
     print()
-
-
-def _rows(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
-    from latecomer.model.written_values import json_rows
-    from latecomer.model.zoned import current_zone
-
-    return list(json_rows(table if limit is None else table.slice(0, limit), current_zone()))

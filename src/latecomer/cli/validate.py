@@ -17,6 +17,7 @@ from latecomer.config.registered import SchemaFormat
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.config.views import place_in
 from latecomer.errors.redacting import redacted
+from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration
 from latecomer.model.panes import Accumulation
 from latecomer.model.strategies import Adaptive, Ascending, Bounded, Percentile, Punctuated
@@ -200,7 +201,7 @@ def _source(pipeline: Pipeline, there: int) -> str:
         return "DataFrames that a program hands in, with latecomer.into or latecomer.append"
     read = pipeline.files
     encoded = "" if read.encoding == UTF8 else f" in {read.encoding}"
-    found = f"{there or 'no'} file{'' if there == 1 else 's'} there now"
+    found = f"{counted(there, 'file') if there else 'no files'} there now"
     if pipeline.source.has_records:
         return f"files of messages {pipeline.source_path} ({found}), {decoded}"
     own_lines = isinstance(kind, Decoder) and not isinstance(kind, SchemaFormat)

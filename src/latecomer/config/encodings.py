@@ -123,11 +123,11 @@ def bounded_lines(text: TextIO, longest: int, most: int) -> Iterator[str]:
     ['one', 'two']
     """
     within = False  # a line that is too long
-    while most > 0 and (piece := text.readline(longest + 1)):
-        most -= len(piece)
-        ended = piece.endswith(("\n", "\r"))
-        if not within and (ended or len(piece) <= longest):
-            yield piece.rstrip("\r\n")
+    while most > 0 and (part := text.readline(longest + 1)):
+        most -= len(part)
+        ended = part.endswith(("\n", "\r"))
+        if not within and (ended or len(part) <= longest):
+            yield part.rstrip("\r\n")
         within = not ended
 
 

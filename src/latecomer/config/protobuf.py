@@ -22,7 +22,7 @@ class Protobuf(SchemaFormat):
     )
 
     @model_validator(mode="after")
-    def _ends_are_told(self) -> Self:
+    def _ends_are_known(self) -> Self:
         if self.messages == "joined":
             raise ValueError(
                 "has messages: joined, and a message of Protobuf does not say where it ends; write messages: sized"

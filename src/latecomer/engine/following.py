@@ -139,16 +139,16 @@ class Intake:
         """Whether the next batch of a source is in the log already."""
         return self.engine.half_logged and name in self.interrupted.sources
 
-    def accept(self, name: str, source_batch: int, piece: Slice, more: bool = False) -> bool:
+    def accept(self, name: str, source_batch: int, slice_: Slice, more: bool = False) -> bool:
         """Accept a slice of a source, of which there may be more that is known. False where the run was stopped while
         the slice waited for a schema."""
         if self.several:
             if not more:
                 self.behind.discard(name)
-            piece = replace(piece, source=name, partitions=self._named({name: piece.partitions}))
+            slice_ = replace(slice_, source=name, partitions=self._named({name: slice_.partitions}))
         elif self.away:
-            piece = replace(piece, partitions=self._named({name: piece.partitions}))
-        return self._hand_in(Turn(name), partial(self.engine.accept, source_batch, piece))
+            slice_ = replace(slice_, partitions=self._named({name: slice_.partitions}))
+        return self._hand_in(Turn(name), partial(self.engine.accept, source_batch, slice_))
 
     def accept_together(
         self,
@@ -158,7 +158,9 @@ class Intake:
     ) -> bool:
         """Accept the parts of slices that are read together; `named` are their sources, and the partitions that each
         names. The silence of these sources counts by the arrival clock: what came by then is read."""
-        parts = [Part(piece, each.after, each.until) for each, piece in zip(turn.parts, slices, strict=True)]
+        parts = [
+            Part(slice_, each.after, each.until) for each, slice_ in zip(turn.parts, slices, strict=True)
+        ]
         partitions = self._named(named, self.behind - named.keys())
         together = Together.of(parts, turn.read_to, partitions)
         return self._hand_in(turn, partial(self.engine.take, turn.parts[-1].batch, together))
@@ -325,13 +327,13 @@ class Following:
         """Accept the next batch; False where there is none now."""
         number = self.number
         self.intake.require_store()
-        piece = self.source.answered(self.home, number) or self.news()
-        if piece is None:
+        slice_ = self.source.answered(self.home, number) or self.news()
+        if slice_ is None:
             return False
         self.intake.lags(self.name)
-        more = piece.partitions is None and self.source.has_answered(self.home, number + 1)
-        accepted = self.intake.accept(self.name, number, piece, more)
-        if accepted and self._reached and not more and not any((piece.partitions or {}).values()):
+        more = slice_.partitions is None and self.source.has_answered(self.home, number + 1)
+        accepted = self.intake.accept(self.name, number, slice_, more)
+        if accepted and self._reached and not more and not any((slice_.partitions or {}).values()):
             self.intake.came_back(self.name)
         return accepted
 
@@ -391,9 +393,9 @@ class Waits:
         number = self.followed.number + nth
         if number not in self._looked:
             LOG.info("looking when what waits in %s came", self.followed.name)
-            piece = self.slice(number)
-            more = [name for name, there_is in (piece.partitions or {}).items() if there_is]
-            self._looked[number] = self._log.waiting(piece, more)
+            slice_ = self.slice(number)
+            more = [name for name, there_is in (slice_.partitions or {}).items() if there_is]
+            self._looked[number] = self._log.waiting(slice_, more)
         return self._looked[number]
 
     def forget(self) -> None:
@@ -452,9 +454,9 @@ class InOrder:
         was asked for, only itself can say which of its partitions are behind."""
         slices = [self.waits[each.source].slice(each.batch) for each in turn.parts]
         named: dict[str, dict[str, bool]] = {name: {} for name in self.waits}
-        for part, piece in zip(turn.parts, slices, strict=True):
+        for part, slice_ in zip(turn.parts, slices, strict=True):
             waited_for = together and self.waits[part.source].knows(part.batch + 1)
-            for partition, more in (piece.partitions or {}).items():
+            for partition, more in (slice_.partitions or {}).items():
                 named[part.source][partition] = more and not waited_for
         if not self.intake.accept_together(turn, slices, named):
             return False

@@ -101,7 +101,7 @@ def run(
     """
     require_pipeline("run", pipeline)
     require_flags("run", once=once, drain=drain, standby=standby)
-    told = watch_of("run", pipeline, watch)
+    report_to = watch_of("run", pipeline, watch)
     require_kind("run", (threading.Event, type(None)), "a threading.Event", stop=stop)
     require_kind("run", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark)
     require_kind("run", (str, Path, type(None)), "the path of the pipeline file", file=file)
@@ -109,7 +109,7 @@ def run(
     if not (once or drain):
         _require_followed(pipeline)
     stopping = stop or threading.Event()
-    with opened(pipeline, spark, told, stopping, file, drain=drain, standby=standby) as engine:
+    with opened(pipeline, spark, report_to, stopping, file, drain=drain, standby=standby) as engine:
         begin(engine)
         return _run(engine, stopping, once or drain, drain)
 
@@ -186,10 +186,10 @@ def _prepared(
             LOG.info("preparing the run")
             check_zones(session, pipeline, file)
             check_predicates(session, store, file)
-            notes, told = WorkNotes(store.root, runner.work), watched(pipeline, session, watch)
+            notes, report_to = WorkNotes(store.root, runner.work), watched(pipeline, session, watch)
 
             def tell(report: BatchReport) -> None:
-                told(report)
+                report_to(report)
                 notes.now_and_then()
 
             try:

@@ -75,11 +75,12 @@ class Problem:
         if is_secret(self.field):
             return HIDDEN
         if isinstance(self.value, str):
-            return _shorten(repr(redacted(self.value)))
-        return _shorten(without_settings(repr(self.value)))
+            return shortened(repr(redacted(self.value)), 120)
+        return shortened(without_settings(repr(self.value)), 120)
 
 
-def _shorten(text: str, limit: int = 120) -> str:
+def shortened(text: str, limit: int) -> str:
+    """A text of so many characters at most."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -106,10 +107,10 @@ def did_you_mean(value: str, known: Iterable[str]) -> str:
     return there
 
 
-def first_line(error: BaseException, limit: int = 200) -> str:
+def first_line(error: BaseException) -> str:
     """What an error of a library says, without its trace."""
     text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".; ")
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return shortened(text, 200)
 
 
 class PipelineError(LatecomerError, ValueError):

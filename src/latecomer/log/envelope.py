@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
 from latecomer.log.columns import RAW, REASON
-from latecomer.log.moments import micros
+from latecomer.log.moments import flags, micros
 from latecomer.model import types
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import (
@@ -234,11 +234,11 @@ def _wrong(rows: pa.Table, reading: Reading, time: Column, arrival: Column) -> I
     if BROKEN in there and rows.column(BROKEN).null_count < rows.num_rows:
         broken, why = _valid(rows, BROKEN), flat(rows.column(BROKEN))
         for name in (TOMBSTONE, REST):
-            yield name, _true(pc.equal(why, name))
+            yield name, flags(pc.equal(why, name))
         yield TOO_LONG, broken & corrupt
         yield UNREADABLE_FILE, broken
     if INVALID in there:
-        yield INVALID_RECORD, _true(flat(rows.column(INVALID)))
+        yield INVALID_RECORD, flags(flat(rows.column(INVALID)))
     if corrupt.any():
         yield UNKNOWN_FIELDS, corrupt & _valid(rows, KEPT)
         yield UNREADABLE, corrupt
@@ -247,7 +247,7 @@ def _wrong(rows: pa.Table, reading: Reading, time: Column, arrival: Column) -> I
         yield from _no_moment(rows, arrival, pipeline.order_by, "arrival_time")
     if pipeline.watermark.max_future is not None:
         ahead = pc.subtract(_possible(time), _possible(arrival))
-        yield "too_far_ahead", _true(pc.greater(ahead, pipeline.watermark.max_future))
+        yield "too_far_ahead", flags(pc.greater(ahead, pipeline.watermark.max_future))
     for measure in beyond_the_ledger(reading.columns, pipeline.ledger):
         most = 10**WHOLE_DIGITS
         sizes = [each is not None and abs(each) >= most for each in rows.column(measure).to_pylist()]
@@ -283,10 +283,6 @@ def _valid(rows: pa.Table, name: str) -> Flags:
     if name not in rows.column_names:
         return np.zeros(rows.num_rows, bool)
     return np.asarray(flat(rows.column(name)).is_valid())
-
-
-def _true(column: pa.Array) -> Flags:
-    return np.asarray(column.fill_null(False), bool)
 
 
 def _letters(

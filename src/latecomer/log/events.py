@@ -116,23 +116,23 @@ class EventLog:
 
     # Written
 
-    def write(self, batch: int, piece: Slice, timeline: Timeline) -> LoggedBatch:
+    def write(self, batch: int, slice_: Slice, timeline: Timeline) -> LoggedBatch:
         """Log a batch: events, duplicates and dead letters of a slice of the source, or of several. What an earlier
         attempt has logged is counted again."""
         if self.store.events.holds(batch):
-            return self.recount(batch, piece.sources, self._clocks_of_last())
-        written = patiently(partial(self._written, batch, piece, timeline))
+            return self.recount(batch, slice_.sources, self._clocks_of_last())
+        written = patiently(partial(self._written, batch, slice_, timeline))
         logged = self._committed(batch, written, _LANES)
         self.runner.work.rows += logged.received.rows
         return logged
 
-    def _written(self, batch: int, piece: Slice, timeline: Timeline) -> WrittenBatch:
+    def _written(self, batch: int, slice_: Slice, timeline: Timeline) -> WrittenBatch:
         """All lanes of a batch, in files that no commit names."""
         with ThreadPoolExecutor(1, "latecomer-ids") as pool:
             known = pool.submit(self._known_ids, timeline)
-            attempts = [self._run(batch, part, timeline, known) for part in parts_of(piece)]
+            attempts = [self._run(batch, part, timeline, known) for part in parts_of(slice_)]
         if known.result() is not None:
-            attempts = without_repeated(attempts, piece.landings)
+            attempts = without_repeated(attempts, slice_.landings)
         if self.store.pipeline.watermark.every == "event":
             attempts = numbered(attempts, timeline.last_tick or 0)
         failpoint("events.written", batch)
@@ -150,58 +150,58 @@ class EventLog:
 
     def _run(self, batch: int, part: Part, timeline: Timeline, known: Future[KnownIds | None]) -> Attempt:
         """Have tasks write a slice, or a part of it."""
-        newest, last_tick = part.piece.newest, timeline.last_tick or 0
+        newest, last_tick = part.slice.newest, timeline.last_tick or 0
         given = Given(batch, timeline.watermark, last_tick, newest, part.after, part.until)
 
         def write(splits: Sequence[Split]) -> Attempt:
             folder = self.store.events.new_folder(batch)
-            folders, plan = self._folders(folder), self._plan(part.piece.source)
+            folders, plan = self._folders(folder), self._plan(part.slice.source)
             groups, ids = self._shared_out(splits), known.result()
             tasks = [LogTask(nth, group, given, folders, ids) for nth, group in enumerate(groups)]
             try:
                 found = self.runner.run(f"batch {batch} · log", partial(write_split, plan), tasks).tasks
-                self.sources[part.piece.source].require_few(summed(each.summary.long_lines for each in found))
+                self.sources[part.slice.source].require_few(summed(each.summary.long_lines for each in found))
             except (UnreadableFiles, UnknownSchemas):
                 remove_all(folder)
                 raise
-            return Attempt(part.piece.source, plan.value, folders, found)
+            return Attempt(part.slice.source, plan.value, folders, found)
 
-        return self._read(part.piece, write)
+        return self._read(part.slice, write)
 
-    def waiting(self, piece: Slice, more: Iterable[str] = ()) -> Waiting:
+    def waiting(self, slice_: Slice, more: Iterable[str] = ()) -> Waiting:
         """When the events of a slice of a source came, after which there is more of some partitions. They are read for
         that, unless the source knows it."""
-        source = self.sources[piece.source]
-        known = source.arrivals(piece) if isinstance(source, FollowedSource) else None
+        source = self.sources[slice_.source]
+        known = source.arrivals(slice_) if isinstance(source, FollowedSource) else None
 
         def look(splits: Sequence[Split]) -> Waiting:
-            size, spans = sum(split.size for split in splits), {piece.source: known} if known else None
+            size, spans = sum(split.size for split in splits), {slice_.source: known} if known else None
             if spans is None:
-                kernel = partial(arrival_spans, self._plan(piece.source))
+                kernel = partial(arrival_spans, self._plan(slice_.source))
                 found = self.runner.run("arrivals of what waits", kernel, self._shared_out(splits)).tasks
                 source.require_few(summed(long for _, long in found))
                 spans = joined_spans(each for each, _ in found)
-            return Waiting(spans, size, frozenset(partition_of(piece.source, each) for each in more))
+            return Waiting(spans, size, frozenset(partition_of(slice_.source, each) for each in more))
 
-        return patiently(partial(self._read, piece, look))
+        return patiently(partial(self._read, slice_, look))
 
-    def _read(self, piece: Slice, do: Callable[[Sequence[Split]], _Result]) -> _Result:
+    def _read(self, slice_: Slice, do: Callable[[Sequence[Split]], _Result]) -> _Result:
         """Do something with the splits of a slice. Where a file turns out to be unreadable, it becomes one dead letter,
         and all is done again; likewise where a schema has to be learned first."""
-        source = self.sources[piece.source]
+        source = self.sources[slice_.source]
         source.prepare()
         staging = self._staging()
         try:
             while True:
                 try:
-                    return do(source.splits(piece, staging))
+                    return do(source.splits(slice_, staging))
                 except UnreadableFiles as error:
-                    if not isinstance(piece, FileSlice):
+                    if not isinstance(slice_, FileSlice):
                         raise
-                    piece = replace(piece, unreadable={**piece.unreadable, **error.reasons})
+                    slice_ = replace(slice_, unreadable={**slice_.unreadable, **error.reasons})
                 except UnknownSchemas as error:
                     source.learn(error)
-                    self._plans.pop(piece.source, None)
+                    self._plans.pop(slice_.source, None)
         finally:
             remove_all(staging.folder)
 

@@ -60,9 +60,9 @@ def _of_whole_texts(texts: pa.Array, zone: str) -> pa.Array | None:
     """Those of texts that all go to the second, and all end with Z or all without: nothing shorter is ambiguous to
     Arrow."""
     shortest = pc.min(pc.binary_length(texts)).as_py() or 0
-    zoned = _flags(pc.ends_with(texts, "Z"))
+    zoned = flags(pc.ends_with(texts, "Z"))
     try:
-        if shortest > _SECONDS and zoned[_flags(texts.is_valid())].all():
+        if shortest > _SECONDS and zoned[flags(texts.is_valid())].all():
             return texts.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
         if shortest >= _SECONDS and not zoned.any():
             return of_wall_clock(texts.cast(pa.timestamp("us")).cast(pa.int64()), zone)
@@ -72,12 +72,12 @@ def _of_whole_texts(texts: pa.Array, zone: str) -> pa.Array | None:
 
 
 def _of_texts(texts: pa.Array, zone: str, pattern: str) -> pa.Array:
-    usual = _flags(pc.match_substring_regex(texts, pattern))
+    usual = flags(pc.match_substring_regex(texts, pattern))
     if usual.all():
         return _usual(texts, zone)
     found, read = np.zeros(len(texts), np.int64), usual.copy()
     found[usual] = np.asarray(_usual(texts.filter(pa.array(usual)), zone))
-    odd = np.flatnonzero(~usual & _flags(texts.is_valid()))
+    odd = np.flatnonzero(~usual & flags(texts.is_valid()))
     for nth, text in zip(odd, texts.take(pa.array(odd)).to_pylist(), strict=True):
         moment = written_moment(text, zone) if len(text.encode()) >= 10 and text.find("-") == 4 else None
         if moment is not None:
@@ -89,7 +89,7 @@ def _usual(texts: pa.Array, zone: str) -> pa.Array:
     shown = pc.utf8_rtrim(texts, "Z").cast(pa.timestamp("us")).cast(pa.int64())
     if zone == "UTC":
         return shown
-    zoned = _flags(pc.ends_with(texts, "Z"))
+    zoned = flags(pc.ends_with(texts, "Z"))
     if zoned.all():
         return shown
     return pc.if_else(pa.array(zoned), shown, of_wall_clock(shown, zone))
@@ -100,7 +100,7 @@ def of_wall_clock(local: pa.Array, zone: str) -> pa.Array:
     if zone == "UTC" or not len(local):
         return local
     shown = np.asarray(local.fill_null(0))
-    valid = _flags(local.is_valid())
+    valid = flags(local.is_valid())
     listed = (shown >= _FIRST) & (shown < _LAST)
     if listed[valid].all():
         try:
@@ -155,8 +155,9 @@ def _whole(number: Decimal | float, made: Callable[[Decimal], Decimal], rounding
 
 
 def _made(column: pa.Array, found: npt.NDArray[np.int64]) -> pa.Array:
-    return pa.array(found, mask=~_flags(column.is_valid()))
+    return pa.array(found, mask=~flags(column.is_valid()))
 
 
-def _flags(column: pa.Array) -> Flags:
+def flags(column: pa.Array) -> Flags:
+    """Where a column is true."""
     return np.asarray(column.fill_null(False), bool)

@@ -32,13 +32,13 @@ class RepairLog(EventLog):
         }
         self._plans = {}
 
-    def tried(self, piece: Slice, timeline: Timeline) -> pa.Table:
+    def tried(self, slice_: Slice, timeline: Timeline) -> pa.Table:
         """What stays dead of the letters of a slice: TRIED. Nothing is written."""
-        source, staging = self.sources[piece.source], self._staging()
-        given = Given(0, timeline.watermark, timeline.last_tick or 0, piece.newest)
-        reading = self.store.reading(piece.source)
+        source, staging = self.sources[slice_.source], self._staging()
+        given = Given(0, timeline.watermark, timeline.last_tick or 0, slice_.newest)
+        reading = self.store.reading(slice_.source)
         try:
-            chunks = source.read(source.splits(piece, staging))
+            chunks = source.read(source.splits(slice_, staging))
             found = [enveloped(chunk.rows, reading, given, keep=(NUMBER, MISFIT)).letters for chunk in chunks]
         finally:
             remove_all(staging.folder)
@@ -48,10 +48,10 @@ class RepairLog(EventLog):
 
     def take_in(self, repair: Repair, timeline: Timeline) -> LoggedBatch:
         """Log a replay, or what an earlier attempt has left of it."""
-        batch, piece = repair.batch, slice_of(repair)
+        batch, slice_ = repair.batch, slice_of(repair)
         if self.store.events.holds(batch):
             return self.recount(batch)
-        written = self._written(batch, piece, timeline)
+        written = self._written(batch, slice_, timeline)
         if written.files.get(Lane.DEAD_LETTERS):
             raise LedgerError(
                 f"batch {batch}: dead letters that were found to be events when they were tried are dead letters "

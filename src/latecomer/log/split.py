@@ -220,9 +220,9 @@ def summary_of(events: pa.Table, plan: LogPlan) -> SplitSummary:
 def filed(dead: pa.Table, letters: Letters) -> pa.Table:
     """Dead letters as their table has them: text for every reader, the bytes behind it, and what was wrong."""
     where = (dead.column(name).to_pylist() for name in (RAW, REASON, "origin", "position"))
-    told = [letters.filed(*place) for place in zip(*where, strict=True)]
+    filed_as = [letters.filed(*place) for place in zip(*where, strict=True)]
     made = {
-        name: pa.array([row[place] for row in told], DEAD_LETTERS.field(name).type)
+        name: pa.array([row[place] for row in filed_as], DEAD_LETTERS.field(name).type)
         for place, name in enumerate(("raw", "raw_bytes", "detail"))
     }
     columns = {

@@ -183,8 +183,8 @@ def _function(name: str, distinct: bool) -> str:
     if function in FUNCTIONS:
         return function
     near = difflib.get_close_matches(function, [*FUNCTIONS, *SYNONYMS], n=1, cutoff=0.75)
-    meant = _NEAR.get(function) or (shown_function(near[0]) if near else None)
-    hint = "" if meant is None else f"did you mean {meant}? "
+    near_one = _NEAR.get(function) or (shown_function(near[0]) if near else None)
+    hint = "" if near_one is None else f"did you mean {near_one}? "
     raise ValueError(
         f"unknown function {function}; {hint}there are {', '.join(map(shown_function, FUNCTIONS))}"
     )

@@ -12,6 +12,7 @@ from html import escape as html_escape
 
 import pyarrow as pa
 
+from latecomer.errors import shortened
 from latecomer.model.written_values import csv_column
 
 MOST_ROWS = 40
@@ -106,7 +107,7 @@ def table(
 def _cell(value: str | None) -> str:
     if value is None:
         return '<span class="null">null</span>'
-    return escape(value if len(value) <= LONGEST else value[: LONGEST - 1] + "…")
+    return escape(shortened(value, LONGEST))
 
 
 def is_number(kind: pa.DataType) -> bool:

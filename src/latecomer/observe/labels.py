@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from heapq import nsmallest
 
+from latecomer.errors import shortened
+
 AT_ONCE = 20
 """So many partitions, the slowest, are shown by name."""
 EVER = 200
@@ -20,8 +22,7 @@ def label(text: str) -> str:
     >>> label("x" * 200)[-2:], label("a\\udc80b"), label("")
     ('x…', 'a?b', '(none)')
     """
-    whole = text.encode("utf-8", "replace").decode() or NAMELESS
-    return whole if len(whole) <= LONGEST else whole[: LONGEST - 1] + "…"
+    return shortened(text.encode("utf-8", "replace").decode() or NAMELESS, LONGEST)
 
 
 class PartitionNames:

@@ -1,6 +1,6 @@
 """How long after their event time events came: counted in the files of the log that a batch has written.
 
-Two columns of them are read on the driver, piece by piece, with Arrow. Spark makes no pass for it (ADR 0046).
+Two columns of them are read on the driver, batch by batch, with Arrow. Spark makes no pass for it (ADR 0046).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def delays_in(events: Table, files: Sequence[DataFile]) -> Delays:
     """The delays of the events in some files of the log."""
     counts, count, seconds = np.zeros(len(BOUNDS) + 1, np.int64), 0, 0.0
     with events.explained():
-        for piece in events.dataset(files, _COLUMNS).to_batches():
-            happened, came = (_micros(piece.column(name)) for name in _COLUMNS.names)
+        for rows in events.dataset(files, _COLUMNS).to_batches():
+            happened, came = (_micros(rows.column(name)) for name in _COLUMNS.names)
             delays = np.maximum(came - happened, 0)
             counts += np.bincount(np.searchsorted(_MICROS, delays), minlength=len(BOUNDS) + 1)
             count += len(delays)

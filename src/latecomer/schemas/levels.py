@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import TypeVar
+
+from latecomer.schemas.mistakes import Incompatibility
 
 S = TypeVar("S")
-P = TypeVar("P")
-Compare = Callable[[S, S], Sequence[P]]
+Compare = Callable[[S, S], Sequence[Incompatibility]]
 """Reader's and writer's schema → why the one cannot read what the other wrote."""
 
 
@@ -62,12 +63,12 @@ class Policy(StrEnum):
 
 
 @dataclass(frozen=True)
-class Breach(Generic[P]):
+class Breach:
     """Why a new schema is refused: with which version it does not go together, and which of the two reads."""
 
     version: int
     new_reads_old: bool
-    problem: P
+    problem: Incompatibility
 
     def __str__(self) -> str:
         who = f"the new schema cannot read data of version {self.version}"
@@ -76,7 +77,7 @@ class Breach(Generic[P]):
         return f"{who}: {self.problem}"
 
 
-def breaches_by(compare: Compare[S, P], new: S, versions: Mapping[int, S], level: Level) -> list[Breach[P]]:
+def breaches(compare: Compare[S], new: S, versions: Mapping[int, S], level: Level) -> list[Breach]:
     """Why a schema may not follow the versions of a subject under a level, the latest version first."""
     numbers = sorted(versions, reverse=True)
     found = []

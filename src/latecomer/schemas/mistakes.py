@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
-from latecomer.errors import LatecomerError
+from latecomer.errors import LatecomerError, shortened
 
 Step = str | int
 Path = tuple[Step, ...]
@@ -15,7 +16,8 @@ MOST_WORK = 300_000
 DEEPEST_TYPE = 100
 Words = tuple[str, str]
 """What is wrong, and what would pass."""
-_SHOWN = 80
+SHOWN = 80
+"""Characters of a value or a name in a message."""
 _MOST_LISTED = 10
 _NOTHING = object()
 
@@ -28,6 +30,22 @@ class SchemaError(LatecomerError, ValueError):
         self.value = None if value is _NOTHING else value
         shown = "" if value is _NOTHING else f" (value: {shown_value(value)})"
         super().__init__(f"{written_path(path)}: {message}{shown}; {fix}")
+
+
+@dataclass(frozen=True)
+class Incompatibility:
+    """Why the reader's schema does not read what was written with another.
+
+    `path` leads through the reader's schema; of Avro, into a branch of the writer's union where it has one.
+    """
+
+    path: Path
+    rule: str
+    message: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{written_path(self.path)}: {self.message} ({self.rule}); {self.fix}"
 
 
 class Work:
@@ -54,13 +72,8 @@ def written_path(path: Sequence[Step]) -> str:
     >>> written_path(("fields", 2, "type")), written_path(()), written_path((1, "items"))
     ('fields[2].type', 'the schema', '[1].items')
     """
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{cut(step)}" for step in path)
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{shortened(step, SHOWN)}" for step in path)
     return text.removeprefix(".") or "the schema"
-
-
-def cut(text: str) -> str:
-    """A text that is not too long to be shown."""
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
 def listed(names: Sequence[str], last: str = ", ") -> str:
@@ -81,10 +94,10 @@ def _as_written(value: object) -> float:
 
 def shown_value(value: object) -> str:
     """A value as JSON, cut short."""
-    if isinstance(value, dict | list | tuple) and len(value) > _SHOWN:
+    if isinstance(value, dict | list | tuple) and len(value) > SHOWN:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
     try:
         text = json.dumps(value, ensure_ascii=False, default=_as_written)
     except (TypeError, ValueError, RecursionError):
         text = type(value).__name__
-    return cut(text)
+    return shortened(text, SHOWN)

@@ -31,6 +31,7 @@ from latecomer.store.commits import commit_file, set_aside, sync_added, sync_com
 from latecomer.store.delta_tables import open_delta
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import make_folder, require_room, storage_options, sync_files, url
+from latecomer.store.sql import quoted
 
 _ROOM = 256 << 10
 """What a commit may take beside the panes. delta-rs panics on a full disk before it raises, for all to see; so it is
@@ -102,9 +103,9 @@ class DeltaLogic(FileSinkLogic):
         # Every term is IS NOT DISTINCT FROM, the window too: one `=` among them and DataFusion joins on
         # that alone and compares the keys pair by pair (3.4 s instead of 30 ms for 10,000 keys). The
         # brackets are needed: its parser lets the operator swallow the AND that follows.
-        names = [_quoted(name) for name in self.shape.place]
+        names = [quoted(name) for name in self.shape.place]
         same = " AND ".join(f"(t.{name} IS NOT DISTINCT FROM s.{name})" for name in names)
-        columns = {_quoted(name): f"s.{_quoted(name)}" for name in self.shape.standing.names}
+        columns = {quoted(name): f"s.{quoted(name)}" for name in self.shape.standing.names}
         standing = f"t.sequence = s.{_STORED}"
         merger = (
             table.merge(
@@ -244,7 +245,3 @@ def _type_text(kind: DataType) -> str:
         case StructType():
             return f"struct<{','.join(f'{field_name(each.name)}:{_type_text(each.type)}' for each in kind.fields)}>"
     return str(kind.type)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -23,7 +23,7 @@ from latecomer.errors import SinkError, first_line
 from latecomer.model.panes import Op, Timing
 from latecomer.sink.base import BuiltInLogic, differing
 from latecomer.sink.following import Steps
-from latecomer.sink.postgres_rows import declared, pieces, place_digests, rounds
+from latecomer.sink.postgres_rows import csv_parts, declared, place_digests, rounds
 from latecomer.sink.postgres_views import one_row, run_sql, views_aside
 from latecomer.store.columns import free_name
 from latecomer.store.failpoints import failpoint
@@ -379,8 +379,8 @@ AND %s::text[] = ARRAY(
 def copy_rows(database: Connection, table: str, rows: pa.Table) -> None:
     statement = f"COPY {table} ({listed(rows.column_names)}) FROM STDIN (FORMAT csv)"
     with database.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-        for piece in pieces(rows):
-            copy.write(piece)
+        for part in csv_parts(rows):
+            copy.write(part)
 
 
 def _definition(columns: dict[str, str]) -> str:

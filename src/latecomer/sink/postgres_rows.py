@@ -15,7 +15,7 @@ from pyarrow import csv
 from latecomer.model.written_values import json_column
 
 NUL_WRITTEN_AS = "\N{REPLACEMENT CHARACTER}"
-_ROWS_A_PIECE = 50_000
+_ROWS_A_PART = 50_000
 _PLAIN = csv.WriteOptions(include_header=False)
 _INTEGERS = {"int8": "smallint", "uint8": "smallint", "int16": "smallint", "uint16": "integer"}
 _INTEGERS |= {"int32": "integer", "uint32": "bigint", "int64": "bigint", "uint64": "numeric(20,0)"}
@@ -66,13 +66,13 @@ _NAMED = (
 )
 
 
-def pieces(rows: pa.Table) -> Iterator[bytes]:
+def csv_parts(rows: pa.Table) -> Iterator[bytes]:
     """The rows as CSV for COPY, some at a time: null is nothing at all, empty text a pair of quotes."""
     written = pa.table({name: _written(rows[name]) for name in rows.column_names})
-    for start in range(0, written.num_rows, _ROWS_A_PIECE):
-        piece = pa.BufferOutputStream()
-        csv.write_csv(written.slice(start, _ROWS_A_PIECE), piece, _PLAIN)
-        yield piece.getvalue().to_pybytes()
+    for start in range(0, written.num_rows, _ROWS_A_PART):
+        part = pa.BufferOutputStream()
+        csv.write_csv(written.slice(start, _ROWS_A_PART), part, _PLAIN)
+        yield part.getvalue().to_pybytes()
 
 
 def _written(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,6 +1,6 @@
 """What the engine needs of a source: what is new, slices of it, and their rows.
 
-A slice is a piece of a source that can be read again, with the same rows, until it is in the log. Rows have the
+A slice is a part of a source that can be read again, with the same rows, until it is in the log. Rows have the
 source's columns, under the names that the pipeline has for them, and those of `columns.py`.
 """
 
@@ -32,7 +32,7 @@ _BETWEEN = ", "
 
 @dataclass(frozen=True)
 class Slice:
-    """A piece of a source that can be read again, and has the same rows then."""
+    """A part of a source that can be read again, and has the same rows then."""
 
     newest: int
     """When the newest of it came, in microseconds; for rows that do not say so themselves."""
@@ -59,7 +59,7 @@ class Part:
     """What a batch reads of a slice: all of it, or the events that came after a moment and until another. Its dead
     letters are read with the last of it."""
 
-    piece: Slice
+    slice: Slice
     after: int | None = None
     until: int | None = None
 
@@ -76,25 +76,25 @@ class Together(Slice):
     def of(
         cls, parts: Sequence[Part], read_to: Mapping[str, ReadTo], partitions: Mapping[str, bool] | None
     ) -> Together:
-        unread = [each.piece.unread for each in parts]
+        unread = [each.slice.unread for each in parts]
         return cls(
-            max(each.piece.newest for each in parts),
+            max(each.slice.newest for each in parts),
             parts,
             read_to,
             partitions=partitions,
             unread=None if None in unread else sum(each or 0 for each in unread),
-            source=_BETWEEN.join(sorted({each.piece.source for each in parts})),
+            source=_BETWEEN.join(sorted({each.slice.source for each in parts})),
         )
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
         asked = list(origins)
-        found = [each.piece.landings(asked) for each in self.parts]
+        found = [each.slice.landings(asked) for each in self.parts]
         return {origin: max(each[origin] for each in found) for origin in asked}
 
 
-def parts_of(piece: Slice) -> Sequence[Part]:
+def parts_of(slice_: Slice) -> Sequence[Part]:
     """What a batch of a slice, or of several, reads."""
-    return piece.parts if isinstance(piece, Together) else [Part(piece)]
+    return slice_.parts if isinstance(slice_, Together) else [Part(slice_)]
 
 
 class Clock(IntFlag):
@@ -204,7 +204,7 @@ class Source(ABC):
         return self.pipeline.source.unknown_fields != "ignore"
 
     @abstractmethod
-    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
+    def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
         """The parts of a slice that can be read apart; together they have the same rows, whenever it is asked. What
         only Spark can compute of them is computed by then, and staged."""
 
@@ -241,7 +241,7 @@ class FollowedSource(Source):
         """Whether every row says when it came, so that it can be read in the order of arrival beside other sources."""
         return False
 
-    def arrivals(self, piece: Slice) -> tuple[int, int] | None:
+    def arrivals(self, slice_: Slice) -> tuple[int, int] | None:
         """When the first and the last of a slice came, where that is known without reading it."""
         return None
 

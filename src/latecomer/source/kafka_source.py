@@ -63,20 +63,20 @@ class KafkaSource(Polled):
         )
         return replace(RecordSource.portable(self), reader=reader)
 
-    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
-        if not isinstance(piece, Range):
-            raise TypeError(f"a {type(piece).__name__} is nothing that {self.named} has")
+    def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
+        if not isinstance(slice_, Range):
+            raise TypeError(f"a {type(slice_).__name__} is nothing that {self.named} has")
         settings = self.reader.client_settings()
         ranges = [
-            TopicSplit((name, number), begin, min(begin + MOST_OFFSETS, to), piece.newest, settings)
-            for name, of in ranges_of(piece.until).items()
+            TopicSplit((name, number), begin, min(begin + MOST_OFFSETS, to), slice_.newest, settings)
+            for name, of in ranges_of(slice_.until).items()
             for number, (start, to) in of.items()
             for begin in range(start, to, MOST_OFFSETS)
         ]
         if not isinstance(self.decoder, OwnRecords):
             return ranges
         records = staging.records(self, ranges)
-        return [] if records is None else staging.staged(self.decoded_by_spark(records), piece.newest)
+        return [] if records is None else staging.staged(self.decoded_by_spark(records), slice_.newest)
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
         yield from super().read(splits)

@@ -164,18 +164,18 @@ class Polled(RecordSource, FollowedSource):
         partitions, unread = self._partitions(answer.until), self._unread(answer.until)
         return Range(now, answer.since, answer.until, partitions=partitions, unread=unread)
 
-    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
+    def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
         """Spark, or the class itself, computes the rows; they are staged."""
-        if not isinstance(piece, Range):
-            raise TypeError(f"a {type(piece).__name__} is nothing that {self.named} has")
+        if not isinstance(slice_, Range):
+            raise TypeError(f"a {type(slice_).__name__} is nothing that {self.named} has")
         with self._asking("read"):
-            found = self.reader.read(staging.spark, piece.since, piece.until)
+            found = self.reader.read(staging.spark, slice_.since, slice_.until)
             if isinstance(found, pa.Table):
                 found = staging.spark.createDataFrame(found)
             if not isinstance(found, DataFrame):
                 raise TypeError(f"it returned {found!r}; return a DataFrame or an Arrow table")
         try:
-            return staging.staged(self._prepared(found), piece.newest)
+            return staging.staged(self._prepared(found), slice_.newest)
         except SPARK_ERRORS:
             self.require()  # an outage of the source's may pass
             raise

@@ -121,17 +121,17 @@ class RepairedSource(Source):
 
     fix: Fix
 
-    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
+    def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
         """The rows as the fix makes them: computed once, and staged."""
-        if not isinstance(piece, RepairSlice):
-            raise TypeError(f"a {type(piece).__name__} has no dead letters")
-        letters = read_table(piece.letters)
+        if not isinstance(slice_, RepairSlice):
+            raise TypeError(f"a {type(slice_).__name__} has no dead letters")
+        letters = read_table(slice_.letters)
         found: list[StagedSplit] = []
-        for nth, form in enumerate(piece.forms or [JSON]):
+        for nth, form in enumerate(slice_.forms or [JSON]):
             records = letters.filter(pc.equal(letters.column(FORM), nth))
             if records.num_rows:
                 found += staging.staged(
-                    self._fixed(self._decoded(records, form, staging), piece), piece.newest
+                    self._fixed(self._decoded(records, form, staging), slice_), slice_.newest
                 )
         return found
 
@@ -243,7 +243,7 @@ class RepairedSource(Source):
         timed = {self.pipeline.event.time} if self.fix.time_format or self.fix.time_unit else set()
         return {self.pipeline.source_name(column) for column in {*self.fix.columns, *timed}}
 
-    def _fixed(self, rows: DataFrame, piece: RepairSlice) -> DataFrame:
+    def _fixed(self, rows: DataFrame, slice_: RepairSlice) -> DataFrame:
         """The columns of the pipeline, with the fix applied."""
         named = self.pipeline.source_name
         others = [name for name in rows.columns if not name.startswith(_TEXT)]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from latecomer.errors import StoreError
+from latecomer.errors import StoreError, shortened
 from latecomer.errors.system import refused, refused_in_words, refused_sentence
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
@@ -104,4 +104,4 @@ def _line(text: str) -> str:
     """The first line; of a traceback of Python's the last, which says what went wrong."""
     lines = text.strip().split("\n\n")[0].splitlines()
     line = lines[-1] if any(_TRACEBACK in each for each in lines) else lines[0]
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    return shortened(line, LONGEST)

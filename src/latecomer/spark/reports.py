@@ -75,7 +75,7 @@ class QueryRun:
         """Whether Spark was stopped around it: nobody tells of it any more."""
         return bool(self.execution.sparkSession().sparkContext().isStopped())
 
-    def told(self, error: Exception) -> Exception:
+    def explained(self, error: Exception) -> Exception:
         """An error as Spark is given it: without Java's traces, on which Spark overflows its stack."""
         if not self.is_active:
             return LatecomerError(_STOPPED)
@@ -84,8 +84,8 @@ class QueryRun:
         return error
 
 
-class Told(Protocol):
-    """Who is told of a query."""
+class Listener(Protocol):
+    """Who hears of a query."""
 
     def beat(self) -> None:
         """Nothing has come for a while."""
@@ -120,8 +120,8 @@ class Rhythm:
 class Reports(StreamingQueryListener):
     """What Spark says of a query: when it has asked its sources and found nothing, and when it has ended."""
 
-    def __init__(self, told: Told, run: QueryRun) -> None:
-        self._told = told
+    def __init__(self, listener: Listener, run: QueryRun) -> None:
+        self._listener = listener
         self._run = run
         self._last = time.monotonic()
         self._rhythm = Rhythm()
@@ -138,9 +138,9 @@ class Reports(StreamingQueryListener):
         pause, self._last = now - self._last, now
         try:
             if self._rhythm.is_kept(pause):
-                self._told.beat()
+                self._listener.beat()
             else:
-                self._told.hear()
+                self._listener.hear()
         except LatecomerError as error:  # the next frame raises it
             LOG.warning("%s", error)
 
@@ -157,7 +157,7 @@ class Reports(StreamingQueryListener):
         self.leave()
         self._ended.set()
         try:
-            self._told.ended(self._run)
+            self._listener.ended(self._run)
         except LatecomerError as error:
             LOG.warning("%s", error)
 

@@ -45,12 +45,12 @@ class MemorySource(RecordSource):
     def named(self) -> str:
         return "the records"
 
-    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
-        if not isinstance(piece, Records):
-            raise TypeError(f"a {type(piece).__name__} is not in memory")
+    def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
+        if not isinstance(slice_, Records):
+            raise TypeError(f"a {type(slice_).__name__} is not in memory")
         return (
-            [RecordsSplit(piece.newest, piece.origin, piece.records, piece.positions)]
-            if piece.records
+            [RecordsSplit(slice_.newest, slice_.origin, slice_.records, slice_.positions)]
+            if slice_.records
             else []
         )
 

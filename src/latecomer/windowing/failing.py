@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
-from latecomer.errors import LatecomerError
+from latecomer.errors import LatecomerError, shortened
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import FAILED
 from latecomer.model.predicates import named_columns
@@ -146,7 +146,8 @@ def _details(seen: Seen, found: Entering, rows: Sequence[int]) -> list[str]:
         what = "where" if cause.column is None else f"column {cause.column}"
         for place, nth in enumerate(which):
             values = ", ".join(
-                f"{name} is {_short(texts[place])}" for name, texts in zip(names, given, strict=True)
+                f"{name} is {shortened(texts[place], _LONGEST)}"
+                for name, texts in zip(names, given, strict=True)
             )
             details[nth] = f"{what}: {cause.sql} cannot be computed" + (f" where {values}" if values else "")
     return details
@@ -155,7 +156,3 @@ def _details(seen: Seen, found: Entering, rows: Sequence[int]) -> list[str]:
 def _place(events: pa.Table, row: int) -> str:
     origin, position = (pc.take(events.column(name), [row])[0].as_py() for name in ("origin", "position"))
     return f"{origin}, position {position}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

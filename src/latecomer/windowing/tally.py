@@ -16,8 +16,9 @@ from latecomer.model.arrays import flat
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.store.layout import EventLayout
+from latecomer.windowing.aggregates.base import as_count
 from latecomer.windowing.fates import FATES, Counts, Periods
-from latecomer.windowing.judge import Flags, Judged, in_parts, judged
+from latecomer.windowing.judge import Judged, in_parts, judged
 
 _DIGITS = 6
 """Amounts of the ledger have so many digits after the point."""
@@ -72,17 +73,13 @@ def _counted(
     """Where each row is counted, and what it adds to which sum."""
     leads, zero = pa.array(found.leading), pa.scalar(Decimal(0), _AMOUNT)
     amounts = {
-        EVENTS: _numbers(found.leading),
-        ASSIGNMENTS: _numbers(np.ones(len(found), bool)),
-        _LATE: _numbers(found.leading & (found.time < found.watermark)),
-        _PARTLY: _numbers(found.partly),
+        EVENTS: as_count(found.leading),
+        ASSIGNMENTS: as_count(np.ones(len(found), bool)),
+        _LATE: as_count(found.leading & (found.time < found.watermark)),
+        _PARTLY: as_count(found.partly),
     }
     amounts |= {name: pc.if_else(leads, in_ledger_digits(found.columns[name]), zero) for name in measures}
     return {_BATCH: batch.take(pa.array(found.nth)), _FATE: pa.array(found.fate)}, amounts
-
-
-def _numbers(flags: Flags) -> pa.Array:
-    return pa.array(flags.astype(np.int64))
 
 
 def in_ledger_digits(column: pa.Array) -> pa.Array:

@@ -1,12 +1,8 @@
-"""Schemas as text: the canonical form, its fingerprints, the normalized form."""
+"""Schemas as text: the normalized form."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from latecomer.schemas.avro import canonical_form, fingerprint, normalized, parse_schema, schema_of, sha256
+from latecomer.schemas.avro import normalized, parse_schema, schema_of, self_contained
 
 RIDE = {
     "doc": "a ride",
@@ -31,16 +27,6 @@ RIDE = {
 }
 
 
-def test_the_canonical_form_keeps_what_data_needs() -> None:
-    assert canonical_form(schema_of(RIDE)) == (
-        '{"name":"city.Ride","type":"record","fields":[{"name":"id","type":"string"},'
-        '{"name":"fare","type":{"name":"pay.Fare","type":"fixed","size":4}},'
-        '{"name":"way","type":{"name":"city.Way","type":"enum","symbols":["CASH"]}},'
-        '{"name":"next","type":["null","city.Ride"]},{"name":"at","type":"int"},'
-        '{"name":"all","type":{"type":"array","items":{"type":"map","values":"pay.Fare"}}}]}'
-    )
-
-
 def test_the_normalized_form_keeps_all_but_the_layout() -> None:
     assert normalized(schema_of(RIDE)) == (
         '{"type":"error","name":"city.Ride","doc":"a ride","aliases":["city.Trip"],"fields":['
@@ -60,27 +46,10 @@ def test_a_type_without_namespace_stays_without_one() -> None:
     assert parse_schema(normalized(schema)) == schema
 
 
-@pytest.mark.parametrize(
-    ("schema", "expected"),
-    [
-        ("null", 0x63DD24E7CC258F8A),
-        ("int", 0x7275D51A3F395C8F),
-        ({"type": "int", "logicalType": "date"}, 0x7275D51A3F395C8F),
-    ],
-)
-def test_the_fingerprint_is_that_of_the_specification(schema: Any, expected: int) -> None:
-    assert fingerprint(schema_of(schema)) == expected
-
-
-def test_sha256_is_that_of_the_canonical_form() -> None:
-    known = "3f2b87a9fe7cc9b13835598c3981cd45e3e355309e5090aa0933d7becb6fba45"  # printf '"int"' | sha256sum
-    assert sha256(schema_of({"type": "int", "doc": "a number"})) == known
-
-
-def test_types_of_other_schemas_are_written_out_in_the_canonical_form_alone() -> None:
+def test_types_of_other_schemas_are_written_out_where_that_is_asked_for() -> None:
     fare = schema_of({"type": "fixed", "name": "pay.Fare", "size": 4})
     schema = schema_of(["pay.Fare", {"type": "array", "items": "pay.Fare"}], {"pay.Fare": fare})
     assert normalized(schema) == '["pay.Fare",{"type":"array","items":"pay.Fare"}]'
-    inner = '{"name":"pay.Fare","type":"fixed","size":4}'
-    assert canonical_form(schema) == f'[{inner},{{"type":"array","items":"pay.Fare"}}]'
+    inner = '{"type":"fixed","name":"pay.Fare","size":4}'
+    assert self_contained(schema) == f'[{inner},{{"type":"array","items":"pay.Fare"}}]'
     assert parse_schema(normalized(schema), {"pay.Fare": fare}) == schema

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from latecomer.schemas.avro import (
     Schema,
     SchemaError,
-    canonical_form,
     incompatibilities,
     normalized,
     parse_schema,
     schema_of,
+    self_contained,
 )
 from latecomer.schemas.mistakes import DEEPEST_TYPE
 
@@ -90,7 +90,7 @@ def nested(depth: int) -> Any:
 def test_the_deepest_schema_has_all_its_forms() -> None:
     schema = schema_of(nested(DEEPEST_TYPE))
     assert parse_schema(normalized(schema)) == schema
-    assert canonical_form(schema).count("array") == DEEPEST_TYPE
+    assert self_contained(schema).count("array") == DEEPEST_TYPE
     assert incompatibilities(schema, schema) == []
     with pytest.raises(SchemaError, match="is nested too deeply"):
         schema_of(nested(DEEPEST_TYPE + 1))
@@ -102,7 +102,7 @@ def test_the_deepest_records_have_all_their_forms() -> None:
         found = {"type": "record", "name": f"R{index}", "fields": [{"name": "f", "type": found}]}
     schema = parse_schema(json.dumps(found))
     assert parse_schema(normalized(schema)) == schema
-    assert len(canonical_form(schema)) > 1000
+    assert len(self_contained(schema)) > 1000
 
 
 def referring(length: int) -> Schema:
@@ -117,7 +117,7 @@ def referring(length: int) -> Schema:
 
 
 def test_references_do_not_lead_deeper() -> None:
-    assert canonical_form(referring(3)).count("map") == 90
+    assert self_contained(referring(3)).count("map") == 90
     with pytest.raises(SchemaError, match="is nested too deeply"):
         referring(4)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from latecomer.schemas.avro import Level, Schema, breaches, schema_of
+from latecomer.schemas import Breach, Level, levels
+from latecomer.schemas.avro import Schema, incompatibilities, schema_of
 
 
 def ride(*fields: dict[str, Any]) -> Schema:
@@ -22,6 +23,10 @@ ALL = set(Level)
 BACKWARD = {Level.BACKWARD, Level.BACKWARD_TRANSITIVE}
 FORWARD = {Level.FORWARD, Level.FORWARD_TRANSITIVE}
 FULL = {Level.FULL, Level.FULL_TRANSITIVE}
+
+
+def breaches(new: Schema, versions: dict[int, Schema], level: Level) -> list[Breach]:
+    return levels.breaches(incompatibilities, new, versions, level)
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,14 @@ from hypothesis import strategies as st
 
 from avro_kit import broken, changed, places, schemas
 from latecomer.schemas.avro import (
-    Level,
     SchemaError,
-    breaches,
-    canonical_form,
-    fingerprint,
     incompatibilities,
     normalized,
     parse_schema,
     schema_of,
     self_contained,
 )
+from latecomer.schemas.levels import Level, breaches
 
 
 @given(schemas())
@@ -54,7 +51,6 @@ def test_the_normalized_form_is_the_same_schema(schema: Any) -> None:
     found = schema_of(schema)
     assert parse_schema(normalized(found)) == found
     assert hash(parse_schema(normalized(found))) == hash(found)
-    assert canonical_form(parse_schema(normalized(found))) == canonical_form(found)
 
 
 @given(schemas())
@@ -90,29 +86,12 @@ def stripped(schema: Any) -> Any:
     return holder["root"]
 
 
-@given(schemas())
-def test_the_canonical_form_leaves_docs_aliases_and_defaults_out(schema: Any) -> None:
-    without, found = schema_of(stripped(schema)), schema_of(schema)
-    assert canonical_form(without) == canonical_form(found)
-    assert fingerprint(without) == fingerprint(found)
-
-
-def has_one_namespace(schema: Any) -> bool:
-    return len({name.rpartition(".")[0] for name in schema_of(schema).names}) <= 1
-
-
-@given(schemas().filter(has_one_namespace))
-def test_the_canonical_form_is_its_own(schema: Any) -> None:
-    """Not so with several namespaces: it cannot say that a type within a namespace has none."""
-    form = canonical_form(schema_of(schema))
-    assert canonical_form(parse_schema(form)) == form
-
-
 @given(schemas().flatmap(lambda schema: st.tuples(st.just(schema), changed(schema))))
 def test_full_is_backward_and_forward(pair: tuple[Any, Any]) -> None:
     new, versions = schema_of(pair[0]), {1: schema_of(pair[1])}
     backward, forward, full = (
-        breaches(new, versions, level) for level in (Level.BACKWARD, Level.FORWARD, Level.FULL)
+        breaches(incompatibilities, new, versions, level)
+        for level in (Level.BACKWARD, Level.FORWARD, Level.FULL)
     )
     assert full == backward + forward
     assert [each.problem for each in backward] == incompatibilities(new, versions[1])

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from latecomer.schemas.jsonschema import SchemaError, changes, schema_of
+from latecomer.schemas.jsonschema.changes import LENIENT
+from latecomer.schemas.jsonschema.rules import RULES
 
 RECENT = "https://json-schema.org/draft/2020-12/schema"
 TEXT, NUMBER, WHOLE, FLAG = ({"type": each} for each in ("string", "number", "integer", "boolean"))
@@ -392,3 +394,7 @@ def test_where_the_policies_differ(old: Any, new: Any, verdicts: str) -> None:
     """As docs/registry.md lists them."""
     told = [found(old, new), found(old, new, lenient=True)]
     assert " ".join("no" if each else "yes" for each in told) == verdicts
+
+
+def test_lenient_takes_rules_that_there_are() -> None:
+    assert RULES.keys() >= LENIENT

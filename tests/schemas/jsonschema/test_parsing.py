@@ -12,10 +12,8 @@ from latecomer.schemas.jsonschema import (
     Draft,
     SchemaError,
     Validator,
-    normalized,
     parse_schema,
     schema_of,
-    sha256,
 )
 
 Json = Any
@@ -253,10 +251,9 @@ def test_the_normalized_form_keeps_all_but_the_layout() -> None:
     schema = parse_schema(
         '{ "title": "é",\n "type": "object", "properties": {"b": true, "a": {"x-owner": [1.50]}}}'
     )
-    assert normalized(schema) == '{"properties":{"a":{"x-owner":[1.5]},"b":true},"title":"é","type":"object"}'
-    assert len(sha256(schema)) == 64
+    assert schema.text == '{"properties":{"a":{"x-owner":[1.5]},"b":true},"title":"é","type":"object"}'
     for other in ('{"title": "e"}', '{"type": ["object"]}', '{"type": "object"}'):
-        assert sha256(parse_schema(other)) != sha256(schema)
+        assert parse_schema(other).text != schema.text
 
 
 def test_schemas_are_equal_with_equal_references() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from latecomer.schemas import Level
-from latecomer.schemas.protobuf import Schema, breaches, changes, parse_schema
+from latecomer.schemas.levels import breaches
+from latecomer.schemas.protobuf import Schema, changes, parse_schema
 
 STATE = "enum S { ON = 0; OFF = 1; }"
 HOME = "message Home { int32 id = 1; bool on = 2; }"
@@ -174,7 +175,7 @@ def test_what_is_imported_is_compared_through_the_fields_that_lead_there() -> No
 def test_a_level_says_which_versions_count_and_who_reads(level: Level, versions: list[int]) -> None:
     earlier = {1: of_body("string a = 1; int32 b = 2;"), 2: of_body("string a = 1;")}
     new = of_body("string a = 1; string b = 2;")
-    assert [each.version for each in breaches(new, earlier, level)] == versions
+    assert [each.version for each in breaches(changes, new, earlier, level)] == versions
 
 
 def test_a_long_chain_of_messages_is_compared() -> None:
@@ -187,7 +188,7 @@ def test_a_long_chain_of_messages_is_compared() -> None:
 
 
 def test_a_breach_is_told_in_a_sentence() -> None:
-    (found,) = breaches(of_body("string a = 1;"), {4: of_body("int32 a = 1;")}, Level.BACKWARD)
+    (found,) = breaches(changes, of_body("string a = 1;"), {4: of_body("int32 a = 1;")}, Level.BACKWARD)
     assert str(found) == (
         "the new schema cannot read data of version 4: M.1: int32 is written, and string is read "
         "(FIELD_SCALAR_KIND_CHANGED); give the new type a number of its own"
@@ -196,7 +197,7 @@ def test_a_breach_is_told_in_a_sentence() -> None:
 
 def test_which_way_a_level_reads() -> None:
     one, other = of_body("oneof x { string a = 1; string b = 2; }"), of_body("oneof x { string a = 1; }")
-    assert breaches(other, {1: one}, Level.BACKWARD)
-    assert not breaches(other, {1: one}, Level.FORWARD)
-    assert breaches(one, {1: other}, Level.FORWARD)
-    assert breaches(one, {1: other}, Level.FULL)
+    assert breaches(changes, other, {1: one}, Level.BACKWARD)
+    assert not breaches(changes, other, {1: one}, Level.FORWARD)
+    assert breaches(changes, one, {1: other}, Level.FORWARD)
+    assert breaches(changes, one, {1: other}, Level.FULL)

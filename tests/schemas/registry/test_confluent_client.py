@@ -219,7 +219,7 @@ def test_tokens(tmp_path: Path) -> None:
 def test_a_serializer_that_may_not_register_finds_a_schema_that_has_references(
     server: Server, client: SchemaRegistryClient
 ) -> None:
-    """It was built with the schema in one piece."""
+    """It was built with the schema as one text."""
     topic, coin = fresh("topic"), fresh("coin")
     defined = record("paise:long", name="Coin")
     client.register_schema(coin, Schema(defined, "AVRO"))

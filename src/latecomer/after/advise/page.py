@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from latecomer.after.advise.plots import curves, histogram
-from latecomer.after.advise.rows import in_figures, setting_row
+from latecomer.after.advise.rows import setting_row
+from latecomer.after.advise.tables import Table, biases, delays_by_group, skews, what_ifs, who_is_late
 from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile
-from latecomer.model.lateness.groups import Interval
 from latecomer.model.markup import escape
 from latecomer.model.zoned import written
 
 if TYPE_CHECKING:
-    from latecomer.after.advise.report import Advice, Distribution, GroupDelays, OutputReport
+    from latecomer.after.advise.report import Advice, Distribution, OutputReport
+    from latecomer.model.lateness.sweep import WhatIf
 
 _MOST_ROWS = 60
 
@@ -150,12 +151,14 @@ def _advised(each: Advised, found: Advice) -> str:
     )
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[bool] = ()) -> Iterator[str]:
-    """A table of cells that are HTML already."""
+def _table(table: Table, marked: Sequence[bool] = ()) -> Iterator[str]:
+    heads, *rows = table
     yield '<div class="scroll"><table>'
     yield "<tr>" + "".join(f"<th>{escape(head)}</th>" for head in heads) + "</tr>"
     for nth, row in enumerate(rows[:_MOST_ROWS]):
-        cells = [f"<td{' class=cut' if not place else ''}>{cell}</td>" for place, cell in enumerate(row)]
+        cells = [
+            f"<td{' class=cut' if not place else ''}>{escape(cell)}</td>" for place, cell in enumerate(row)
+        ]
         yield f"<tr{' class=advised' if nth < len(marked) and marked[nth] else ''}>{''.join(cells)}</tr>"
     yield "</table></div>"
     if len(rows) > _MOST_ROWS:
@@ -193,23 +196,9 @@ def _delay_card(title: str, below: str, found: Distribution, delay: int | None) 
 
 
 def _groups(found: Advice) -> Iterator[str]:
-    columns = dict.fromkeys(each.column for each in (*found.partitions, *found.groups))
-    for column in columns:
-        groups = [each for each in (*found.partitions, *found.groups) if each.column == column]
+    for column, table in delays_by_group(found):
         yield f"<h2>By {escape(column)}</h2>"
-        heads = ["", "events", "old: p50", "p99", "p99.9", "behind: p50", "p99", "p99.9", "most"]
-        yield from _table(heads, [_group(each) for each in groups])
-
-
-def _group(found: GroupDelays) -> list[str]:
-    both = (found.age.percentiles, found.behind.percentiles)
-    shown = [percentiles.get(share) for percentiles in both for share in (0.5, 0.99, 0.999)]
-    return [
-        "<i>null</i>" if found.value is None else escape(found.value),
-        f"{found.age.count:,}",
-        *("" if each is None else shown_duration(each) for each in shown),
-        shown_duration(found.behind.most),
-    ]
+        yield from _table(table)
 
 
 def title_of(output: OutputReport, found: Advice) -> str:
@@ -241,7 +230,6 @@ def advised_delay(found: Advice) -> int | None:
 
 def _output(output: OutputReport, found: Advice) -> Iterator[str]:
     yield f"<h2>What settings would mean: {escape(title_of(output, found))}</h2>"
-    rows = [setting_row(each, output, found.sample is not None) for each in output.settings]
     yield f'<div class="card curve"><p class="pale">{escape(output.window)}. '
     for nth, (what, _) in enumerate(curves_of(output, found)):
         colour = ("one", "three")[nth]
@@ -249,49 +237,20 @@ def _output(output: OutputReport, found: Advice) -> Iterator[str]:
     yield "</p>"
     yield f'<div class="scroll">{curve_plot(output, found)}</div>'
     yield "</div>"
-    lost = "dropped" if output.drops_too_late else "set aside"
-    heads = ["delay", "lateness", "on time", "complete", lost, "published after", "p99"]
-    heads += ["corrections a minute", "upserts a day", "kept"]
-    advised, now = output.advised, output.current
-    plain = [
-        each.setting in (advised, now) or each.setting.lateness in (0, advised.lateness)
-        for each in output.settings
-    ]
-    marked = [each.setting == advised for each in output.settings]
-    shown = [_setting(row, output) for row in rows]
-    chosen = [nth for nth, each in enumerate(plain) if each]
-    yield from _table(heads, [shown[nth] for nth in chosen], [marked[nth] for nth in chosen])
-    if not all(plain):
-        yield f"<details><summary>All {len(shown)} settings</summary>"
-        yield from _table(heads, shown, marked)
+    usual = output.usual
+    yield from _what_ifs(output, usual, found)
+    if len(usual) < len(output.settings):
+        yield f"<details><summary>All {len(output.settings)} settings</summary>"
+        yield from _what_ifs(output, output.settings, found)
         yield "</details>"
     error = max((each.error for each in output.settings), default=0.0)
     if error:
         yield f'<p class="pale">Panes and states are estimated, to within {2 * error:.1%} (95 %).</p>'
 
 
-def _setting(row: dict[str, object], output: OutputReport) -> list[str]:
-    def number(name: str, form: str = "{:,.3g}") -> str:
-        value = row[name]
-        return "" if value is None else form.format(value)
-
-    def duration(name: str) -> str:
-        value = row[name]
-        return "" if not isinstance(value, int | float) else shown_duration(round(value))
-
-    lost = sum(each for each in (row["side_output"], row["dropped"]) if isinstance(each, int))
-    return [
-        format_duration(int(str(row["delay"]))),
-        format_duration(int(str(row["allowed_lateness"]))) if output.accepts else "",
-        number("on_time_share", "{:.2%}"),
-        number("completeness", "{:.3%}"),
-        f"{lost:,}",
-        duration("published_after"),
-        duration("published_after_p99"),
-        number("corrections_a_minute"),
-        number("upserts_a_day", "{:,.0f}"),
-        number("retained_bytes", "{:,} B"),
-    ]
+def _what_ifs(output: OutputReport, settings: Sequence[WhatIf], found: Advice) -> Iterator[str]:
+    marked = [each.setting == output.advised for each in settings]
+    return _table(what_ifs(output, settings, found.sample is not None), marked)
 
 
 def _who(found: Advice) -> Iterator[str]:
@@ -299,48 +258,12 @@ def _who(found: Advice) -> Iterator[str]:
     if found.groups:
         yield f"<h2>Who is late</h2><p class=pale>More than {beyond} behind the newest of their partition.</p>"
         if found.late_groups:
-            rows = [
-                [
-                    f"{escape(each.column)} = {'<i>null</i>' if each.value is None else escape(each.value)}",
-                    f"{each.times:.3g}",
-                    _interval(each.interval, "{:.3g}"),
-                    f"{each.share_of_late:.1%}",
-                    f"{each.share_of_events:.1%}",
-                ]
-                for each in found.late_groups
-            ]
-            yield from _table(["", "times as often", "95 %", "of the late", "of all"], rows)
+            yield from _table(who_is_late(found))
         else:
             yield "<p>No group is late more often than the others, as far as this history tells.</p>"
-    biased = [each for each in found.biases if each.relative is not None]
-    if biased:
+    if len(table := biases(found)) > 1:
         yield f"<h2>Bias, if what is late under a delay of {beyond} were dropped</h2>"
-        rows = [
-            [
-                escape(f"{each.output}: {each.aggregate}" if found.kind == "log" else each.written)
-                + ("" if each.group is None else escape(f", {each.group[0]} = {each.group[1]}")),
-                in_figures(each.with_all),
-                in_figures(each.without_late),
-                f"{each.relative:+.3%}",
-                _interval(each.interval, "{:+.3%}"),
-            ]
-            for each in biased
-        ]
-        yield from _table(["", "with all", "without", "change", "95 %"], rows)
+        yield from _table(table)
     if found.skews:
         yield "<h2>Clocks that are ahead</h2><p class=pale>Events that come before they happen.</p>"
-        rows = [
-            [
-                escape(each.producer),
-                f"{each.events:,}",
-                f"{each.negative:,}",
-                shown_duration(each.ahead),
-                shown_duration(each.against_others),
-            ]
-            for each in found.skews
-        ]
-        yield from _table(["", "events", "negative", "ahead by", "against others"], rows)
-
-
-def _interval(found: Interval | None, form: str) -> str:
-    return "" if found is None else f"{form.format(found.low)} … {form.format(found.high)}"
+        yield from _table(skews(found))

@@ -67,6 +67,16 @@ class OutputReport:
     advised: Setting
     current: Setting | None
 
+    @property
+    def usual(self) -> list[WhatIf]:
+        """Those settings that are worth a first look: each delay without lateness, and with the advised one."""
+        graces = {0, self.advised.lateness}
+        return [
+            each
+            for each in self.settings
+            if each.setting.lateness in graces or each.setting in (self.advised, self.current)
+        ]
+
     def answer(self, setting: Setting) -> WhatIf:
         return next(each for each in self.settings if each.setting == setting)
 

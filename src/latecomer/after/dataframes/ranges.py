@@ -33,8 +33,8 @@ class Starts:
     @property
     def sql(self) -> str:
         bounds = ((">=", self.low), ("<", self.high))
-        told = [f"{_STARTS} {op} {moment_literal(at)}" for op, at in bounds if at is not None]
-        return " and ".join(told) or "true"
+        conditions = [f"{_STARTS} {op} {moment_literal(at)}" for op, at in bounds if at is not None]
+        return " and ".join(conditions) or "true"
 
     def of(self, files: Iterable[DataFile]) -> list[DataFile]:
         """The files that may have rows of it."""

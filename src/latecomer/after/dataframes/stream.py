@@ -37,8 +37,8 @@ class ChangeReader(DataSourceStreamReader):
         asked = self._wanted.asked
         if asked.table not in STREAMED or asked.at is not None:
             fix = f'write option("table", "{STREAMED[0]}") for published changes; {STREAMED[1]} can be streamed, too'
-            told = "as of a moment" if asked.table in STREAMED else asked.table
-            raise refused("table", "a stream has what every batch adds", told, fix)
+            shown = "as of a moment" if asked.table in STREAMED else asked.table
+            raise refused("table", "a stream has what every batch adds", shown, fix)
         require_own_schema(self._plan(), schema)
         self._at: int | None = None
         """How far the query is. Of one that goes on, Spark says so first."""

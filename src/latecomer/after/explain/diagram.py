@@ -221,7 +221,7 @@ class _Drawing:
         if crosses:
             yield f'<path class="behind" d="{crosses}" {_BEHIND}/>'
         for each in self.of.late:
-            yield self._mark(each.fate, self.x(each.arrival), self.y(each.event_time), _told(each))
+            yield self._mark(each.fate, self.x(each.arrival), self.y(each.event_time), _tip(each))
 
     def _mark(self, fate: Fate, x: float, y: float, tip: str = "") -> str:
         colour, title = FATES[fate][1], f"<title>{escape(tip)}</title>" if tip else ""
@@ -270,7 +270,7 @@ class _Drawing:
         return f'<text class="tick" {place} fill="{_PALE}" font-size="11">{escape(words)}</text>'
 
 
-def _told(each: Point) -> str:
+def _tip(each: Point) -> str:
     """What is shown of an event that one points at."""
     happened, came = (on_the_wall(at).strftime("%Y-%m-%d %H:%M:%S") for at in (each.event_time, each.arrival))
     behind = "" if each.behind is None else f", {shown_duration(each.behind)} behind the watermark"

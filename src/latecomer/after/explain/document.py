@@ -14,7 +14,7 @@ import pyarrow as pa
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published, total
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.model.written_values import csv_text, json_seconds, json_value
+from latecomer.model.written_values import csv_text, json_seconds, json_value, short_text
 from latecomer.model.zoned import current_zone, written
 from latecomer.store.layout import TIMESTAMP, arrow_type, stored_name
 
@@ -157,6 +157,11 @@ def _cell(value: Any) -> Any:
 
 def _plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: json_value(value, zone=current_zone()) for name, value in values.items()}
+
+
+def shown_value(value: Any) -> str:
+    """A value in a sentence or a picture."""
+    return "null" if value is None else short_text(value, current_zone())
 
 
 def _seconds(micros: int | None) -> float | None:

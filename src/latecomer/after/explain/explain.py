@@ -214,8 +214,8 @@ class _Case:
         if not near:
             return asked
         nearest = min(near, key=lambda each: abs(each.event.event_time - asked.start))
-        meant = nearest.window or window.span(nearest.event.event_time)
-        return grown_from([meant], self.finder.windows_of(self.place.key))
+        asked_for = nearest.window or window.span(nearest.event.event_time)
+        return grown_from([asked_for], self.finder.windows_of(self.place.key))
 
     def _connected(self, window: Session) -> list[Event]:
         """The events that can have had a part in this session, rejected ones and their sessions included."""

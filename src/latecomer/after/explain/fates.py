@@ -15,6 +15,7 @@ from typing import Any
 from latecomer.config.outputs import Output
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict, fate_of, judge
 from latecomer.model.windows import FIRST_MOMENT, Session, Window
+from latecomer.windowing.session_judge import session_of
 
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 Periods = Sequence[tuple[int, Output]]
@@ -130,7 +131,7 @@ def judged_sessions(events: Iterable[Event], periods: Periods, leaves_out: Leave
         if (fate := _left_out(event, leaves_out)) is not None:
             judged.append(Judged(event, fate))
             continue
-        window = _session(rules)
+        window = session_of(rules)
         span = window.span(event.event_time)
         touched = sorted(each for each in sessions if window.meet(each, span))
         final = [each for each in touched if _final(each, event.watermark, rules)]
@@ -168,11 +169,6 @@ def _judged(event: Event, window: Window, periods: Periods, leaves_out: LeavesOu
 
 def _left_out(event: Event, leaves_out: LeavesOut | None) -> Fate | None:
     return None if leaves_out is None else leaves_out(event, event.batch)
-
-
-def _session(rules: Output) -> Session:
-    assert isinstance(rules.window, Session)  # noqa: S101
-    return rules.window
 
 
 def _final(session: Window, watermark: int, rules: Output) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from latecomer.after.explain import diagram
 from latecomer.after.explain.diagram import FATES, Diagram, Point, some
+from latecomer.after.explain.document import shown_value
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published, is_number
 from latecomer.after.explain.picture_axis import TimeAxis
@@ -25,7 +26,6 @@ from latecomer.model.durations import UNITS
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Window
-from latecomer.model.written_values import short_text
 from latecomer.model.zoned import current_zone, on_the_wall
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class _Drawing:
         return TimeAxis(sorted(moments), crowd, self.left + 16, self.right - 16)
 
     def _title(self) -> str:
-        key = ", ".join(f"{name}={_key(value)}" for name, value in self.found.key.items())
+        key = ", ".join(f"{name}={shown_value(value)}" for name, value in self.found.key.items())
         return " · ".join(part for part in (self.found.output, key) if part)
 
     def _heading(self) -> Iterator[str]:
@@ -337,10 +337,6 @@ def _short(value: Any) -> str:
     if whole:
         return f"{int(value):,}"
     return f"{value:,.0f}" if 1000 <= abs(value) < _LARGE else f"{float(value):,.4g}"
-
-
-def _key(value: Any) -> str:
-    return "null" if value is None else short_text(value, current_zone())
 
 
 def _full(micros: int) -> str:

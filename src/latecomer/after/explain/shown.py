@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from latecomer.after.explain.document import event_rows
+from latecomer.after.explain.document import event_rows, shown_value
 from latecomer.after.explain.fates import Judged
 from latecomer.after.explain.life import Published
 from latecomer.after.explain.picture import picture
@@ -24,7 +24,6 @@ from latecomer.model.markup import (
 )
 from latecomer.model.panes import Op
 from latecomer.model.windows import zone_of
-from latecomer.model.written_values import short_text
 from latecomer.model.zoned import current_zone, in_zone, written
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _lines(found: Explanation) -> Iterator[str]:
 
 def _title(found: Explanation) -> str:
     start, end = (written(at) or "" for at in found.window)
-    key = [f"{column}={_value(value)}" for column, value in found.key.items()]
+    key = [f"{column}={shown_value(value)}" for column, value in found.key.items()]
     return " · ".join([found.output, f"{start} to {end}", *key])
 
 
@@ -129,7 +128,7 @@ def _amount(published: Published, name: str) -> str | None:
     value, by = published.pane.values.get(name), published.differences.get(name)
     if value is None:
         return None
-    return _value(value) + (f" ({'+' if by > 0 else ''}{_value(by)})" if by else "")
+    return shown_value(value) + (f" ({'+' if by > 0 else ''}{shown_value(by)})" if by else "")
 
 
 def _events(title: str, events: Sequence[Judged]) -> Iterator[str]:
@@ -140,8 +139,4 @@ def _events(title: str, events: Sequence[Judged]) -> Iterator[str]:
 
 
 def _values(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {_value(value)}" for name, value in values.items())
-
-
-def _value(value: Any) -> str:
-    return "null" if value is None else short_text(value, current_zone())
+    return ", ".join(f"{name} {shown_value(value)}" for name, value in values.items())

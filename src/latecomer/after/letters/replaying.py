@@ -269,12 +269,12 @@ class _Trial:
         if not rows.num_rows:
             return outcome
         letters = write_table(rows, self.folder / "letters.parquet")
-        piece = RepairSlice(self.arrival, letters, self.records.forms, source=self.source)
+        slice_ = RepairSlice(self.arrival, letters, self.records.forms, source=self.source)
         forms = dict(zip(rows[NUMBER].to_pylist(), rows[FORM].to_pylist(), strict=True))
         explain = _explainers(self.store, self.source, self.records.forms)
         for number in forms:
             outcome[number] = None
-        for row in self.log.tried(piece, timeline).to_pylist():
+        for row in self.log.tried(slice_, timeline).to_pylist():
             number, reason = row[NUMBER], row[REASON]
             detail = row[MISFIT] or explain[forms[number]](reason, bytes(row[RAW]))
             outcome[number] = reason, detail

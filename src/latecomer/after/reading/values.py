@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.errors import PipelineError, Problem
+from latecomer.errors import PipelineError, Problem, shortened
 from latecomer.model.types import MOST_DIGITS
 from latecomer.model.written_numbers import fits, written_number
 from latecomer.model.zoned import read
@@ -100,12 +100,10 @@ def _number(text: str, name: str) -> Decimal:
         return Decimal(stripped)
     number = written_number(stripped)
     if number is None:
-        raise refused(f"column {name}", "holds what is not a number", _short(text), "correct the source")
+        raise refused(
+            f"column {name}", "holds what is not a number", shortened(text, _LONGEST), "correct the source"
+        )
     return number
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def exact(values: Sequence[Decimal | int | None], name: str) -> pa.Array:
@@ -120,7 +118,9 @@ def exact(values: Sequence[Decimal | int | None], name: str) -> pa.Array:
     longest = next((value for value in found if value is not None and not fits(value, MOST_DIGITS)), None)
     if longest is not None:
         fix = "correct the source"
-        raise refused(f"column {name}", f"has more digits than {MOST_DIGITS}", _short(f"{longest:e}"), fix)
+        raise refused(
+            f"column {name}", f"has more digits than {MOST_DIGITS}", shortened(f"{longest:e}", _LONGEST), fix
+        )
     with localcontext(prec=1000):
         found = [None if value is None else value.normalize() for value in found]
         scale = max((-int(value.as_tuple().exponent) for value in found if value), default=0)
@@ -130,7 +130,7 @@ def exact(values: Sequence[Decimal | int | None], name: str) -> pa.Array:
         longest = max((value for value in found if value), key=lambda value: len(str(value)))
         fix = "round it in the source"
         raise refused(
-            f"column {name}", f"has more digits than {MOST_DIGITS}", _short(f"{longest:f}"), fix
+            f"column {name}", f"has more digits than {MOST_DIGITS}", shortened(f"{longest:f}", _LONGEST), fix
         ) from None
 
 

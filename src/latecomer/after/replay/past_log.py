@@ -30,10 +30,10 @@ class PastLog(EventLog):
         clocks = store.past_watermarks.query("select batch, max(arrival_by) as clocks from t group by batch")
         self.clocks = {row["batch"]: Clock.of_words(row["clocks"]) for row in clocks.to_pylist()}
 
-    def write(self, batch: int, piece: Slice, timeline: Timeline) -> LoggedBatch:
+    def write(self, batch: int, slice_: Slice, timeline: Timeline) -> LoggedBatch:
         """It is written already: the engine is told what there is."""
         self.ticks_before[batch] = timeline.last_tick or 0
-        return self.recount(batch, piece.sources, self.clocks.get(batch, NO_CLOCK))
+        return self.recount(batch, slice_.sources, self.clocks.get(batch, NO_CLOCK))
 
     def reaches_beyond(self, batch: int) -> bool:
         """Every batch of it has been on the timeline already."""

@@ -25,7 +25,7 @@ from latecomer.store.standing import newest_first, not_taken_back, standing
 from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
 
 _BASE, _MORE = f"{PRIVATE}base_", f"{PRIVATE}more_"
-_LATE, _HAS_BASE = f"{PRIVATE}late", f"{PRIVATE}told"
+_LATE, _HAS_BASE = f"{PRIVATE}late", f"{PRIVATE}has_base"
 _AT, _UNKNOWN = f"{PRIVATE}at_batch", f"{PRIVATE}unknown_"
 """When a side was written, and whether an aggregate that came to the output later is not known of it."""
 _NEWEST, _MARK, _REBUILD = f"{PRIVATE}newest", f"{PRIVATE}mark", f"{PRIVATE}rebuild"

@@ -35,7 +35,7 @@ class Calibration:
     trials: int
     held: int
     windows: int
-    """Trials of one window are of one piece: chance has so many tries."""
+    """Trials of one window depend on each other, so that there are only so many that do not."""
     newest_trials: int = 0
     newest_held: int = 0
     """Of the newer half of the windows."""

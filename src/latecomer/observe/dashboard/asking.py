@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from urllib.parse import parse_qsl
 
-from latecomer.errors import LatecomerError
+from latecomer.errors import LatecomerError, shortened
 from latecomer.model.durations import to_moment
 from latecomer.model.verdicts import Fate
 from latecomer.model.zoned import read
@@ -24,8 +24,7 @@ class WrongRequest(LatecomerError):
     """A request that cannot be answered as it is."""
 
     def __init__(self, field: str, value: str, reason: str, fix: str) -> None:
-        shown = value if len(value) <= 80 else value[:79] + "…"
-        super().__init__(f"{field} {shown!r} {reason}; {fix}")
+        super().__init__(f"{field} {shortened(value, 80)!r} {reason}; {fix}")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ guess: what is never refuted can be read.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -27,8 +26,7 @@ from latecomer.schemas.avro.types import (
     Type,
     Union,
 )
-from latecomer.schemas.levels import Breach, Level, breaches_by
-from latecomer.schemas.mistakes import Path, Work, written_path
+from latecomer.schemas.mistakes import Incompatibility, Path, Work
 
 
 class Rule(StrEnum):
@@ -42,27 +40,6 @@ class Rule(StrEnum):
     MISSING_UNION_BRANCH = "MISSING_UNION_BRANCH"
 
 
-@dataclass(frozen=True)
-class Incompatibility:
-    """Why data cannot be read.
-
-    `path` leads through the reader's schema, and into a branch of the writer's union where it has one.
-    """
-
-    path: Path
-    rule: Rule
-    message: str
-    fix: str
-
-    @property
-    def location(self) -> str:
-        """The path as Avro's Java library writes it: /fields/2/type."""
-        return "/" + "/".join(map(str, self.path))
-
-    def __str__(self) -> str:
-        return f"{written_path(self.path)}: {self.message} ({self.rule}); {self.fix}"
-
-
 def incompatibilities(reader: Schema, writer: Schema) -> list[Incompatibility]:
     """Why data written with `writer` cannot be read with `reader`; none if all of it can.
 
@@ -72,11 +49,6 @@ def incompatibilities(reader: Schema, writer: Schema) -> list[Incompatibility]:
     the schema: long is written, and int is read (TYPE_MISMATCH); read long, float or double
     """
     return _Comparison(reader, writer).problems()
-
-
-def breaches(new: Schema, versions: Mapping[int, Schema], level: Level) -> list[Breach[Incompatibility]]:
-    """Why a schema may not follow the versions of a subject under a level, the latest version first."""
-    return breaches_by(incompatibilities, new, versions, level)
 
 
 _Key = tuple[int, int]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any
 
+from latecomer.schemas.avro.bounds import endless_records
 from latecomer.schemas.avro.types import (
     SIZES,
     Array,
@@ -22,7 +23,7 @@ from latecomer.schemas.avro.types import (
     Union,
 )
 
-_SKIP, _NUMBER, _TEXT, _UNION, _NAMED, _BLOCKS = range(6)
+SKIP, NUMBER, TEXT, UNION, NAMED, BLOCKS = range(6)
 """Steps over a value: so many bytes, a number, a text with its length, one of several branches, a record, items."""
 _MOST_INLINED = 16
 """A record of more steps is written down once."""
@@ -32,14 +33,53 @@ Step = tuple[int, Any]
 Steps = tuple[Step, ...]
 
 
+class Ways:
+    """The steps over values of a schema. A record is a step of its own where it is large, or can hold itself."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema, self.endless = schema, endless_records(schema)
+        self._records: dict[str, Steps] = {}
+
+    def over(self, kind: Type) -> Steps:
+        found = self.schema.resolve(kind)
+        match found:
+            case Fixed(size=size):
+                return ((SKIP, size),) if size else ()
+            case Enum() | Primitive(kind="int"):
+                return ((NUMBER, "int"),)
+            case Primitive(kind="long"):
+                return ((NUMBER, "long"),)
+            case Primitive(kind="string" | "bytes"):
+                return ((TEXT, None),)
+            case Primitive():
+                size = SIZES[found.kind]
+                return ((SKIP, size),) if size else ()
+            case Union():
+                return ((UNION, tuple(map(self.over, found.branches))),)
+            case Array():
+                return ((BLOCKS, self.over(found.items)),)
+            case Map():
+                return ((BLOCKS, ((TEXT, None), *self.over(found.values))),)
+            case Record() if found.name in self.endless or len(self.over_record(found.name)) > _MOST_INLINED:
+                return ((NAMED, found.name),)
+            case Record():
+                return self.over_record(found.name)
+        raise TypeError(found)
+
+    def over_record(self, name: str) -> Steps:
+        if name not in self._records:
+            record = self.schema.names[name]
+            fields = record.fields if isinstance(record, Record) else ()
+            self._records[name] = _joined(chain.from_iterable(self.over(field.type) for field in fields))
+        return self._records[name]
+
+
 class Ends:
     """Finds the end of values of one schema."""
 
     def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._records: dict[str, Steps] = {}
-        self._entered: set[str] = set()
-        self._root = self._steps(schema.root)
+        self._ways = Ways(schema)
+        self._root = self._ways.over(schema.root)
 
     def after(self, data: bytes, at: int) -> int | None:
         """Where a value that begins here ends; None where it is none, or is cut off."""
@@ -53,24 +93,24 @@ class Ends:
         left: list[Iterator[Step]] = [iter(self._root)]
         while left:
             for kind, of in left[-1]:
-                if kind == _SKIP:
+                if kind == SKIP:
                     at += of
                     continue
-                if kind == _NAMED:
-                    left.append(iter(self._records[of]))
+                if kind == NAMED:
+                    left.append(iter(self._ways.over_record(of)))
                     break
                 if (number := data[at]) < 0x80:
                     number, at = (number >> 1) ^ -(number & 1), at + 1
                 else:
                     number, at = _number(data, at)
-                if kind == _NUMBER:
+                if kind == NUMBER:
                     continue
-                if kind == _TEXT:
+                if kind == TEXT:
                     if number < 0:
                         return None
                     at += number
                     continue
-                if kind == _UNION:
+                if kind == UNION:
                     if not 0 <= number < len(of):
                         return None
                     left.append(iter(of[number]))
@@ -83,7 +123,7 @@ class Ends:
                     if size < 0:
                         return None
                     at += size
-                elif of and of[0][0] == _SKIP and len(of) == 1:
+                elif of and of[0][0] == SKIP and len(of) == 1:
                     at += number * of[0][1]
                 elif of and number > len(data) - at:  # an item has a byte at least
                     return None
@@ -97,44 +137,13 @@ class Ends:
                 return None
         return at
 
-    def _steps(self, kind: Type) -> Steps:
-        found = self._schema.resolve(kind)
-        match found:
-            case Fixed(size=size):
-                return ((_SKIP, size),) if size else ()
-            case Enum() | Primitive(kind="int" | "long"):
-                return ((_NUMBER, None),)
-            case Primitive(kind="string" | "bytes"):
-                return ((_TEXT, None),)
-            case Primitive():
-                size = SIZES[found.kind]
-                return ((_SKIP, size),) if size else ()
-            case Union():
-                return ((_UNION, tuple(map(self._steps, found.branches))),)
-            case Array():
-                return ((_BLOCKS, self._steps(found.items)),)
-            case Map():
-                return ((_BLOCKS, ((_TEXT, None), *self._steps(found.values))),)
-            case Record():
-                return self._of_record(found)
-        raise TypeError(found)
-
-    def _of_record(self, found: Record) -> Steps:
-        """The steps over a record; by its name where it is large, or within itself."""
-        if found.name not in self._entered:
-            self._entered.add(found.name)
-            steps = _joined(chain.from_iterable(self._steps(field.type) for field in found.fields))
-            self._records[found.name] = steps
-        steps = self._records.get(found.name, ((_NAMED, found.name),))
-        return steps if len(steps) <= _MOST_INLINED else ((_NAMED, found.name),)
-
 
 def _joined(steps: Iterator[Step]) -> Steps:
     """The same steps, those over bytes next to each other as one."""
     found: list[Step] = []
     for kind, of in steps:
-        if kind == _SKIP and found and found[-1][0] == _SKIP:
-            found[-1] = (_SKIP, found[-1][1] + of)
+        if kind == SKIP and found and found[-1][0] == SKIP:
+            found[-1] = (SKIP, found[-1][1] + of)
         else:
             found.append((kind, of))
     return tuple(found)

@@ -1,9 +1,6 @@
-"""A schema as text: the Parsing Canonical Form and its fingerprints, and the normalized form.
+"""A schema as text: the normalized form.
 
-The *canonical form* is what the specification calls the Parsing Canonical Form: all that decides how data is read
-and written, and nothing else. Types of other schemas are written out where they are first used.
-
-The *normalized form* is one text for schemas that differ in layout alone: white space, the order of keys, names
+It is one text for schemas that differ in layout alone: white space, the order of keys, names
 written in full or by their namespace, `{"type": "int"}` for `"int"`, `"order": "ascending"` for none. It keeps all
 else: docs, aliases, defaults, order, logical types, properties, and whether a record is an error. Names of other
 schemas stay names. What a registry looks a schema up by, under `normalize`, is this.
@@ -11,7 +8,6 @@ schemas stay names. What a registry looks a schema up by, under `normalize`, is 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
 
@@ -30,36 +26,6 @@ from latecomer.schemas.avro.types import (
     Type,
     Union,
 )
-
-_EMPTY = 0xC15D213AA4D7A795
-
-
-def canonical_form(schema: Schema) -> str:
-    """The Parsing Canonical Form.
-
-    >>> from latecomer.schemas.avro.parsing import parse_schema
-    >>> canonical_form(parse_schema('{"type": "fixed", "name": "Id", "namespace": "a", "size": 16, "doc": "…"}'))
-    '{"name":"a.Id","type":"fixed","size":16}'
-    """
-    return _written(_canonical(schema.root, schema, set()))
-
-
-def fingerprint(schema: Schema) -> int:
-    """CRC-64-AVRO of the canonical form, as an unsigned number.
-
-    >>> from latecomer.schemas.avro.parsing import parse_schema
-    >>> hex(fingerprint(parse_schema('"int"')))
-    '0x7275d51a3f395c8f'
-    """
-    found = _EMPTY
-    for byte in canonical_form(schema).encode():
-        found = (found >> 8) ^ _TABLE[(found ^ byte) & 0xFF]
-    return found
-
-
-def sha256(schema: Schema) -> str:
-    """SHA-256 of the canonical form, in hexadecimal digits."""
-    return hashlib.sha256(canonical_form(schema).encode()).hexdigest()
 
 
 def normalized(schema: Schema) -> str:
@@ -85,29 +51,6 @@ def self_contained(schema: Schema) -> str:
 
 def _written(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _canonical(found: Type, schema: Schema, written: set[str]) -> Any:
-    if isinstance(found, Reference | Named):
-        if found.name in written:
-            return found.name
-        written.add(found.name)
-    match schema.resolve(found):
-        case Primitive(kind=kind):
-            return kind
-        case Array(items=items):
-            return {"type": "array", "items": _canonical(items, schema, written)}
-        case Map(values=values):
-            return {"type": "map", "values": _canonical(values, schema, written)}
-        case Union(branches=branches):
-            return [_canonical(branch, schema, written) for branch in branches]
-        case Fixed(name=name, size=size):
-            return {"name": name, "type": "fixed", "size": size}
-        case Enum(name=name, symbols=symbols):
-            return {"name": name, "type": "enum", "symbols": symbols}
-        case Record(name=name, fields=fields):
-            inner = [{"name": each.name, "type": _canonical(each.type, schema, written)} for each in fields]
-            return {"name": name, "type": "record", "fields": inner}
 
 
 def _normal(found: Type, space: str, others: dict[str, Named]) -> Any:
@@ -166,15 +109,3 @@ def _about(aliases: tuple[str, ...], doc: str | None) -> dict[str, Any]:
 
 def _plain(properties: Properties) -> dict[str, Any]:
     return {name: json.loads(each.text) for name, each in properties}
-
-
-def _table() -> list[int]:
-    found = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = (byte >> 1) ^ (_EMPTY & -(byte & 1))
-        found.append(byte)
-    return found
-
-
-_TABLE = _table()

@@ -39,7 +39,7 @@ def within_reach(root: Type, known: Mapping[str, Named]) -> tuple[Named, ...]:
 
 
 def require_shallow(schema: Schema) -> None:
-    """Together with what it refers to, a schema must not be deeper than one that is written in one piece."""
+    """Together with what it refers to, a schema must not be deeper than one that is written as one text."""
     left: list[tuple[Type, int]] = [(schema.root, 0)]
     seen = set[str]()
     while left:

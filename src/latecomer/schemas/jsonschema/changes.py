@@ -15,27 +15,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from latecomer.schemas.jsonschema.change_words import problem
 from latecomer.schemas.jsonschema.forms import normal_text
 from latecomer.schemas.jsonschema.kinds import COMBINED, Shape, Shapes
 from latecomer.schemas.jsonschema.nodes import Node
 from latecomer.schemas.jsonschema.parsing import Schema
 from latecomer.schemas.jsonschema.patterns import matches
-from latecomer.schemas.jsonschema.rules import Incompatibility, Rule
+from latecomer.schemas.jsonschema.rules import problem
 from latecomer.schemas.jsonschema.values import key_of, number_of
-from latecomer.schemas.mistakes import Path, Work, listed, shown_value
+from latecomer.schemas.mistakes import Incompatibility, Path, Work, listed, shown_value
 
 LENIENT = frozenset(
     (
-        Rule.ADDITIONAL_PROPERTIES_NARROWED,
-        Rule.ADDITIONAL_PROPERTIES_REMOVED,
-        Rule.UNEVALUATED_PROPERTIES_NARROWED,
-        Rule.UNEVALUATED_PROPERTIES_REMOVED,
-        Rule.REQUIRED_PROPERTY_WITH_DEFAULT_ADDED_TO_OPEN_CONTENT_MODEL,
-        Rule.OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL,
-        Rule.PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL,
-        Rule.PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL,
-        Rule.PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL,
+        "ADDITIONAL_PROPERTIES_NARROWED",
+        "ADDITIONAL_PROPERTIES_REMOVED",
+        "UNEVALUATED_PROPERTIES_NARROWED",
+        "UNEVALUATED_PROPERTIES_REMOVED",
+        "REQUIRED_PROPERTY_WITH_DEFAULT_ADDED_TO_OPEN_CONTENT_MODEL",
+        "OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL",
+        "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL",
+        "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+        "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
     )
 )
 """What the policy LENIENT takes besides: it supposes that a reader passes over what it does not know."""
@@ -111,7 +110,7 @@ class _Content:
 
 
 class _Changes:
-    def __init__(self, taken: frozenset[Rule]) -> None:
+    def __init__(self, taken: frozenset[str]) -> None:
         self.taken = taken
         self.work = Work("compare with another schema")
         self.shapes = Shapes()

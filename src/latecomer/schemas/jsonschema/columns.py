@@ -16,7 +16,7 @@ from latecomer.model.types import DEEPEST_NESTED, field_name, normal_type
 from latecomer.schemas import SchemaError
 from latecomer.schemas.jsonschema.nodes import Node
 from latecomer.schemas.jsonschema.parsing import Schema
-from latecomer.schemas.jsonschema.values import NUMBERS, type_of
+from latecomer.schemas.jsonschema.values import NUMBERS
 
 MOST_FIELDS = 5_000
 _PLAIN = {"string": "string", "boolean": "boolean", "integer": "bigint"}
@@ -82,7 +82,7 @@ def _seen(root: Node) -> _Seen:
         if id(node) in met:
             continue
         met.add(id(node))
-        found.types &= _types(node)
+        found.types &= node.own_types
         for name, each in node.properties.items():
             found.properties.setdefault(name, each)
         found.items += [node.rest] if node.rest is not None else []
@@ -91,7 +91,7 @@ def _seen(root: Node) -> _Seen:
         found.is_a_row |= bool(node.prefix)
         left += [*([node.ref] if node.ref is not None else []), *node.all_of]
         for options in (node.any_of, node.one_of):
-            others = [each for each in options if not _types(each) <= _NULL]
+            others = [each for each in options if not each.own_types <= _NULL]
             if len(others) == 1:
                 left += others
             elif others:
@@ -101,17 +101,12 @@ def _seen(root: Node) -> _Seen:
     return found
 
 
-def _types(node: Node) -> frozenset[str]:
-    """The types that a node itself allows."""
-    if node.values is None:
-        return node.types
-    return node.types & {type_of(each.value) for each in node.values}
-
-
 def _seen_types(node: Node, depth: int = 0) -> frozenset[str]:
     """The types that an option allows, through references."""
     inner = node.ref
-    return _types(node) if inner is None or depth > DEEPEST else _types(node) & _seen_types(inner, depth + 1)
+    return (
+        node.own_types if inner is None or depth > DEEPEST else node.own_types & _seen_types(inner, depth + 1)
+    )
 
 
 def _is_object(seen: _Seen) -> bool:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from latecomer.schemas.jsonschema.parsing import Schema
+from typing import Any
 
 
 def normal_text(value: Any) -> str:
@@ -17,13 +13,3 @@ def normal_text(value: Any) -> str:
     '{"minLength":1,"type":"string"}'
     """
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def normalized(schema: Schema) -> str:
-    """The normalized form: white space and the order of keys are dropped, all else is kept, comments and titles too."""
-    return schema.text
-
-
-def sha256(schema: Schema) -> str:
-    """SHA-256 of the normalized form, in hexadecimal digits."""
-    return hashlib.sha256(schema.text.encode()).hexdigest()

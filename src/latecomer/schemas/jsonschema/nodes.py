@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
-from latecomer.schemas.jsonschema.values import ALL_TYPES
+from latecomer.schemas.jsonschema.values import ALL_TYPES, type_of
 from latecomer.schemas.mistakes import Path
 
 
@@ -118,18 +117,16 @@ class Node:
         for name, each in self.dependent.items():
             yield ("dependent", name), each
 
-    @cached_property
-    def own(self) -> tuple[Hashable, ...]:
-        """What this node says without the nodes within it."""
-        contains = self.contains and (self.contains.least, self.contains.most)
-        return (
-            (self.types, self.values and frozenset(self.values), self.values is None),
-            (self.lower, self.upper, frozenset(self.multiples)),
-            (self.min_length, self.max_length, self.pattern, self.format),
-            (self.min_items, self.max_items, self.unique, contains, self.contains_evaluates),
-            (self.min_properties, self.max_properties, self.required),
-            frozenset(self.dependent_required.items()),
-        )
+    def says_only(self, *allowed: str) -> bool:
+        """Whether it has no keyword but these, by the names of its fields. {} says nothing."""
+        return all(getattr(self, name) == getattr(_EVERYTHING, name) for name in _SAID - {*allowed})
+
+    @property
+    def own_types(self) -> frozenset[str]:
+        """The types that it allows by itself."""
+        if self.values is None:
+            return self.types
+        return self.types & {type_of(each.value) for each in self.values}
 
     @property
     def is_false(self) -> bool:
@@ -140,19 +137,22 @@ class Node:
         """Whether it is written in 2019-09 or later."""
         return self.dependencies == "dependentRequired"
 
-    @cached_property
-    def takes_everything(self) -> bool:
-        return self.own == _EVERYTHING and next(self.parts(), None) is None
-
     def behind_refs(self) -> Node:
         """The node itself, where this one is nothing but a reference."""
         node = self
-        while node.ref is not None and node.own == _EVERYTHING and len(list(node.parts())) == 1:
+        while node.ref is not None and node.says_only("ref"):
             node = node.ref
         return node
 
 
-_EVERYTHING = Node().own
+_EVERYTHING = Node()
+_SAID = {*Node.__dataclass_fields__} - {
+    "step",
+    "source",
+    "dependencies",
+    "contains_evaluates",
+    "additional_items",
+}
 
 
 def reachable(root: Node) -> list[Node]:

@@ -2,13 +2,13 @@
 
 parse_schema       text, or a compiled description → Schema, or a SchemaError with place and fix
 reading            the columns of a message
-changes, breaches  why one schema may not read what another wrote, by Confluent's rules
+changes            why one schema may not read what another wrote, by Confluent's rules
 
 All of it needs the package `protobuf`, which is an extra; import it where it is needed.
 """
 
-from latecomer.schemas.protobuf.changes import Change, Rule, breaches, changes
+from latecomer.schemas.protobuf.changes import Rule, changes
 from latecomer.schemas.protobuf.reading import Reading, reading
 from latecomer.schemas.protobuf.schema import Schema, parse_schema
 
-__all__ = ["Change", "Reading", "Rule", "Schema", "breaches", "changes", "parse_schema", "reading"]
+__all__ = ["Reading", "Rule", "Schema", "changes", "parse_schema", "reading"]

@@ -18,8 +18,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2 as described
 from google.protobuf.descriptor import FieldDescriptor as Field
 
-from latecomer.schemas.levels import Breach, Level, breaches_by
-from latecomer.schemas.mistakes import Path, Work, written_path
+from latecomer.schemas.mistakes import Incompatibility, Path, Work
 from latecomer.schemas.protobuf.reading import is_map, local_name
 from latecomer.schemas.protobuf.schema import Schema, schema_file
 
@@ -37,19 +36,6 @@ class Rule(StrEnum):
     ONEOF_FIELD_REMOVED = "ONEOF_FIELD_REMOVED"
     MULTIPLE_FIELDS_MOVED_TO_ONEOF = "MULTIPLE_FIELDS_MOVED_TO_ONEOF"
     FIELD_MOVED_TO_EXISTING_ONEOF = "FIELD_MOVED_TO_EXISTING_ONEOF"
-
-
-@dataclass(frozen=True)
-class Change:
-    """Why a schema is not to read what another wrote."""
-
-    path: Path
-    rule: Rule
-    message: str
-    fix: str
-
-    def __str__(self) -> str:
-        return f"{written_path(self.path)}: {self.message} ({self.rule}); {self.fix}"
 
 
 GROUPS: Mapping[int, str] = {
@@ -82,7 +68,7 @@ _Pair = tuple[str, str]
 OWN_NUMBER = "give the new type a number of its own"
 
 
-def changes(reader: Schema, writer: Schema) -> list[Change]:
+def changes(reader: Schema, writer: Schema) -> list[Incompatibility]:
     """Why a reader's schema may not read what a writer's wrote.
 
     >>> from latecomer.schemas.protobuf.schema import parse_schema
@@ -94,11 +80,6 @@ def changes(reader: Schema, writer: Schema) -> list[Change]:
     work.messages(schema_file(reader).message_types_by_name, schema_file(writer).message_types_by_name, ())
     work.compare()
     return work.found
-
-
-def breaches(new: Schema, versions: Mapping[int, Schema], level: Level) -> list[Breach[Change]]:
-    """Why a schema may not follow the versions of a subject under a level, the latest version first."""
-    return breaches_by(changes, new, versions, level)
 
 
 @dataclass(frozen=True)
@@ -144,7 +125,7 @@ class _Message:
 
 class _Comparing:
     def __init__(self) -> None:
-        self.found: list[Change] = []
+        self.found: list[Incompatibility] = []
         self.seen: set[_Pair] = set()
         self.left: deque[tuple[Any, Any, Path]] = deque()
         self.here: _Pair = ("", "")
@@ -154,7 +135,7 @@ class _Comparing:
         self.work = Work("compare")
 
     def add(self, path: Path, rule: Rule, message: str, fix: str) -> None:
-        self.found.append(Change(path, rule, message, fix))
+        self.found.append(Incompatibility(path, rule, message, fix))
         self.refused.add(self.here)
 
     def compare(self) -> None:

@@ -74,8 +74,8 @@ def without_version(metadata: _Layer) -> dict[str, Any] | None:
     return merged_metadata({**(metadata or {}), "properties": properties})
 
 
-def is_meant(sent: Definition, kept: Definition, version: int) -> bool:
-    """Whether what is said beside a schema that is sent means that of a version, whatever the texts are."""
+def has_same_contract(sent: Definition, kept: Definition, version: int) -> bool:
+    """Whether the metadata and rules that are sent beside a schema are those of a version, whatever the texts are."""
     if sent.rules != kept.rules:
         return False
     asked, named = version_in(sent.metadata), version_in(kept.metadata)

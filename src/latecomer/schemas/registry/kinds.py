@@ -1,6 +1,6 @@
 """The seam between the registry and what it registers: what it needs to know of each type of schema.
 
-A type of schema is one line in `KINDS`. Its `breaches` have a version, a problem with a rule, and a sentence.
+A type of schema is one entry of `KINDS`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 
 from latecomer.errors import LatecomerError
 from latecomer.schemas import Level, Policy, avro, jsonschema
+from latecomer.schemas.levels import breaches
+from latecomer.schemas.mistakes import Incompatibility
 from latecomer.schemas.packages import protobuf_model
 from latecomer.schemas.registry.records import Definition, Reference
 from latecomer.schemas.registry.refusals import Refused, invalid_schema, unusable
@@ -29,8 +31,8 @@ class Kind:
     """One text for schemas that differ in layout alone."""
     written_out: Callable[[Any], str]
     """The same, with what it refers to in the place of names."""
-    breaches: Callable[[Any, Mapping[int, Any], Level, Policy], Sequence[Any]]
-    """Why a schema may not follow the versions of a subject under a level and a policy."""
+    compare: Callable[[Any, Any, Policy], Sequence[Incompatibility]]
+    """Why a reader's schema cannot read what a writer's wrote, by a policy."""
     suffix: str
     """How files end that hold such a schema."""
     text: Callable[[Any, str], str] = lambda _, sent: sent
@@ -44,21 +46,21 @@ KINDS: dict[str, Kind] = {
         lambda text, references, strict: avro.parse_schema(text, references, strict=strict),
         avro.normalized,
         avro.self_contained,
-        lambda new, versions, level, _: avro.breaches(new, versions, level),
+        lambda reader, writer, _: avro.incompatibilities(reader, writer),
         ".avsc",
     ),
     "JSON": Kind(
         lambda text, references, _: jsonschema.parse_schema(text, references),
-        jsonschema.normalized,
-        jsonschema.normalized,
-        jsonschema.breaches,
+        lambda schema: str(schema.text),
+        lambda schema: str(schema.text),
+        lambda reader, writer, policy: jsonschema.changes(reader, writer, lenient=policy is Policy.LENIENT),
         ".schema.json",
     ),
     "PROTOBUF": Kind(
         lambda text, references, _: protobuf_model().parse_schema(text, references),
         lambda schema: str(schema.normalized),
         lambda schema: str(schema.normalized),
-        lambda new, versions, level, _: protobuf_model().breaches(new, versions, level),
+        lambda reader, writer, _: list(protobuf_model().changes(reader, writer)),
         ".proto",
         lambda schema, _: str(schema.text),
         {"serialized": lambda schema: str(schema.serialized)},
@@ -160,7 +162,9 @@ def complaints(
     ]
     alike = {version: old.schema for version, old in looked_at.items() if old.type == new.type}
     try:
-        breaches = KINDS[new.type].breaches(new.schema, alike, level, policy)
+        broken = breaches(
+            lambda reader, writer: KINDS[new.type].compare(reader, writer, policy), new.schema, alike, level
+        )
     except LatecomerError as error:  # it takes too many steps to compare
         raise invalid_schema(str(error)) from None
-    return found + [Complaint(each.version, str(each.problem.rule), str(each)) for each in breaches]
+    return found + [Complaint(each.version, str(each.problem.rule), str(each)) for each in broken]

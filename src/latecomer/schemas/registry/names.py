@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from latecomer.errors import shortened
 from latecomer.schemas.registry.refusals import Refused, invalid_subject, invalid_version, schema_not_found
 
 LONGEST_SUBJECT = 500
@@ -51,8 +52,7 @@ def _problem(name: str) -> str | None:
 
 
 def _shown(name: str) -> str:
-    text = ascii(name)
-    return text if len(text) <= 80 else text[:79] + "…"
+    return shortened(ascii(name), 80)
 
 
 def version_of(written: str) -> int:

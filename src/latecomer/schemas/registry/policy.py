@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from latecomer.errors import did_you_mean
+from latecomer.model.counting import counted
 from latecomer.schemas import Level, Policy
 from latecomer.schemas.registry.kinds import Complaint
 from latecomer.schemas.registry.names import Naming, NamingRule
@@ -85,9 +86,9 @@ def refused_registration(
     shown = [f"({number}) {each.text}" for number, each in enumerate(complaints[:_MOST_COMPLAINTS], 1)]
     if len(complaints) > _MOST_COMPLAINTS:
         shown.append(f"and {len(complaints) - _MOST_COMPLAINTS} more")
-    problems = "1 problem" if len(complaints) == 1 else f"{len(complaints)} problems"
     return incompatible(
-        f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: {problems} '
+        f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: '
+        f"{counted(len(complaints), 'problem')} "
         f"under {level}: {'. '.join(shown)}. {asked(subject, owner)}"
     )
 

@@ -124,7 +124,7 @@ class Schemas:
 
     def _is_alike(self, session: Session, sent: Sent, place: Place, found: Found) -> bool:
         definition = tables.definition(session, place.id)
-        if definition is None or not contracts.is_meant(sent.definition, definition, place.version):
+        if definition is None or not contracts.has_same_contract(sent.definition, definition, place.version):
             return False
         named = [contracts.version_in(each.metadata) is None for each in (sent.definition, definition)]
         is_written_out = bool(definition.references) and not sent.definition.references

@@ -119,44 +119,21 @@ class Rules:
 
 
 def _require_plain_object(node: Node) -> None:
-    allowed = {"properties", "required", "additional"}
-    if "object" not in node.types or not _says_only(node, {"types", *allowed}):
+    allowed = ("types", "properties", "required", "additional", "format")
+    if "object" not in node.types or not node.says_only(*allowed):
         raise NotPlain("a schema that is more than an object of plain values")
     if node.additional is not None and not node.additional.is_false:
         raise NotPlain("a schema for any other property")
 
 
-def _says_only(node: Node, allowed: set[str]) -> bool:
-    """Whether a node has no keyword but these."""
-    plain = Node()
-    aside = {
-        "step",
-        "source",
-        "format",
-        "dependencies",
-        "contains_evaluates",
-        "additional_items",
-        *allowed,
-    }
-    return all(
-        getattr(node, name) == getattr(plain, name) for name in Node.__dataclass_fields__ if name not in aside
-    )
-
-
-_VALUE_RULES = {"types", "values", "lower", "upper", "multiples", "min_length", "max_length"}
-
-
-def _types(node: Node) -> frozenset[str]:
-    if node.values is None:
-        return node.types
-    return node.types & {type_of(each.value) for each in node.values}
+_VALUE_RULES = ("types", "values", "lower", "upper", "multiples", "min_length", "max_length", "format")
 
 
 def _kind(node: Node) -> str | None:
     """As what a property is read that is no column; None if it may be anything."""
-    if node.takes_everything:
+    if node.says_only():
         return None
-    found = _types(node) - {"null"}
+    found = node.own_types - {"null"}
     kind = "double" if found == NUMBERS else _KINDS.get(found)
     if kind is None:
         raise NotPlain("a property of several types")
@@ -166,7 +143,7 @@ def _kind(node: Node) -> str | None:
 
 def _require_plain_value(node: Node, kind: str) -> None:
     """Decline rules that are not checked for values that are read as this type."""
-    if not _says_only(node, _VALUE_RULES):
+    if not node.says_only(*_VALUE_RULES):
         raise NotPlain("a schema that is more than an object of plain values")
     if kind in types.INTEGERS:
         needed = {"integer"}
@@ -200,7 +177,7 @@ def _check_absent(name: str, column: pa.ChunkedArray, text: bytes) -> None:
 
 def _check_nulls(node: Node, required: bool, text: bytes) -> None:
     """A column does not say whether a field is null, or is not there."""
-    if required or ("null" not in _types(node) and _NULL in text):
+    if required or ("null" not in node.own_types and _NULL in text):
         raise NotPlain(_INVALID)
 
 

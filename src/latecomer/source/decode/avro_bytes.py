@@ -6,19 +6,9 @@ from collections.abc import Callable, Iterator
 from itertools import chain, repeat
 from typing import Any
 
-from latecomer.schemas.avro.bounds import deepest_of, endless_records
-from latecomer.schemas.avro.types import (
-    SIZES,
-    Array,
-    Enum,
-    Fixed,
-    Map,
-    Primitive,
-    Record,
-    Schema,
-    Type,
-    Union,
-)
+from latecomer.schemas.avro.bounds import deepest_of
+from latecomer.schemas.avro.ends import NAMED, NUMBER, SKIP, TEXT, UNION, Step, Steps, Ways
+from latecomer.schemas.avro.types import Schema, Type
 
 LONGEST, MOST_ITEMS = 64 << 20, 4 << 20
 """Bytes of a text, and items of a list: what claims more is damaged."""
@@ -89,21 +79,20 @@ class Cursor:
 
 
 Read = Callable[[Cursor], Any]
-_SKIP, _NUMBER, _SIZED, _UNION, _NAMED, _BLOCKS, _LEAVE = range(7)
-Step = tuple[int, Any]
-Steps = tuple[Step, ...]
+_LEAVE = -1
+"""Behind the steps over a record that can hold itself."""
 
 
 class Passing:
     """Passes over values of a schema without reading them."""
 
     def __init__(self, schema: Schema) -> None:
-        self.schema, self.endless, self.deepest = schema, endless_records(schema), deepest_of(schema)
-        self._records: dict[str, Steps] = {}
+        self.ways, self.deepest = Ways(schema), deepest_of(schema)
+        self.endless = self.ways.endless
 
     def over(self, kind: Type, depth: int) -> Read:
-        steps = self._steps(kind)
-        if all(step[0] == _SKIP for step in steps):
+        steps = self.ways.over(kind)
+        if all(step[0] == SKIP for step in steps):
             size = sum(step[1] for step in steps)
             return lambda cursor: cursor.take(size) and None
         return lambda cursor: self._pass(cursor, steps, depth)
@@ -112,30 +101,30 @@ class Passing:
         left: list[Iterator[Step]] = [iter(steps)]
         while left:
             for kind, of in left[-1]:
-                if kind == _SKIP:
+                if kind == SKIP:
                     cursor.take(of)
-                elif kind == _NUMBER:
+                elif kind == NUMBER:
                     cursor.read_int() if of == "int" else cursor.read_long()
-                elif kind == _SIZED:
+                elif kind == TEXT:
                     cursor.take(cursor.read_long())
                 elif kind == _LEAVE:
                     depth -= 1
                 else:
-                    more = self._more(cursor, kind, of)
-                    if kind == _NAMED and of in self.endless:
+                    if kind == NAMED and of in self.endless:
                         depth += 1
                         if self.deepest is not None and depth > self.deepest:
                             raise TooDeep
-                    left.extend(more)
+                    left.extend(self._more(cursor, kind, of))
                     break
             else:
                 left.pop()
 
     def _more(self, cursor: Cursor, kind: int, of: Any) -> list[Iterator[Step]]:
         """The steps that come next, the first of them last."""
-        if kind == _NAMED:
-            return [iter(self._record(of))]
-        if kind == _UNION:
+        if kind == NAMED:
+            leave: Steps = ((_LEAVE, None),) if of in self.endless else ()
+            return [iter(self.ways.over_record(of) + leave)]
+        if kind == UNION:
             nth = cursor.read_int()
             if not 0 <= nth < len(of):
                 raise Damaged
@@ -150,49 +139,3 @@ class Passing:
         if of and count > cursor.end - cursor.at:  # an item has a byte at least
             raise Damaged
         return [rest, chain.from_iterable(repeat(of, count))] if of else [rest]
-
-    def _record(self, name: str) -> Steps:
-        if name not in self._records:
-            record = self.schema.names[name]
-            fields = record.fields if isinstance(record, Record) else ()
-            steps = chain.from_iterable(self._steps(field.type) for field in fields)
-            leave: Steps = ((_LEAVE, None),) if name in self.endless else ()
-            self._records[name] = (*_joined(steps), *leave)
-        return self._records[name]
-
-    def _steps(self, kind: Type) -> Steps:
-        found = self.schema.resolve(kind)
-        match found:
-            case Fixed(size=size):
-                return ((_SKIP, size),) if size else ()
-            case Enum() | Primitive(kind="int"):
-                return ((_NUMBER, "int"),)
-            case Primitive(kind="long"):
-                return ((_NUMBER, "long"),)
-            case Primitive(kind="string" | "bytes"):
-                return ((_SIZED, None),)
-            case Primitive():
-                size = SIZES[found.kind]
-                return ((_SKIP, size),) if size else ()
-            case Union():
-                return ((_UNION, tuple(map(self._steps, found.branches))),)
-            case Array():
-                return ((_BLOCKS, self._steps(found.items)),)
-            case Map():
-                return ((_BLOCKS, ((_SIZED, None), *self._steps(found.values))),)
-            case Record() if found.name not in self.endless and not self._record(found.name):
-                return ()
-            case Record():
-                return ((_NAMED, found.name),)
-        raise TypeError(found)
-
-
-def _joined(steps: Iterator[Step]) -> Steps:
-    """The same steps, those over bytes next to each other as one."""
-    found: list[Step] = []
-    for kind, of in steps:
-        if kind == _SKIP and found and found[-1][0] == _SKIP:
-            found[-1] = (_SKIP, found[-1][1] + of)
-        else:
-            found.append((kind, of))
-    return tuple(found)

@@ -16,7 +16,7 @@ from latecomer.source.decode.frames import HEAD_SIZE, framing_mistake, number_of
 from latecomer.source.decode.framing import FramedRecords
 from latecomer.store.schemas import WriterJsonSchemas
 
-_MOST_TOLD = 3
+_MOST_SHOWN = 3
 
 
 @dataclass
@@ -76,8 +76,8 @@ def _unread(raw: bytes) -> str | None:
 def _faults(number: int, schema: Schema, text: str) -> str | None:
     """Which rules of its schema a record breaks, and where."""
     found = [str(each) for each in _validator(schema).faults(text)]
-    more = f"; and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
-    return f"schema {number} does not allow it: {'; '.join(found[:_MOST_TOLD])}{more}" if found else None
+    more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+    return f"schema {number} does not allow it: {'; '.join(found[:_MOST_SHOWN])}{more}" if found else None
 
 
 @lru_cache(maxsize=64)

@@ -19,7 +19,9 @@ from latecomer.config.models import Pipeline
 from latecomer.config.own import Decoder
 from latecomer.config.registered import Registered, SchemaFormat
 from latecomer.config.sizes import format_size
+from latecomer.errors import shortened
 from latecomer.model import types
+from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS
 from latecomer.model.paths import ways_of
@@ -100,7 +102,7 @@ class Explainer:
         elif not names:
             names = unknown_names(raw, known)
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-        listed = f"{_short(', '.join(names[:MOST]))}{more}" if names else "a field"
+        listed = f"{shortened(', '.join(names[:MOST]), LONGEST)}{more}" if names else "a field"
         described = isinstance(self.pipeline.format, SchemaFormat)
         where = "the schema that is read with" if described else "source.schema"
         return (
@@ -174,7 +176,7 @@ class Explainer:
         except RecursionError:
             return "not JSON that can be read: it is nested too deeply"
         if not isinstance(found, dict):
-            return f"{_short(raw)} is not a JSON object"
+            return f"{shortened(raw, LONGEST)} is not a JSON object"
         return self._misfits(self._by_column(found), _fits_json)
 
     def _by_column(self, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,8 +196,8 @@ class Explainer:
         except csv.Error as error:
             return f"not CSV: {error}"
         if len(fields) != len(header):
-            found = f"{len(fields)} field{'' if len(fields) == 1 else 's'}"
-            return f"{found}, and the file has {len(header)} columns: {_short(', '.join(header))}"
+            found = counted(len(fields), "field")
+            return f"{found}, and the file has {len(header)} columns: {shortened(', '.join(header), LONGEST)}"
         return self._misfits(dict(zip(header, fields, strict=True)), _fits_text)
 
     def _misfits(self, row: Mapping[str, Any], fits: Fits) -> str | None:
@@ -219,7 +221,7 @@ def _misfit(place: str, value: Any, kind: str, signs: Signs, fits: Fits) -> str 
         case ("array", {"element": inner}), list():
             parts = [(f"{place}[{nth}]", each, inner) for nth, each in enumerate(value)]
         case ("map", {"value": inner}), dict():
-            parts = [(f"{place}[{_short(name)!r}]", each, inner) for name, each in value.items()]
+            parts = [(f"{place}[{shortened(name, LONGEST)!r}]", each, inner) for name, each in value.items()]
         case ("struct", fields), dict():
             parts = [(f"{place}.{name}", value.get(name), inner) for name, inner in fields.items()]
         case _:
@@ -292,11 +294,7 @@ def _no_time(column: str, value: object) -> str:
 
 def _shown(column: str, value: object) -> str:
     shown = str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
-    return f"column {column}: {_short(shown)}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return f"column {column}: {shortened(shown, LONGEST)}"
 
 
 def _fits_json(value: Any, kind: str, signs: Signs) -> bool:

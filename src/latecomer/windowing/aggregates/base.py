@@ -118,6 +118,18 @@ class State:
         raise NotImplementedError
 
 
+class OwnValue(State):
+    """A state that is its value: one column, which stored panes have."""
+
+    name: str
+
+    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
+        return {self.name: column_of(panes, self.name)}
+
+    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
+        return {self.name: merged[self.name]}
+
+
 def zeros(rows: int, kind: pa.DataType) -> pa.Array:
     """So many zeros of a type."""
     return pa.array(np.zeros(rows, np.int8)).cast(kind)

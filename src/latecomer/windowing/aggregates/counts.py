@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
-from latecomer.windowing.aggregates.base import Columns, Events, Flags, Integers, State, as_count, column_of
+from latecomer.windowing.aggregates.base import Columns, Events, Flags, Integers, OwnValue, State, as_count
 
 
-class Count(State):
+class Count(OwnValue):
     """How many rows are so."""
 
     def __init__(self, name: str, when: Callable[[Events], Flags]) -> None:
@@ -22,12 +22,6 @@ class Count(State):
 
     def init(self, events: Events) -> Columns:
         return {self.name: as_count(self.when(events))}
-
-    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        return {self.name: column_of(panes, self.name)}
-
-    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        return {self.name: merged[self.name]}
 
 
 class OfThisBatch(State):
@@ -75,7 +69,7 @@ def partly(events: Events) -> Flags:
     return events.partly
 
 
-class Earliest(State):
+class Earliest(OwnValue):
     """The smallest of a number that every event has, such as when it came."""
 
     def __init__(self, name: str, of: Callable[[Events], Integers]) -> None:
@@ -84,12 +78,6 @@ class Earliest(State):
 
     def init(self, events: Events) -> Columns:
         return {self.name: pa.array(self.of(events))}
-
-    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        return {self.name: column_of(panes, self.name)}
-
-    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        return {self.name: merged[self.name]}
 
 
 class Flagged:

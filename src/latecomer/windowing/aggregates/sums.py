@@ -17,6 +17,7 @@ from latecomer.windowing.aggregates.base import (
     Columns,
     Events,
     Flags,
+    OwnValue,
     State,
     as_doubles,
     column_of,
@@ -153,7 +154,7 @@ def _decimals(numbers: list[int | None], kind: pa.DataType) -> pa.Array:
         )
 
 
-class FloatSum(State):
+class FloatSum(OwnValue):
     """A sum of floating point numbers."""
 
     columns: Mapping[str, str] = {}
@@ -165,14 +166,8 @@ class FloatSum(State):
     def init(self, events: Events) -> Columns:
         return {self.name: as_doubles(events.columns[self.column])}
 
-    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        return {self.name: column_of(panes, self.name)}
 
-    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        return {self.name: merged[self.name]}
-
-
-class Extreme(State):
+class Extreme(OwnValue):
     """The smallest or the largest value."""
 
     columns: Mapping[str, str] = {}
@@ -183,12 +178,6 @@ class Extreme(State):
 
     def init(self, events: Events) -> Columns:
         return {self.name: events.columns[self.column]}
-
-    def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        return {self.name: column_of(panes, self.name)}
-
-    def value(self, merged: Mapping[str, pa.Array]) -> Columns:
-        return {self.name: merged[self.name]}
 
 
 class FloatExtreme(State):

@@ -14,6 +14,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.arrays import flat
+from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros, to_moment
 from latecomer.model.panes import Op, Timing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -125,7 +126,7 @@ def _too_many(name: str, windows: int, keys: int, after: int) -> PipelineError:
         "set emit_empty: false and run again: nothing is lost; look for an event far in the past among "
         "the first, or for a window that is too short"
     )
-    message = f"{closed}, to be published as empty for {keys:,} key{'s' if keys > 1 else ''}"
+    message = f"{closed}, to be published as empty for {counted(keys, 'key')}"
     return PipelineError([Problem(f"outputs.{name}.emit_empty", message, True, fix)])
 
 

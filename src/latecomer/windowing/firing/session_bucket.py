@@ -222,7 +222,7 @@ def _published_apart(
     another."""
     by = merger.output.by
     of = covering(Places.of_panes(states, by), Places.of_panes(published, by))
-    apart = pieces_apart(merger, published, states, of)
+    apart = parts_apart(merger, published, states, of)
     rows, of = published.filter(pa.array(apart)), of[apart]
     for name in (HELD, SINCE, UNSETTLED, WAITING_EVENTS):
         rows = replaced(rows, name, 0)
@@ -231,7 +231,7 @@ def _published_apart(
     return _spanning(inputs, np.ones(rows.num_rows, bool), start[of], end[of])
 
 
-def pieces_apart(merger: Merger, published: pa.Table, states: pa.Table, of: Micros) -> Flags:
+def parts_apart(merger: Merger, published: pa.Table, states: pa.Table, of: Micros) -> Flags:
     """Whether each pane of an open session that discards holds what the state `of` that session no longer does."""
     before = Places.of_panes(states.take(pa.array(of)), merger.output.by)
     return _same(published, merger, before.start, before.end)

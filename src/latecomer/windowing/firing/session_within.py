@@ -43,7 +43,7 @@ from latecomer.windowing.firing.session_bucket import (
     Sessions,
     entered,
     merge_sessions,
-    pieces_apart,
+    parts_apart,
     with_order,
 )
 from latecomer.windowing.firing.session_course import Course, Courses, Event, Pane, Shown, Shows, Since
@@ -183,7 +183,7 @@ class _Rows:
         """Whether a published pane holds what the state beside it does not."""
         if self.published is None or self.states is None or not self._discards:
             return np.zeros(len(self._of_published), bool)
-        return pieces_apart(self.merger, self.published, self.states, self._of_published)
+        return parts_apart(self.merger, self.published, self.states, self._of_published)
 
     @cached_property
     def inputs(self) -> pa.Table:
@@ -227,11 +227,11 @@ class _Rows:
         panes: dict[int, list[int]] = {}
         for nth, state in enumerate(self._of_published.tolist()):
             panes.setdefault(state, []).append(nth)
-        pieces = dict(zip(np.flatnonzero(self._apart).tolist(), range(*self._begins[:2]), strict=True))
+        parts = dict(zip(np.flatnonzero(self._apart).tolist(), range(*self._begins[:2]), strict=True))
         known = self._courses(self.states, self._since(self.states, SINCE))
         for nth, (code, course) in enumerate(zip(keys.tolist(), known, strict=True)):
             course.rows, course.standing = [nth], self._in_turn(panes.get(nth, []))
-            if apart := [pieces[pane] for pane in course.standing if pane in pieces]:
+            if apart := [parts[pane] for pane in course.standing if pane in parts]:
                 course.nodes = [courses.node(apart, [])]
                 if not course.since.count:  # it holds nothing of its own
                     course.rows = []
