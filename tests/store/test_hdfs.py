@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -116,6 +117,47 @@ def test_who_was_slow_does_not_replace_what_came_later(hdfs_folder: Folder) -> N
     assert files.put_over(file, b"7", tag) is None
     files.remove(file)
     assert not files.exists(file)
+
+
+class Deaf:
+    """A client that does not hear the first answer to a rename, and asks again."""
+
+    def __init__(self, client: Any) -> None:
+        self._client, self.renames = client, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def rename(self, *given: Any) -> None:
+        self.renames += 1
+        self._client.rename(*given)
+        if self.renames == 1:
+            self._client.rename(*given)
+
+
+@pytest.mark.long
+def test_what_was_written_is_known_though_the_answer_was_lost(
+    hdfs_folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _store("hdfs", hdfs_folder.authority, PLAIN)
+    assert isinstance(store, hdfs.HdfsStore)
+    file, client, tags = hdfs_folder.url / "file", store._client, []
+    writes: list[Callable[[], str | None]] = [
+        lambda: files.put_new(file, b"new"),
+        lambda: files.put_over(file, b"over", str(tags[-1])),
+        lambda: files.put_over(file, b"again", str(tags[-1])),
+    ]
+    for write in writes:
+        monkeypatch.setattr(store, "_client", Deaf(client))
+        tags.append(write())
+        assert tags[-1] is not None
+        assert store._client.renames >= 1
+    monkeypatch.setattr(store, "_client", Deaf(client))
+    files.replace_bytes(hdfs_folder.url / "plain", b"plain")
+    monkeypatch.setattr(store, "_client", client)
+    assert files.read_tagged(file) == (b"again", tags[-1])
+    assert files.read_bytes(hdfs_folder.url / "plain") == b"plain"
+    assert files.names(hdfs_folder.url) == ["file", "plain"]
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from obstore.store import ObjectStore, from_url
 from latecomer.errors import StoreError, StoreOutage, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.objects.credentials import keys_in_file
-from latecomer.objects.hdfs import HdfsStore
+from latecomer.objects.hdfs import DISCONNECTED, HdfsStore
 from latecomer.objects.locations import Storage, Url
 
 S3 = ("s3", "s3a")
@@ -111,7 +111,7 @@ _BROKEN_OFF = (
     "request or response body error",
     "error decoding response body",
     "end of file before message length",
-    "RPC listener disconnected",
+    DISCONNECTED,
 )
 _WRONG = (
     (("NoSuchBucket", "ContainerNotFound"), "there is no such bucket", "make it, or mend the URL", False),

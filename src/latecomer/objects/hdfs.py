@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _HIDDEN = ".~"
 """Begins the names of drafts, and of the folders with versions."""
 _PART = 8 << 20
+DISCONNECTED = "RPC listener disconnected"
+"""The client's words for an answer that was lost."""
 
 
 @contextmanager
@@ -179,8 +181,7 @@ class HdfsStore:
         while numbers and not self._numbered(draft, key, numbers[-1] + 1):
             numbers = self._numbers(key)
         if not numbers:
-            with _asked(key):
-                self._client.rename(draft, f"/{key}", overwrite=replacing)
+            self._rename(draft, f"/{key}", replacing)
 
     def _replace(self, key: str, draft: str, tag: Mapping[str, Any]) -> int:
         """Have a draft be the next version of what has this tag; its number."""
@@ -201,8 +202,7 @@ class HdfsStore:
         it is not."""
         mine = _version(key, number)
         try:
-            with _asked(key):
-                self._client.rename(draft, mine)
+            self._rename(draft, mine)
         except AlreadyExistsError:
             return False
         numbers = self._numbers(key)
@@ -210,6 +210,15 @@ class HdfsStore:
         for each in numbers[:-1] if newest else [number]:
             self._remove(_version(key, each))
         return newest
+
+    def _rename(self, draft: str, path: str, replacing: bool = False) -> None:
+        """Have a draft be called so. The client asks again by itself where an answer was lost: a draft that is gone may
+        have its name."""
+        try:
+            with _asked(path):
+                self._client.rename(draft, path, replacing)
+        except FileNotFoundError:
+            raise GenericError(f"{DISCONNECTED} while {path} was named") from None
 
     def _current(self, key: str) -> tuple[str, int]:
         """The path that has a file's content now, and the number of its version; 0 where it was never replaced so."""

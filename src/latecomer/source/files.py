@@ -113,10 +113,9 @@ class FileSource(FoundFiles):
             raise UnreadableFiles(damaged)
 
     def require_few(self, long_lines: Mapping[str, int]) -> None:
-        reason = too_many_long(self.pipeline.files.max_line)
-        found = {path: reason for path, count in long_lines.items() if count > MOST_LONG}
+        found = [path for path, count in long_lines.items() if count > MOST_LONG]
         if found:
-            raise UnreadableFiles(found)
+            raise UnreadableFiles(dict.fromkeys(found, too_many_long(self.pipeline.files.max_line)))
 
     def _rows(self, split: FilePart) -> Iterator[pa.Table]:
         file = split.part.file
