@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionError
@@ -25,6 +25,7 @@ from latecomer.errors import StoreError
 if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus, FileWriter
 
+_Answer = TypeVar("_Answer")
 _HIDDEN = ".~"
 """Begins the names of drafts, and of the folders with versions."""
 _PART = 8 << 20
@@ -84,8 +85,7 @@ class HdfsStore:
     # What is there
 
     def head(self, key: str) -> Mapping[str, Any]:
-        with _asked(key):
-            found = self._client.get_file_info(self._current(key)[0])
+        found, _ = self._of_current(key, self._client.get_file_info)
         if found.isdir:
             raise FileNotFoundError(2, "there is no such file", key)
         return _described(key, found)
@@ -122,22 +122,34 @@ class HdfsStore:
 
     def get(self, key: str, options: Mapping[str, Any] | None = None) -> Got:
         """A file, or the end of it: so many bytes as `options` ask for."""
+
+        def read(path: str) -> tuple[bytes, int]:
+            opened = self._client.read(path)
+            size = len(opened)
+            count = min(size, options["range"]["suffix"] if options else size)
+            return (bytes(opened.read_range(size - count, count)) if count else b""), size
+
+        (content, size), version = self._of_current(key, read)
+        return Got(content, size, version)
+
+    def get_range(self, key: str, *, start: int, end: int) -> bytes:
+        def read(path: str) -> bytes:
+            opened = self._client.read(path)
+            return bytes(opened.read_range(start, min(end, len(opened)) - start))
+
+        return self._of_current(key, read)[0]
+
+    def _of_current(self, key: str, ask: Callable[[str], _Answer]) -> tuple[_Answer, int]:
+        """What is asked of the path that has a file's content now, and the number of its version."""
         while True:
             path, version = self._current(key)
             try:
                 with _asked(key):
-                    opened = self._client.read(path)
-                    size = len(opened)
-                    count = min(size, options["range"]["suffix"] if options else size)
-                    return Got(opened.read_range(size - count, count) if count else b"", size, version)
+                    return ask(path), version
             except FileNotFoundError:
                 if not version:
                     raise
                 # It was replaced meanwhile.
-
-    def get_range(self, key: str, *, start: int, end: int) -> bytes:
-        with _asked(key):
-            return bytes(self._client.read(self._current(key)[0]).read_range(start, end - start))
 
     # What is written
 
@@ -160,10 +172,11 @@ class HdfsStore:
             return HdfsWriter(self._new(draft), lambda: self._give_name(draft, key, True))
 
     def copy(self, key: str, to: str) -> None:
-        size = self.head(key)["size"]
+        opened, _ = self._of_current(key, self._client.read)
         writer = self.open_writer(to)
-        for start in range(0, size, _PART):
-            writer.write(self.get_range(key, start=start, end=min(size, start + _PART)))
+        with _asked(key):
+            while part := opened.read(_PART):
+                writer.write(part)
         writer.close()
 
     def _new(self, path: str) -> FileWriter:
