@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hdfs_native
 import pytest
 
 from faults.faults_kit import left_behind, write_pipeline
@@ -28,8 +29,11 @@ def moved(file: Path, place: Folder) -> Path:
     """The pipeline with store and source in HDFS, its sinks that are folders there a second time, and a lease for some
     seconds."""
     text, sinks = file.read_text(encoding="utf-8"), place.url / "sinks"
-    for each in sorted((file.parent / "in").iterdir()):  # in the order in which they came
+    client = hdfs_native.Client(f"hdfs://{place.authority}")
+    for each in (file.parent / "in").iterdir():
         files.replace_bytes(place.url / "in" / each.name, each.read_bytes())
+        written = int(each.stat().st_mtime * 1000)
+        client.set_times(f"/{place.name}/in/{each.name}", written, written)
     for before, after in (
         ("store: ./store", f'store: "{place.url}/lake"'),
         ("path: in", f'path: "{place.url}/in"'),

@@ -76,20 +76,25 @@ def test_commits_that_do_not_conflict_all_come_about_one_after_the_other(hdfs_fo
 
 @pytest.mark.long
 def test_every_replacement_that_came_about_is_in_the_file(hdfs_folder: Folder) -> None:
-    """Several writers count in one file, and each adds one to what it has read."""
+    """Several writers count in one file. Each adds one to what it has read, and writes something of its own beside it:
+    a put that was slow and is refused is taken for one's own where the content is the same."""
     file = hdfs_folder.url / "count"
-    assert files.put_new(file, b"0") is not None
+    assert files.put_new(file, b"0 nobody") is not None
 
-    def count(_: int) -> int:
+    def count(nth: int) -> int:
         added = 0
-        for _ in range(15):
+        for turn in range(15):
             found = files.read_tagged(file)
             assert found is not None
-            added += files.put_over(file, b"%d" % (int(found.content) + 1), found.tag) is not None
+            number = int(found.content.split()[0]) + 1
+            content = b"%d by %d in turn %d" % (number, nth, turn)
+            added += files.put_over(file, content, found.tag) is not None
+            assert files.is_file(file)
+            assert files.read_end(file, 1)
         return added
 
     added = [int(str(each)) for each in all_at_once(count)]
-    assert files.read_bytes(file) == b"%d" % sum(added)
+    assert int(files.read_bytes(file).split()[0]) == sum(added)
     assert sum(added) >= 15
     assert files.names(hdfs_folder.url) == ["count"]
     assert files.files_below(hdfs_folder.url) == [file]

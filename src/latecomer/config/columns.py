@@ -34,7 +34,8 @@ from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, is_nested, widened_type
 from latecomer.model.unknown_fields import MOST_NAMES
 from latecomer.model.written_numbers import AS_USUAL, Numbers, Signs
-from latecomer.objects.locations import Readable, location
+from latecomer.objects.locations import location
+from latecomer.objects.opening import Readable
 
 SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000

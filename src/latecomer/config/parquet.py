@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, MOST_DIGITS, normal_type
-from latecomer.objects.locations import Readable, location
+from latecomer.objects.locations import location
+from latecomer.objects.opening import Readable, opened
 
 _KINDS = {
     "int8": "tinyint",
@@ -71,12 +72,12 @@ def parquet_columns(file: Readable) -> ParquetColumns:
 
 def _footer(file: Readable) -> tuple[pa.Schema, dict[str, str]]:
     """The schema as Arrow sees it, and the physical type of each stored column."""
-    with file.open("rb") as content, pq.ParquetFile(content) as opened:
-        stored = opened.schema
+    with opened(file) as content, pq.ParquetFile(content) as footer:
+        stored = footer.schema
         physical = {
             stored.column(place).path: stored.column(place).physical_type for place in range(len(stored))
         }
-        return opened.schema_arrow, physical
+        return footer.schema_arrow, physical
 
 
 def _columns(schema: pa.Schema, physical: Mapping[str, str]) -> ParquetColumns:
