@@ -29,6 +29,7 @@ from latecomer.config.sources import Files
 from latecomer.errors import SourceOutage
 from latecomer.objects import files as objects
 from latecomer.objects.locations import Storage, Url
+from latecomer.objects.opening import opened
 from latecomer.schemas.avro import parse_schema
 from latecomer.source.decode import text_lines
 from latecomer.source.decode.avro_containers import AvroContainers
@@ -330,7 +331,7 @@ def test_it_is_read_like_any_open_file(
         url = Url("s3://bucket/a")
         with (
             open(tmp_path / "a", "rb") as here,
-            known.open("rb", ahead=ahead) if is_known else url.open("rb") as there,
+            known.open("rb", ahead=ahead) if is_known else opened(url) as there,
         ):
             for at, whence, size in steps:
                 assert sought(there, at, whence) == sought(here, at, whence)
