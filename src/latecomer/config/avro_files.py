@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from latecomer.config.damage import DamagedFile
-from latecomer.objects.opening import Readable, opened
+from latecomer.objects.readable import Readable
 
 MAGIC = b"Obj\x01"
 CODECS = ("null", "deflate", "snappy", "bzip2", "xz", "zstandard")
@@ -36,12 +36,12 @@ def file_schema(file: Readable) -> str:
 
 def file_head(file: Readable) -> Head:
     """The head of a file; `DamagedFile` where it has none."""
-    with opened(file) as content:
-        if (begins := content.read(len(MAGIC))) != MAGIC:
+    with file.open("rb") as opened:
+        if (begins := opened.read(len(MAGIC))) != MAGIC:
             framed = ", but as a message in Confluent's framing" if begins[:1] == b"\0" else ""
             raise DamagedFile(f"it does not begin as an Avro object file does{framed}")
-        found = _map(content)
-        sync, size = content.read(SYNC_SIZE), content.tell()
+        found = _map(opened)
+        sync, size = opened.read(SYNC_SIZE), opened.tell()
     codec = found.get("avro.codec", b"null").decode("utf-8", "replace")
     if codec not in CODECS:
         raise DamagedFile(f"its codec {codec[:40]!r} is not known; there are {', '.join(CODECS)}")

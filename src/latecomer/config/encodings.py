@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from typing import BinaryIO, TextIO, cast
 
 from latecomer.config.damage import DamagedFile, damage_found
-from latecomer.objects.opening import Readable, opened
+from latecomer.objects.readable import Readable
 
 UTF8 = "utf-8"
 UTF16 = "utf-16"
@@ -150,7 +150,7 @@ def _has_mark(file: Readable) -> bool:
 @contextmanager
 def _open_bytes(file: Readable) -> Iterator[BinaryIO]:
     """A file, decompressed."""
-    with opened(file) as content:
+    with file.open("rb") as content:
         match file.suffix:
             case ".gz":
                 with gzip.open(content) as unpacked:

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, MOST_DIGITS, normal_type
-from latecomer.objects.locations import location
-from latecomer.objects.opening import Readable, opened
+from latecomer.objects.readable import Readable, readable
 
 _KINDS = {
     "int8": "tinyint",
@@ -72,12 +71,12 @@ def parquet_columns(file: Readable) -> ParquetColumns:
 
 def _footer(file: Readable) -> tuple[pa.Schema, dict[str, str]]:
     """The schema as Arrow sees it, and the physical type of each stored column."""
-    with opened(file) as content, pq.ParquetFile(content) as footer:
-        stored = footer.schema
+    with file.open("rb") as content, pq.ParquetFile(content) as opened:
+        stored = opened.schema
         physical = {
             stored.column(place).path: stored.column(place).physical_type for place in range(len(stored))
         }
-        return footer.schema_arrow, physical
+        return opened.schema_arrow, physical
 
 
 def _columns(schema: pa.Schema, physical: Mapping[str, str]) -> ParquetColumns:
@@ -176,7 +175,7 @@ def columns_left_out(files: Iterable[str]) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for file in files:
         try:
-            left_out = parquet_columns(location(file)).left_out
+            left_out = parquet_columns(readable(file)).left_out
         except (DamagedFile, OSError):
             continue  # the run says what is wrong with it
         for column, kind in left_out.items():

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 from latecomer.config.registered import Layout
-from latecomer.objects.opening import Readable, opened
+from latecomer.objects.readable import Readable
 from latecomer.source.decode.frames import HEAD_SIZE, End, framing_mistake, number_of
 from latecomer.source.decode.retrying import reading
 
@@ -45,9 +45,9 @@ def messages_of(file: Readable, layout: Layout, decoder: KnowsEnds) -> Iterator[
     """The messages of a file, in their order; at the end, perhaps, the rest. `SchemaOutage` or `UnknownSchemas` while a
     schema is not to be had that says where a message ends."""
     with reading(file):
-        content = opened(file)
-    with content:
-        yield from _divided(file, content, _Sized() if layout == "sized" else _Joined(decoder))
+        opened = file.open("rb")
+    with opened:
+        yield from _divided(file, opened, _Sized() if layout == "sized" else _Joined(decoder))
 
 
 def _divided(file: Readable, opened: BinaryIO, borders: _Sized | _Joined) -> Iterator[Message]:
