@@ -65,12 +65,12 @@ def test_a_cluster_that_anyone_can_reach_is_a_problem(
 
 
 @pytest.mark.parametrize(
-    ("memory", "told"), [("9000t", "less than the machine has"), ("much", "as Spark does")]
+    ("memory", "outcome"), [("9000t", "less than the machine has"), ("much", "as Spark does")]
 )
-def test_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, memory: str, told: str) -> None:
+def test_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, memory: str, outcome: str) -> None:
     monkeypatch.setenv("LATECOMER_MEMORY", memory)
     _, found = doctor.machine()
-    assert told in (found.fix or "")
+    assert outcome in (found.fix or "")
 
 
 def test_a_store_and_what_is_in_it(lake: Lake, cli: Cli) -> None:

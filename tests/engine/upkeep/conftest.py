@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from upkeep.upkeep_kit import Days, make_days
 
 from cli.cli_kit import Cli, calling
+from engine.upkeep.upkeep_kit import Days, make_days
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from upkeep.upkeep_kit import RETENTION, Days, on_disk
 
 from cli.cli_kit import Cli
+from engine.upkeep.upkeep_kit import RETENTION, Days, on_disk
 from latecomer.engine.upkeep.compacting import Report, Upkept
 
 

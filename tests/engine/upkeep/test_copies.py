@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from upkeep.upkeep_kit import Days, contents, named_files
 
 from after.reconcile.log_kit import arrivals
 from cli.cli_kit import Cli
+from engine.upkeep.upkeep_kit import Days, contents, named_files
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
@@ -189,16 +189,16 @@ def test_snapshots_beside_a_run_are_gone_on_with_to_the_same_end(bench: Bench, t
             continue
     running.join()
     assert taken
-    told = bench.oracle(BATCHES, drain=True)
+    outcome = bench.oracle(BATCHES, drain=True)
     for copied in taken:
         here = at(pipeline, copied.place)
         assert check_ledger(here) == []
         run_to_the_end(here)
         store = open_store(here)
         for output in OUTPUTS:
-            published = [(each.batch, each.pane) for each in told.published[output]]
+            published = [(each.batch, each.pane) for each in outcome.published[output]]
             require_equal(comparable(stored_panes(store, output)), comparable(published))
-        require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
+        require_equal(as_lines(stored_entries(store)), as_lines(outcome.ledger))
 
 
 # Moving

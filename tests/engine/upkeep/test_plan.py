@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from upkeep.upkeep_kit import Days
 
+from engine.upkeep.upkeep_kit import Days
 from latecomer.engine.upkeep import plan
 from latecomer.engine.upkeep.merging import merge, plan_merge
 from latecomer.engine.upkeep.plan import Group, arranged, clustered, complete, final, joined, parts

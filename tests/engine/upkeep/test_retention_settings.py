@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from upkeep.upkeep_kit import PIPELINE
 
+from engine.upkeep.upkeep_kit import PIPELINE
 from latecomer.config.load import load_pipeline
 from latecomer.errors import PipelineError
 from latecomer.model.durations import DAY, UNITS
