@@ -7,4 +7,4 @@ lock() {
     --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet
 }
 lock --output-file requirements/run.txt
-lock --group dev --extra postgres --extra kafka --extra protobuf --extra registry --extra duckdb --extra iceberg --output-file requirements/dev.txt
+lock --group dev --extra postgres --extra kafka --extra protobuf --extra registry --extra duckdb --extra iceberg --extra hdfs --output-file requirements/dev.txt

@@ -33,6 +33,8 @@ class Faults:
     seen: Counter[str] = field(default_factory=Counter)
     asked: list[str] = field(default_factory=list)
     """Every request, as `PUT /bucket/name`."""
+    sent: int = 0
+    """Bytes of all answers."""
     random: random.Random = field(default_factory=lambda: random.Random(7))
 
     def next(self) -> str:
@@ -117,5 +119,6 @@ async def _answer(
         server_writer.close()
     if fault == "cut_after":
         return
+    faults.sent += len(answer)
     writer.write(answer[: len(answer) // 2] if fault == "cut_within" else answer)
     await writer.drain()

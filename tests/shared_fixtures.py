@@ -17,6 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+import hdfs_kit
 import kafka_kit
 import s3_kit
 from examples_kit import usual
@@ -144,6 +145,20 @@ def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> s3_kit.Bucket:
     for name, value in s3_kit.KEYS.items():
         monkeypatch.setenv(name, value)
     return s3_kit.new_bucket(s3)
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Host and port of a NameNode, shared by all test processes of a run."""
+    require("HDFS", hdfs_kit.require_server)
+    base = tmp_path_factory.getbasetemp()
+    return hdfs_kit.shared_server((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "hdfs")
+
+
+@pytest.fixture
+def hdfs_folder(hdfs: str) -> hdfs_kit.Folder:
+    """A folder in HDFS of the test's own."""
+    return hdfs_kit.Folder(hdfs)
 
 
 @pytest.fixture

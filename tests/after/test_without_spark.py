@@ -170,7 +170,10 @@ def test_a_whole_store_is_checked_without_spark(whole: Alone) -> None:
     assert check_ledger(whole.pipeline, whole.spark) == []
 
 
-@pytest.mark.parametrize("table", TAMPERED)
+@pytest.mark.parametrize(
+    "table",
+    [pytest.param(each, marks=[pytest.mark.long] * (nth > 1)) for nth, each in enumerate(TAMPERED)],
+)
 def test_what_is_deleted_is_found_without_spark(whole: Alone, tmp_path: Path, table: str) -> None:
     bench = tampered(whole, tmp_path / "copy", table)
     found = check_ledger(bench.pipeline, bench.spark)

@@ -78,6 +78,7 @@ def test_doctor_asks_the_registry(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "secret" not in said.out + said.err
 
 
+@pytest.mark.long
 def test_json_of_a_registry_is_told(
     registry: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

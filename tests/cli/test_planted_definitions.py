@@ -56,7 +56,13 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+SOON = (where_of_the_output, aggregate, number_of_a_batch)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [pytest.param(each, marks=[pytest.mark.long] * (each not in SOON), id=each.__name__) for each in PLANTED],
+)
 def test_a_planted_definition_is_refused_by_every_verb_before_spark_starts(
     plant: Callable[[dict[str, Any]], None], filled: Lake, cli: Cli
 ) -> None:

@@ -50,7 +50,7 @@ def test_a_wrong_setting_is_told_with_field_value_and_fix(unrun: Lake, cli: Cli,
         (("--set", "watermark.delay=1s", "--set", "watermark.delay=2s"), "is set twice"),
         (("--output", "minute_totls"), "did you mean minute_totals?"),
         (("--format", "xml"), "--format"),
-        (("--to", "hdfs://bucket/replayed"), "hdfs is not supported"),
+        (("--to", "ftp://bucket/replayed"), "ftp is not supported"),
     ],
 )
 def test_wrong_options(unrun: Lake, cli: Cli, options: tuple[str, ...], outcome: str) -> None:

@@ -42,7 +42,7 @@ def refusal(folder: Path, **written: str) -> str:
         ({"store": "abfss://c:word@account.dfs.core.windows.net/lake"}, "store", "credentials do not belong"),
         ({"store": "s3://bucket/lake?region=x"}, "store", "a URL cannot hold ? or #"),
         ({"store": "ftp://host/lake"}, "store", "ftp is not supported"),
-        ({"store": "hdfs://name/lake"}, "store", "hdfs is not supported"),
+        ({"store": "hdfs:///lake"}, "store", "the URL names no NameNode"),
         ({"store": "dbfs:/lake"}, "store", "dbfs is not supported"),
         (
             {"first": "{sqlite: 's3://bucket/one.db'}"},
@@ -59,7 +59,7 @@ def refusal(folder: Path, **written: str) -> str:
             "outputs.one.sinks[0]",
             "shares a folder with the store",
         ),
-        ({"source": "'hdfs://name/in'"}, "source.files.path", "hdfs is not supported"),
+        ({"source": "'viewfs://name/in'"}, "source.files.path", "viewfs is not supported"),
         ({"store": '"la\\0ke"'}, "store", "NUL"),
         ({"first": '{delta: "~nobody-of-that-name/one"}'}, "outputs.one.sinks[0]", "there is no such user"),
         ({"store": "in"}, "store", "shares a folder with the source"),

@@ -137,7 +137,7 @@ def test_a_source_may_be_made_in_python(tmp_path: Path) -> None:
         ("event: {time: at", "event: {time: att", "event.time: the source has no such column"),
         ("by: [source]", "by: [sorce]", "outputs.totals.by[0]: the source has no such column"),
         ("path: tills", "path: store", "shares a folder with the source"),
-        ("path: tills", "path: hdfs://tills", "sources.pos.files.path: hdfs is not supported"),
+        ("path: tills", "path: ftp://tills", "sources.pos.files.path: ftp is not supported"),
         ("ledger:", "columns: {x: y}\nledger:", "each of several sources has its own names"),
         ('"localhost:9092"', '"${env:NO_SUCH_SERVERS}"', "sources.app.kafka.servers"),
     ],

@@ -28,6 +28,7 @@ ENGINES = ("Spark", "latecomer")
 Row = dict[str, str]
 
 
+@pytest.mark.long
 def test_both_jobs_do_what_the_page_says(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -114,6 +114,7 @@ def test_such_events_are_dead_letters_of_their_output_and_the_others_go_on(
     assert [each.event.position for each in outcome.left_out["failed"]] == [1]  # type: ignore[index]
 
 
+@pytest.mark.long
 def test_a_rebuild_takes_in_what_can_be_computed_then(spark: SparkSession, ran: Pipeline) -> None:
     fixed = pipeline_in(ran.base, "try_cast(note as int)", "paise / per")
     since = "2026-11-08T14:00Z"

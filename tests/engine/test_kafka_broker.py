@@ -47,6 +47,7 @@ def test_topics_change_while_the_broker_runs(kafka: Client) -> None:
     assert topic not in kafka.topics()
 
 
+@pytest.mark.long
 def test_a_killed_broker_starts_again_with_what_it_had(own_kafka: Broker) -> None:
     topic = own_kafka.create_topic()
     own_kafka.produce(topic, ["before"])

@@ -42,9 +42,8 @@ def logs_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-@pytest.mark.parametrize(
-    "names", [SOME, pytest.param(BOUNDARIES, marks=pytest.mark.long)], ids=["some", "all"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("names", [SOME, BOUNDARIES], ids=["some", "all"])
 def test_interrupted_runs_leave_what_one_in_a_folder_does(
     spark: SparkSession,
     tmp_path: Path,
@@ -179,6 +178,7 @@ OF_A_BATCH = 200
 """Requests: ten commits of nine each, what tasks read and write, and what four sinks look up and read."""
 
 
+@pytest.mark.long
 def test_a_batch_costs_few_requests_however_many_came_before(tmp_path: Path, bucket: Bucket) -> None:
     """The first batches make tables; from there on all cost the same."""
     with faulty(bucket.endpoint, passing := Faults()) as endpoint:

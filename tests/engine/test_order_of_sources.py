@@ -105,6 +105,7 @@ def test_batches_follow_one_another(spark: SparkSession, tmp_path: Path) -> None
     assert all(one["last"] <= other["first"] for one, other in pairwise(rows))
 
 
+@pytest.mark.long
 def test_one_is_sparse_one_ends_early_and_one_is_empty(spark: SparkSession, tmp_path: Path) -> None:
     """Whoever is silent is idle after its own time, by the arrival clock of that day."""
     patient = {"delay": "10s", "idle_after": "2m"}
@@ -156,6 +157,7 @@ def test_history_in_instalments(slices: int, spark: SparkSession, tmp_path: Path
     require_consistent(folders, spark)
 
 
+@pytest.mark.long
 def test_each_event_may_be_a_tick(spark: SparkSession, tmp_path: Path) -> None:
     ticks = {name: {**each, "every": "event"} for name, each in DELAYS.items()}
     folders = Folders(tmp_path, ticks, 2)

@@ -118,6 +118,7 @@ print("warehouse", spark.conf.get("spark.sql.warehouse.dir"))
 """
 
 
+@pytest.mark.long
 def test_a_private_run_writes_nothing_for_others_and_its_log_is_rotated(
     pipeline: Pipeline, tmp_path: Path
 ) -> None:

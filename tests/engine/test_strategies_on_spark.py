@@ -93,7 +93,7 @@ STRATEGIES = {
 }
 
 
-SOON = ("percentile by the event", "punctuated by a predicate", "one's own")
+SOON = ("percentile by the event", "one's own")
 
 
 @pytest.mark.parametrize(

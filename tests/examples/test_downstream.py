@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from examples.script_kit import loaded
@@ -11,6 +12,7 @@ from examples.script_kit import loaded
 EXAMPLE = Path(__file__).parents[2] / "examples" / "downstream"
 
 
+@pytest.mark.long
 def test_a_late_payment_corrects_what_was_read(spark: SparkSession, tmp_path: Path) -> None:
     example = loaded("downstream_follow", EXAMPLE / "follow.py")
     before, after = example.follow(spark, tmp_path)

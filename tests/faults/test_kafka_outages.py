@@ -125,6 +125,7 @@ class Cable:
                 other.sendall(data)
 
 
+@pytest.mark.long
 def test_a_cut_cable_is_not_silence(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

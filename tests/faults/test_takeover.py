@@ -16,6 +16,7 @@ import pytest
 
 from faults.faults_kit import START, left_behind, tables_of, write_pipeline
 from faults.lease_kit import TAKEOVER, engines, token, until, with_lease
+from hdfs_kit import Folder
 from latecomer.after.rebuild import rebuilding
 from latecomer.config.load import load_pipeline
 from latecomer.engine.ledger.check import check_ledger
@@ -23,8 +24,8 @@ from latecomer.store.commits import commits_of
 from s3_kit import Bucket
 
 
-def bucket_for(request: pytest.FixtureRequest, at: str) -> Bucket | None:
-    return request.getfixturevalue("bucket") if at == "s3" else None
+def bucket_for(request: pytest.FixtureRequest, at: str) -> Bucket | Folder | None:
+    return request.getfixturevalue({"s3": "bucket", "hdfs": "hdfs_folder"}[at]) if at != "folder" else None
 
 
 QUICK = "totals.panes.written"
@@ -64,7 +65,9 @@ def require_alike(file: Path, expected: dict[str, list[str]]) -> None:
     assert check_ledger(load_pipeline(file)) == []
 
 
-@pytest.mark.parametrize("at", ["folder", "s3"])
+@pytest.mark.parametrize(
+    "at", ["folder", *(pytest.param(each, marks=pytest.mark.long) for each in ("s3", "hdfs"))]
+)
 def test_a_standby_takes_over_from_whoever_is_killed(
     tmp_path: Path, undisturbed_lease: dict[str, list[str]], at: str, request: pytest.FixtureRequest
 ) -> None:
@@ -88,6 +91,8 @@ def test_a_standby_takes_over_from_whoever_is_killed(
     [
         (QUICK, "folder"),
         pytest.param(QUICK, "s3", marks=pytest.mark.long),
+        pytest.param(QUICK, "hdfs", marks=pytest.mark.long),
+        pytest.param("events.committed", "hdfs", marks=pytest.mark.long),
         *(pytest.param(place, at, marks=pytest.mark.long) for place in OTHERS for at in ("folder", "s3")),
     ],
 )
@@ -112,6 +117,7 @@ def test_whoever_wakes_up_after_a_takeover_changes_nothing(
     require_alike(file, undisturbed_lease)
 
 
+@pytest.mark.long
 def test_whoever_wakes_up_in_the_middle_of_a_transaction_of_a_sink_ends_it_and_begins_no_other(
     tmp_path: Path, undisturbed_lease: dict[str, list[str]]
 ) -> None:
@@ -223,6 +229,7 @@ def require_once(file: Path, written: int) -> None:
     assert in_sink == int(counted["n"][0].as_py())
 
 
+@pytest.mark.long
 def test_two_engines_fight_for_a_store(tmp_path: Path) -> None:
     fight(with_lease(write_pipeline(tmp_path)), 8, seed=30)
 

@@ -110,6 +110,7 @@ def test_a_query_may_be_stopped_during_a_batch(tmp_path: Path, spark: SparkSessi
     assert [row["received"] for row in ledger if row["unit"] == "events"] == [10]
 
 
+@pytest.mark.long
 def test_silence_closes_windows_while_the_query_finds_nothing(tmp_path: Path, spark: SparkSession) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.streaming.noDataProgressEventInterval", "300")
@@ -178,6 +179,7 @@ def test_the_session_of_the_user_stays_as_it_is(tmp_path: Path, spark: SparkSess
     assert state() == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [

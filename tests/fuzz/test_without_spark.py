@@ -46,7 +46,7 @@ def look_into(folder: Path, form: str, found: Iterable[Mutant], encoding: str = 
         source_warnings(pipeline.source_path, form)
         readable, aside = readable + len(good), aside + len(bad)
         for each in files:
-            each.local.unlink()
+            Path(str(each)).unlink()
     return readable, aside
 
 

@@ -176,6 +176,7 @@ def traces(fed: Fed) -> str:
     return "\n".join([*kept, json.dumps(sink_status(fed.store).to_pylist(), default=str)])
 
 
+@pytest.mark.long
 def test_secrets_come_from_outside_and_are_shown_nowhere(
     guarded: Broker,
     tmp_path: Path,

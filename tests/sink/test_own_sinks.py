@@ -97,6 +97,7 @@ def test_every_sink_of_latecomers_own_keeps_the_promises(kind: str, tmp_path: Pa
     check_sink(lambda: SINKS[kind](path=str(next(places))), read=lambda sink: READERS[kind](Path(sink.path)))
 
 
+@pytest.mark.long
 def test_an_iceberg_table_keeps_the_promises(tmp_path: Path) -> None:
     names = (f"checked_{number}" for number in count())
     check_sink(

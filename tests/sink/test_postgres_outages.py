@@ -376,6 +376,7 @@ def everything(server: Postgres, schema: str) -> dict[str, list[str]]:
     return {table: sorted(map(str, server.ask(f"select * from {schema}.{table}"))) for table in tables}
 
 
+@pytest.mark.long
 def test_a_server_that_dies_again_and_again_ends_up_with_everything(
     server: Postgres, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:

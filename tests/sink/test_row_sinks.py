@@ -218,7 +218,7 @@ def test_the_documented_sink_takes_rows(tmp_path: Path) -> None:
         ),
         ("[{delta: store/late}]", "[]", r"late_to\[0\]: shares a folder with the store"),
         ("[]", "[{jsonl: in/dead}]", r"dead_letters_to\[0\]: shares a folder with the source"),
-        ("[{delta: 'hdfs://bucket/late'}]", "[]", r"late_to\[0\]: hdfs is not supported"),
+        ("[{delta: 'ftp://bucket/late'}]", "[]", r"late_to\[0\]: ftp is not supported"),
     ],
 )
 def test_a_wrong_sink_is_told_with_its_place(

@@ -232,5 +232,5 @@ def test_a_store_is_taken_over_once(kept: Kept, monkeypatch: pytest.MonkeyPatch)
     assert not (kept.home / PARTS).exists()
     finder.look(0)
     for each in (finder, resumed(0), resumed(1)):
-        handed = [[file.local.name for file in each.files(number) or ()] for number in range(1, 5)]
+        handed = [[file.named.name for file in each.files(number) or ()] for number in range(1, 5)]
         assert handed == [["c", "d"], ["e"], ["f"], []]

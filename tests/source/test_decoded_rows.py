@@ -233,7 +233,7 @@ def _no_folders(_: SourceFile) -> dict[str, str | None]:
 
 
 def all_of(decoder: FileDecoder, file: Path, size: int = 1 << 30) -> list[dict[str, Any]]:
-    found = SourceFile(f"file://{file}", 0, 0)
+    found = SourceFile(f"file://{file}", 0, file.stat().st_size)
     decoder = pickle.loads(pickle.dumps(decoder))
     return [
         row
@@ -271,8 +271,23 @@ def test_a_line_that_is_too_long_is_a_row_with_its_first_bytes(tmp_path: Path, f
     rows = all_of(decoder, file)
     start = 8 if form == "json" else 4
     assert [(row["n"], row[POSITION]) for row in rows] == [(1, 0), (None, start), (2, 1)]
-    assert rows[1][BROKEN] == ""
+    assert rows[1][BROKEN] == "6001"
     assert rows[1][CORRUPT] == b"9" * 4096
+
+
+def test_a_file_of_nothing_but_long_lines_is_set_aside(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes((b"x" * 2000 + b"\n") * 100)
+    decoder = json_files({"n": "bigint"}, max_line="1KiB")
+    assert len(all_of(decoder, file)) == 100
+    file.write_bytes((b"x" * 2000 + b"\n") * 101)
+    with pytest.raises(DamagedFile, match=r"more than 100 of its lines have over 1KiB \(source\.files"):
+        all_of(decoder, file)
+
+
+def test_what_is_compressed_in_other_ways_is_not_read(tmp_path: Path) -> None:
+    found = json_files({"n": "bigint"}).misfit(SourceFile("file:///in/a.json.zst", 0, 0))
+    assert found == "files compressed as .zst are not read; use .gz or .bz2"
 
 
 def test_csv_has_its_header_in_the_first_split_alone(tmp_path: Path) -> None:
@@ -317,7 +332,6 @@ def test_a_file_that_is_damaged_says_so(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress(b'{"n":1}\n' * 9)[:-4])
     with pytest.raises(DamagedFile, match="cut short"):
         all_of(json_files({"n": "bigint"}), file)
-    assert json_files({"n": "bigint"}).misfit(SourceFile(f"file://{file}", 0, 0)) is not None
     wide = tmp_path / "a.csv"
     wide.write_bytes(b"n,s\n1,a\n" + b"," * 30_000)
     with pytest.raises(DamagedFile, match="more than 20480 fields"):

@@ -38,7 +38,7 @@ def resumed(tmp_path: Path, accepted: int = -1, most: int = 2, logged: bool = Fa
 
 def handed_out(finder: Finder, number: int) -> list[str] | None:
     files = finder.files(number)
-    return None if files is None else [file.local.name for file in files]
+    return None if files is None else [file.named.name for file in files]
 
 
 def test_a_batch_has_the_same_files_whatever_comes_and_goes(tmp_path: Path) -> None:
@@ -139,5 +139,6 @@ def test_files_under_odd_names_are_found(tmp_path: Path, name: str) -> None:
     finder = resumed(tmp_path)
     finder.look(-1)
     (file,) = resumed(tmp_path).files(0) or ()
-    assert file.local == tmp_path / "in" / name
-    assert (file.size, file.local.read_text()) == (3, "{}\n")
+    assert file.named == tmp_path / "in" / name
+    with file.open() as content:
+        assert (file.size, content.read()) == (3, b"{}\n")

@@ -111,6 +111,7 @@ def test_a_topic_and_a_folder_are_followed_together(
     assert sum(by_the_oracle(pipeline, "seconds").values()) == 34
 
 
+@pytest.mark.long
 def test_what_waits_in_both_is_read_in_the_order_of_arrival(
     spark: SparkSession, kafka: Client, tmp_path: Path
 ) -> None:

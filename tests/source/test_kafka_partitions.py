@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from kafka_kit import Client
@@ -26,6 +27,7 @@ def now(behind: float = 0.0) -> dict[str, Any]:
     return {"at": iso(datetime.now(UTC) - timedelta(seconds=behind))}
 
 
+@pytest.mark.long
 def test_silent_slow_behind_and_added(spark: SparkSession, kafka: Client, tmp_path: Path) -> None:
     topic = kafka.create_topic(partitions=4, message_timestamp_type="LogAppendTime")
     pipeline = pipeline_on(

@@ -78,6 +78,7 @@ def _certified(trusted: Authority, by: Authority) -> Options:
     }
 
 
+@pytest.mark.long
 def test_source_sink_and_doctor_use_certificates_and_passwords(
     spark: SparkSession,
     secure: Secure,

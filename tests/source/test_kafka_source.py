@@ -237,8 +237,8 @@ def test_a_time_without_a_zone_is_one_of_the_zone_that_is_declared(
     ("start", "read"),
     [
         ("earliest", 6),
-        ("latest", 0),
-        ({"timestamp": "2026-04-25T12:00:00Z"}, 3),
+        pytest.param("latest", 0, marks=pytest.mark.long),
+        pytest.param({"timestamp": "2026-04-25T12:00:00Z"}, 3, marks=pytest.mark.long),
         ({"offsets": {"TOPIC": {"0": 4}}}, 2),
     ],
     ids=["earliest", "latest", "timestamp", "offsets"],

@@ -136,6 +136,7 @@ def odd_pipeline(folder: Path) -> Pipeline:
     return pipeline
 
 
+@pytest.mark.long
 def test_any_name_works_everywhere(spark: SparkSession, tmp_path: Path) -> None:
     def at(minute: int, second: int = 0) -> str:
         return f"2026-11-08T14:{minute:02d}:{second:02d}Z"

@@ -17,13 +17,13 @@ from pyspark.sql import SparkSession
 
 from latecomer.errors import SourceError
 from latecomer.source.decode import retrying
+from latecomer.source.decode.files import SourceFile
 from latecomer.source.decode.retrying import (
     WAITS,
     SourceOutage,
     patiently,
     reading,
-    require_unchanged,
-    states_of,
+    reading_unchanged,
 )
 from latecomer.source.files import FilePart, FileSource
 from latecomer.store.store import Store, open_store
@@ -97,14 +97,13 @@ def test_a_file_that_was_replaced_or_written_on_has_changed(tmp_path: Path) -> N
     for path in (file, other):
         path.write_text("as long")
         os.utime(path, (1, 1))
-    before = states_of([file])
-    require_unchanged(before)
-    os.replace(other, file)
-    with pytest.raises(SourceOutage, match="changed while it was read"):
-        require_unchanged(before)
-    file.unlink()
-    with pytest.raises(SourceOutage, match="No such file"):
-        require_unchanged(before)
+    found = SourceFile(f"file://{file}", 0, 7)
+    with reading_unchanged(found):
+        assert file.read_text() == "as long"
+    with pytest.raises(SourceOutage, match="changed while it was read"), reading_unchanged(found):
+        os.replace(other, file)
+    with pytest.raises(SourceOutage, match="No such file"), reading_unchanged(found):
+        file.unlink()
 
 
 def transactions(store: Store) -> list[str]:

@@ -25,6 +25,7 @@ def test_a_package_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_python_runs_where_it_is_unpacked_with_nothing_else(tmp_path: Path) -> None:
     """Of the smallest package there is: latecomer itself, with all that it needs, is packed in `make test-long`."""
     packed = pack(tmp_path / "here.tar.gz", start="typing-extensions")

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from hdfs_kit import Folder
 from latecomer.errors import StoreError
 from latecomer.store import files
 from latecomer.store.delta_tables import create_delta, open_delta
@@ -19,12 +20,12 @@ from s3_kit import Bucket
 ROWS = pa.table({"a": range(1000), "b": [str(each) for each in range(1000)]})
 
 
-@pytest.fixture(params=["folder", "url"])
+@pytest.fixture(params=["folder", "url", pytest.param("hdfs", marks=pytest.mark.long)])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
     if request.param == "folder":
         return tmp_path / "lake"
-    bucket: Bucket = request.getfixturevalue("bucket")
-    return bucket.url / "lake"
+    place: Bucket | Folder = request.getfixturevalue("bucket" if request.param == "url" else "hdfs_folder")
+    return place.url / "lake"
 
 
 def test_nothing_is_there_at_first(root: Location) -> None:

@@ -14,6 +14,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
+from hdfs_kit import Folder
 from latecomer.errors import StoreError, StoreInUse
 from latecomer.store import files, lock
 from latecomer.store.commits import LEASE, commits_of, torn_commits
@@ -51,12 +52,12 @@ def engine(store: Location, name: str) -> Fence:
     return fence
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(params=["folder", "s3", pytest.param("hdfs", marks=pytest.mark.long)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
     if request.param == "folder":
         return tmp_path / "store"
-    bucket: Bucket = request.getfixturevalue("bucket")
-    return bucket.url / "store"
+    place: Bucket | Folder = request.getfixturevalue("bucket" if request.param == "s3" else "hdfs_folder")
+    return place.url / "store"
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_what_passes_is_tried_again(bucket: Bucket, little_patience: None) -> No
     assert min(faults.seen[name] for name in ("throttled", "cut_before", "cut_within", "cut_after")) > 0
 
 
-@pytest.mark.parametrize("seed", [3, 4, 6, 8])
+@pytest.mark.parametrize("seed", [3, *(pytest.param(each, marks=pytest.mark.long) for each in (4, 6, 8))])
 def test_a_table_is_made_and_fenced_all_the_same(bucket: Bucket, little_patience: None, seed: int) -> None:
     """Of these seeds, some break an answer off while the table is made, and some lose the answer of its making."""
     faults = some_of_each()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 from latecomer.config.damage import DamagedFile
+from latecomer.objects.locations import Readable
 
 MAGIC = b"Obj\x01"
 CODECS = ("null", "deflate", "snappy", "bzip2", "xz", "zstandard")
@@ -29,14 +29,14 @@ class Head:
     """In bytes."""
 
 
-def file_schema(file: str | Path) -> str:
+def file_schema(file: Readable) -> str:
     """The text of a file's schema; `DamagedFile` where there is none."""
     return file_head(file).schema
 
 
-def file_head(file: str | Path) -> Head:
+def file_head(file: Readable) -> Head:
     """The head of a file; `DamagedFile` where it has none."""
-    with open(file, "rb") as opened:
+    with file.open("rb") as opened:
         if (begins := opened.read(len(MAGIC))) != MAGIC:
             framed = ", but as a message in Confluent's framing" if begins[:1] == b"\0" else ""
             raise DamagedFile(f"it does not begin as an Avro object file does{framed}")

@@ -17,10 +17,12 @@ from itertools import islice
 
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import (
+    LOOKED_AT_FIRST,
     UTF8,
     bounded_lines,
     byte_outside_utf8,
     encoding_by_bytes,
+    first_bytes,
     is_text,
     open_text,
     other_encoding,
@@ -32,7 +34,7 @@ from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, is_nested, widened_type
 from latecomer.model.unknown_fields import MOST_NAMES
 from latecomer.model.written_numbers import AS_USUAL, Numbers, Signs
-from latecomer.objects.fetching import readable
+from latecomer.objects.locations import Readable, location
 
 SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000
@@ -68,9 +70,10 @@ def source_warnings(pattern: str, file_format: str | Decoder, encoding: str = UT
 
 def _no_utf8(name: str) -> str | None:
     """Why a file is not in UTF-8, and what to write."""
-    if other := encoding_by_bytes(name):
+    head = first_bytes(location(name))
+    if other := encoding_by_bytes(head):
         return f"{name!r} is in {other}, by its first bytes: set source.files.encoding: {other}"
-    if (place := byte_outside_utf8(name)) is None:
+    if (place := byte_outside_utf8(head)) is None:
         return None
     return (
         f"{name!r} is not in utf-8, from byte {place} on: such rows are dead letters; {other_encoding(UTF8)}"
@@ -88,11 +91,13 @@ def infer_columns(
     columns: dict[str, str] = {}
     seen_in: dict[str, str] = {}
     for name in files[:SAMPLE_FILES]:
-        if file_format in ("csv", "json") and encoding == UTF8 and encoding_by_bytes(name):
+        file = location(name)
+        is_text_in_utf8 = file_format in ("csv", "json") and encoding == UTF8
+        if is_text_in_utf8 and encoding_by_bytes(first_bytes(file, LOOKED_AT_FIRST)):
             raise SourceError(f"no columns could be inferred: {_no_utf8(name)}")
         try:
             with damage_found(file_format):
-                found = _INFER[file_format](readable(name), delimiter, encoding, numbers)
+                found = _INFER[file_format](file, delimiter, encoding, numbers)
         except (DamagedFile, OSError):
             continue  # what cannot be read does not decide the columns
         for column, kind in found.items():
@@ -152,9 +157,9 @@ def _on_the_way(name: str) -> Iterator[str]:
     return (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
-def _infer_json(name: str, _: str, encoding: str, __: Numbers) -> dict[str, str]:
+def _infer_json(file: Readable, _: str, encoding: str, __: Numbers) -> dict[str, str]:
     columns: dict[str, str] = {}
-    for line in _sample(name, encoding):
+    for line in _sample(file, encoding):
         try:
             row = json.loads(line) if is_text(line, encoding) else None
         except (ValueError, RecursionError):  # not JSON, or nested more deeply than Python and Spark go
@@ -196,8 +201,8 @@ def _named(columns: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def _infer_csv(name: str, delimiter: str, encoding: str, numbers: Numbers) -> dict[str, str]:
-    lines = _sample(name, encoding)
+def _infer_csv(file: Readable, delimiter: str, encoding: str, numbers: Numbers) -> dict[str, str]:
+    lines = _sample(file, encoding)
     header = csv_row(next(lines, ""), delimiter)
     if not header or not all(is_text(column, encoding) for column in header):
         return {}
@@ -213,9 +218,9 @@ def _infer_csv(name: str, delimiter: str, encoding: str, numbers: Numbers) -> di
     return columns
 
 
-def _sample(name: str, encoding: str) -> Iterator[str]:
+def _sample(file: Readable, encoding: str) -> Iterator[str]:
     """The first lines of a file, as much of it as fits in memory, whatever it holds."""
-    with open_text(name, encoding, newline="") as text:
+    with open_text(file, encoding) as text:
         yield from islice(bounded_lines(text, SAMPLE_LINE, SAMPLE_SIZE), SAMPLE_ROWS + 1)
 
 
@@ -228,10 +233,10 @@ def csv_row(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line], delimiter=delimiter), [])
 
 
-def _infer_parquet(name: str, _: str, __: str, ___: Numbers) -> dict[str, str]:
+def _infer_parquet(file: Readable, _: str, __: str, ___: Numbers) -> dict[str, str]:
     from latecomer.config.parquet import parquet_columns  # Arrow is loaded only where it is needed
 
-    found = parquet_columns(name)
+    found = parquet_columns(file)
     return {**found.kinds, **found.lists}
 
 

@@ -6,10 +6,12 @@ import bz2
 import codecs
 import gzip
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import BinaryIO, TextIO, cast
 
 from latecomer.config.damage import DamagedFile, damage_found
+from latecomer.objects.locations import Readable
 
 UTF8 = "utf-8"
 UTF16 = "utf-16"
@@ -30,8 +32,8 @@ ENCODINGS = (
 )
 _NAMES = {**{codecs.lookup(name).name: name for name in ENCODINGS}, "utf-8-sig": UTF8}
 _BIG_ENDIAN_MARK = codecs.BOM_UTF16_BE
-_LOOKED_AT = 1 << 20
-"""So many bytes of a file are looked at to see whether they are UTF-8."""
+LOOKED_AT, LOOKED_AT_FIRST = 1 << 20, 200
+"""So many bytes of a file are looked at to see whether they are UTF-8, and whether a character has two."""
 
 
 def known_encoding(written: str) -> str:
@@ -54,20 +56,20 @@ def other_encoding(encoding: str) -> str:
     return f"if the files are in another encoding, set source.files.encoding, such as {other}"
 
 
-def file_encoding(name: str | Path, encoding: str) -> str:
+def file_encoding(file: Readable, encoding: str) -> str:
     """The encoding of one file: with utf-16 its first two bytes say which of the two it is, else little-endian."""
     if encoding != UTF16:
         return encoding
     try:
-        with damage_found("text"), _open_bytes(name) as content:
+        with damage_found("text"), _open_bytes(file) as content:
             return "utf-16be" if content.read(2) == _BIG_ENDIAN_MARK else "utf-16le"
     except DamagedFile:
         return "utf-16le"  # it will be found out when it is read
 
 
-def encoding_by_bytes(name: str | Path) -> str | None:
+def encoding_by_bytes(head: bytes) -> str | None:
     """The two-byte encoding that the first bytes of a file speak for; None where they speak for none."""
-    head = _head(name, 200)
+    head = head[:LOOKED_AT_FIRST]
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return UTF16
     if 3 * head.count(0) <= len(head):  # a stray one is a row's own
@@ -75,41 +77,41 @@ def encoding_by_bytes(name: str | Path) -> str | None:
     return "utf-16le" if head.find(b"\0") % 2 else "utf-16be"
 
 
-def byte_outside_utf8(name: str | Path) -> int | None:
-    """Where the first byte of a file is that is not UTF-8, as far as its beginning is looked at."""
+def byte_outside_utf8(head: bytes) -> int | None:
+    """Where the first byte is that is not UTF-8, in the beginning of a file."""
     try:
-        codecs.getincrementaldecoder(UTF8)().decode(_head(name, _LOOKED_AT))
+        codecs.getincrementaldecoder(UTF8)().decode(head)
     except UnicodeDecodeError as error:
         return error.start
     return None
 
 
-def _head(name: str | Path, size: int) -> bytes:
+def first_bytes(file: Readable, size: int = LOOKED_AT) -> bytes:
     """The first bytes of a file, decompressed; none of one that is damaged."""
     try:
-        with damage_found("text"), _open_bytes(name) as content:
+        with damage_found("text"), _open_bytes(file) as content:
             return content.read(size)
     except (DamagedFile, OSError):
         return b""
 
 
-def open_text(name: str | Path, encoding: str, newline: str | None = None) -> TextIO:
-    """A text file, decompressed if its name says that it is compressed, as Spark does.
+@contextmanager
+def open_text(file: Readable, encoding: str) -> Iterator[TextIO]:
+    """A text file, decompressed if its name says that it is compressed, as Spark does. Line ends are as they are.
 
     What is not in the encoding comes as characters that `is_text` knows; a byte order mark is left out.
     """
-    spelled = file_encoding(name, encoding)
+    spelled = file_encoding(file, encoding)
     errors = "surrogateescape" if spelled == UTF8 else "replace"
     if spelled == UTF8:
         spelled = "utf-8-sig"
-    elif spelled.startswith(UTF16) and _has_mark(name):
+    elif spelled.startswith(UTF16) and _has_mark(file):
         spelled = UTF16
-    match Path(name).suffix:
-        case ".gz":
-            return gzip.open(name, "rt", encoding=spelled, errors=errors, newline=newline)
-        case ".bz2":
-            return bz2.open(name, "rt", encoding=spelled, errors=errors, newline=newline)
-    return open(name, encoding=spelled, errors=errors, newline=newline)
+    with (
+        _open_bytes(file) as content,
+        TextIOWrapper(content, encoding=spelled, errors=errors, newline="") as text,
+    ):
+        yield text
 
 
 def bounded_lines(text: TextIO, longest: int, most: int) -> Iterator[str]:
@@ -140,15 +142,21 @@ def is_text(text: str, encoding: str = UTF8) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _has_mark(name: str | Path) -> bool:
-    with _open_bytes(name) as content:
+def _has_mark(file: Readable) -> bool:
+    with _open_bytes(file) as content:
         return content.read(2) in (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)
 
 
-def _open_bytes(name: str | Path) -> BinaryIO:
-    match Path(name).suffix:
-        case ".gz":
-            return cast(BinaryIO, gzip.open(name, "rb"))
-        case ".bz2":
-            return cast(BinaryIO, bz2.open(name, "rb"))
-    return open(name, "rb")
+@contextmanager
+def _open_bytes(file: Readable) -> Iterator[BinaryIO]:
+    """A file, decompressed."""
+    with file.open("rb") as content:
+        match file.suffix:
+            case ".gz":
+                with gzip.open(content) as unpacked:
+                    yield cast(BinaryIO, unpacked)
+            case ".bz2":
+                with bz2.open(content) as unpacked:
+                    yield cast(BinaryIO, unpacked)
+            case _:
+                yield content

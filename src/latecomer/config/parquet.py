@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, MOST_DIGITS, normal_type
-from latecomer.objects.fetching import readable
+from latecomer.objects.locations import Readable, location
 
 _KINDS = {
     "int8": "tinyint",
@@ -64,15 +63,15 @@ class ParquetColumns:
         return {name: kind for name, kind in found.items() if kind is not None}
 
 
-def parquet_columns(file: str | Path) -> ParquetColumns:
+def parquet_columns(file: Readable) -> ParquetColumns:
     """The columns of a file, from its footer alone; `DamagedFile` where it cannot be read."""
     with damage_found(PARQUET):
         return _columns(*_footer(file))
 
 
-def _footer(file: str | Path) -> tuple[pa.Schema, dict[str, str]]:
+def _footer(file: Readable) -> tuple[pa.Schema, dict[str, str]]:
     """The schema as Arrow sees it, and the physical type of each stored column."""
-    with pq.ParquetFile(file) as opened:
+    with file.open("rb") as content, pq.ParquetFile(content) as opened:
         stored = opened.schema
         physical = {
             stored.column(place).path: stored.column(place).physical_type for place in range(len(stored))
@@ -176,7 +175,7 @@ def columns_left_out(files: Iterable[str]) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for file in files:
         try:
-            left_out = parquet_columns(readable(file)).left_out
+            left_out = parquet_columns(location(file)).left_out
         except (DamagedFile, OSError):
             continue  # the run says what is wrong with it
         for column, kind in left_out.items():

@@ -22,7 +22,6 @@ from latecomer.errors import Problem
 from latecomer.objects.locations import OBJECT_STORES, Url, is_url, scheme_of
 
 _NOT_OFFERED = {
-    "hdfs": "is not supported: it cannot replace a file under a condition, which a store needs",
     "dbfs": "is not supported: it is a view of another store; name that one",
 }
 _WITH_CONTAINER = ("abfs", "abfss")
@@ -71,10 +70,14 @@ def url_problem(field: str, path: str) -> Problem | None:
         known = ", ".join(f"{each}://" for each in OBJECT_STORES)
         reason = _NOT_OFFERED.get(scheme, "is not supported")
         return Problem(field, f"{scheme} {reason}", path, f"use a path on this machine, or one of {known}")
-    user, at, _ = path.split("://", 1)[-1].partition("/")[0].rpartition("@")
+    authority = path.split("://", 1)[-1].partition("/")[0]
+    user, at, _ = authority.rpartition("@")
     if at and (":" in user or scheme not in _WITH_CONTAINER):
         fix = "leave them out; they come from the environment, or from the file in storage.credentials"
         return Problem(field, "credentials do not belong in a URL", path, fix)
+    if scheme == "hdfs" and not authority:
+        fix = "write hdfs://NAMENODE:PORT/folder, or hdfs://NAMESERVICE/folder with HADOOP_CONF_DIR set"
+        return Problem(field, "the URL names no NameNode", path, fix)
     if "?" in path or "#" in path:
         return Problem(field, "a URL cannot hold ? or #", path, "name how it is reached in storage")
     return None

@@ -43,6 +43,7 @@ from latecomer.source.base import (
     Source,
     Split,
     parts_of,
+    summed,
 )
 from latecomer.source.choose import sources_of
 from latecomer.source.decode.frames import UnknownSchemas
@@ -159,6 +160,7 @@ class EventLog:
             tasks = [LogTask(nth, group, given, folders, ids) for nth, group in enumerate(groups)]
             try:
                 found = self.runner.run(f"batch {batch} · log", partial(write_split, plan), tasks).tasks
+                self.sources[part.slice.source].require_few(summed(each.summary.long_lines for each in found))
             except (UnreadableFiles, UnknownSchemas):
                 remove_all(folder)
                 raise
@@ -177,7 +179,8 @@ class EventLog:
             if spans is None:
                 kernel = partial(arrival_spans, self._plan(slice_.source))
                 found = self.runner.run("arrivals of what waits", kernel, self._shared_out(splits)).tasks
-                spans = joined_spans(found)
+                source.require_few(summed(long for _, long in found))
+                spans = joined_spans(each for each, _ in found)
             return Waiting(spans, size, frozenset(partition_of(slice_.source, each) for each in more))
 
         return patiently(partial(self._read, slice_, look))

@@ -24,7 +24,7 @@ from latecomer.log.hashes import Hashes
 from latecomer.log.measures import letter_amounts
 from latecomer.log.summaries import added, joined_ticks, sums_of, tick_table
 from latecomer.model.strategies import Needs
-from latecomer.source.base import NO_CLOCK, Chunk, Clock, Letters, Source, Split
+from latecomer.source.base import NO_CLOCK, Chunk, Clock, Letters, Source, Split, summed
 from latecomer.spark.base import Shared
 from latecomer.store.layout import DEAD_LETTERS, Reading
 
@@ -71,6 +71,8 @@ class SplitSummary:
     """What can be read of each measure in the dead letters."""
     hashes: Hashes | None = None
     """Those of the ids of the events, in order."""
+    long_lines: Mapping[str, int] = field(default_factory=dict)
+    """How many lines are too long, by their files."""
 
     def __getstate__(self) -> dict[str, Any]:
         # With many partitions there are nearly as many ticks as events, and results go through the JVM.
@@ -94,6 +96,7 @@ class SplitSummary:
             added((each.duplicate_sums for each in parts), names),
             added((each.letter_sums for each in parts), names),
             next((each.hashes for each in parts if each.hashes is not None), None),
+            summed(each.long_lines for each in parts),
         )
 
 
@@ -151,12 +154,18 @@ def _received(chunk: Chunk, found: Enveloped, plan: LogPlan, given: Given, lanes
         chunk.clock,
         {Lane.DEAD_LETTERS: dead.num_rows},
         letter_sums=letter_amounts(dead, plan.reading, plan.measures),
+        long_lines=chunk.long_lines,
     )
 
 
-def arrival_spans(plan: Shared[LogPlan], splits: Sequence[Split]) -> dict[str, tuple[int, int]]:
-    """When the first and the last event of each partition came, of some splits: a task that writes nothing."""
-    found: dict[str, tuple[int, int]] = {}
+Spans = Mapping[str, tuple[int, int]]
+"""When the first and the last event of each partition came."""
+
+
+def arrival_spans(plan: Shared[LogPlan], splits: Sequence[Split]) -> tuple[Spans, Mapping[str, int]]:
+    """Those of some splits, and how many of their lines are too long, by their files: a task that writes nothing."""
+    found: Spans = {}
+    long: Mapping[str, int] = {}
     reading = plan.value.reading
     for chunk in plan.value.source.read(splits):
         events = enveloped(chunk.rows, reading, Given(0, 0)).events
@@ -170,11 +179,12 @@ def arrival_spans(plan: Shared[LogPlan], splits: Sequence[Split]) -> dict[str, t
         found = joined_spans(
             [found, *({row["partition"]: (row["came_min"], row["came_max"])} for row in spans.to_pylist())]
         )
-    return found
+        long = summed([long, chunk.long_lines])
+    return found, long
 
 
-def joined_spans(parts: Iterable[Mapping[str, tuple[int, int]]]) -> dict[str, tuple[int, int]]:
-    """When the first and the last event of each partition came, of several parts."""
+def joined_spans(parts: Iterable[Spans]) -> dict[str, tuple[int, int]]:
+    """Those of several parts."""
     joined: dict[str, tuple[int, int]] = {}
     for name, (first, last) in (item for part in parts for item in part.items()):
         before = joined.get(name, (first, last))

@@ -6,17 +6,19 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from obstore.store import ObjectStore, from_url
 
 from latecomer.errors import StoreError, StoreOutage, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.objects.credentials import keys_in_file
+from latecomer.objects.hdfs import DISCONNECTED, HdfsStore
 from latecomer.objects.locations import Storage, Url
 
 S3 = ("s3", "s3a")
 SCHEMES = (*S3, "gs", "abfss", "abfs", "az")
+Store: TypeAlias = ObjectStore | HdfsStore
 _Made = TypeVar("_Made")
 _REREAD = timedelta(minutes=5)
 """Credentials in a file are read again so often: somebody may renew them."""
@@ -32,8 +34,10 @@ def first_wait() -> float:
     return float(RETRIES["backoff"]["init_backoff"].total_seconds())
 
 
-def opened_store(scheme: str, bucket: str, options: Storage) -> ObjectStore:
+def opened_store(scheme: str, bucket: str, options: Storage) -> Store:
     """A bucket, to be asked. Nothing is asked yet."""
+    if scheme == "hdfs":
+        return HdfsStore(bucket)
     client: Any = {"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=5)}
     if options.allow_http:
         client["allow_http"] = True
@@ -77,6 +81,8 @@ class _FromFile:
 
 def rust_options(place: Url, options: Storage) -> dict[str, str]:
     """The same for delta-rs. They hold secrets: whoever gets them prints them nowhere."""
+    if place.scheme == "hdfs":  # delta-rs finds what Hadoop's own settings say
+        return {}
     found = {
         "timeout": "60s",
         "connect_timeout": "5s",
@@ -105,6 +111,7 @@ _BROKEN_OFF = (
     "request or response body error",
     "error decoding response body",
     "end of file before message length",
+    DISCONNECTED,
 )
 _WRONG = (
     (("NoSuchBucket", "ContainerNotFound"), "there is no such bucket", "make it, or mend the URL", False),
@@ -127,7 +134,7 @@ _WRONG = (
         False,
     ),
     (
-        ("AccessDenied", "Forbidden", "AuthorizationPermissionMismatch"),
+        ("AccessDenied", "Forbidden", "AuthorizationPermissionMismatch", "AccessControlException"),
         "access is denied",
         "let these credentials list, read, write and delete there",
         False,
@@ -137,6 +144,20 @@ _WRONG = (
         "it is throttling",
         "ask its operator, or slow down",
         True,
+    ),
+    (
+        ("No NameNode hosts found",),
+        "its name service is not known",
+        "set HADOOP_CONF_DIR to the folder with hdfs-site.xml, or name the NameNode with its port",
+        False,
+    ),
+    (("SafeModeException",), "it is in safe mode", "wait until it has left it", True),
+    (("QuotaExceededException",), "its quota is used up", "have it raised, or make room", False),
+    (
+        ("GSSAPI", "gssapi", "SASL"),
+        "Kerberos does not let this user in",
+        "get a ticket (kinit)",
+        False,
     ),
     (
         ("dns error", "failed to lookup address", "Name or service not known"),

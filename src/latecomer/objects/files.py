@@ -1,11 +1,12 @@
 """Files in an object store: what `files.py` offers, for locations that are URLs.
 
-A put is whole and lasting once it returns, so nothing is synced and nothing has a draft. There are no folders: a folder
-is there while an object is whose name begins with it.
+A put is whole and lasting once it returns, so nothing is synced. There are no folders: a folder is there while an
+object is whose name begins with it. In HDFS (`hdfs.py`) there are, and those that are empty are taken away.
 """
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import time
@@ -13,29 +14,32 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import obstore
 import pyarrow as pa
 import pyarrow.fs
 from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PreconditionError
-from obstore.store import ObjectStore
 
 from latecomer.errors import StoreError, StoreOutage
-from latecomer.objects.access import again, first_wait, opened_store, what_is_wrong
+from latecomer.objects.access import Store, again, first_wait, opened_store, what_is_wrong
+from latecomer.objects.hdfs import HdfsStore
 from latecomer.objects.locations import Storage, Url, options_of
 from latecomer.objects.tagged import Tagged
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
 _END = 1 << 20
-"""How much of the end of an object is read when it is opened: all of most, and the footer of the others."""
+"""How much of the end of an object is read when it is opened: all of most, and the footer of the others. An object that
+is no larger is always read whole."""
+AHEAD = 256 << 10
+"""A range that is read has so many bytes at least: to ask once more takes longer than they do."""
 _PART = 8 << 20
 """An object that is written a part at a time is sent in parts of this size."""
 
 
 @contextmanager
-def _asked(location: Url) -> Iterator[tuple[ObjectStore, str]]:
+def _asked(location: Url) -> Iterator[tuple[Store, str]]:
     """The store that a location is in, and its key there. What goes wrong is said in one sentence."""
     try:
         yield _store(location.scheme, location.bucket, options_of(location)), location.key
@@ -50,7 +54,7 @@ def _asked(location: Url) -> Iterator[tuple[ObjectStore, str]]:
 
 
 @lru_cache(maxsize=64)
-def _store(scheme: str, bucket: str, options: Storage) -> ObjectStore:
+def _store(scheme: str, bucket: str, options: Storage) -> Store:
     return opened_store(scheme, bucket, options)
 
 
@@ -82,13 +86,13 @@ def is_file(location: Url) -> bool:
 @_twice
 def is_folder(location: Url) -> bool:
     with _asked(location) as (store, key):
-        return any(True for _ in obstore.list(store, key or None, chunk_size=1))
+        return any(True for _ in store.list(key or None, chunk_size=1))
 
 
 @_twice
 def names(folder: Url) -> list[str]:
     with _asked(folder) as (store, key):
-        found = obstore.list_with_delimiter(store, key or None)
+        found = store.list_with_delimiter(key or None)
         return sorted(
             {
                 *(_last(name) for name in found["common_prefixes"]),
@@ -100,7 +104,7 @@ def names(folder: Url) -> list[str]:
 @_twice
 def sizes(folder: Url, ending: str) -> dict[str, int]:
     with _asked(folder) as (store, key):
-        found = obstore.list_with_delimiter(store, key or None)["objects"]
+        found = store.list_with_delimiter(key or None)["objects"]
         known = {_last(each["path"]): each["size"] for each in found if each["path"].endswith(ending)}
         return dict(sorted(known.items()))
 
@@ -114,18 +118,38 @@ def below(folder: Url) -> list[tuple[str, Mapping[str, Any]]]:
     """The objects below a folder, by their names in it, and what is said of each."""
     with _asked(folder) as (store, key):
         start = len(key) + 1 if key else 0
-        pages = obstore.list(store, key or None, chunk_size=1000)
+        pages = store.list(key or None, chunk_size=1000)
         return [(each["path"][start:], cast(Mapping[str, Any], each)) for page in pages for each in page]
 
 
+class Seen(NamedTuple):
+    """What an object is at a moment: one that takes its place differs in it."""
+
+    size: int
+    tag: str
+    written: float
+
+
+def seen(file: Url) -> Seen:
+    return _seen(_head(file))
+
+
+def _seen(said: Mapping[str, Any]) -> Seen:
+    return Seen(int(said["size"]), _tag(said), float(said["last_modified"].timestamp()))
+
+
+class Replaced(StoreOutage):
+    """An object was replaced while it was read."""
+
+
 def size(file: Url) -> int:
-    return int(_head(file)["size"])
+    return seen(file).size
 
 
 def written_at(location: Url) -> float:
     """When an object was last written; of a folder, the newest of those in it."""
     try:
-        return float(_head(location)["last_modified"].timestamp())
+        return seen(location).written
     except FileNotFoundError:
         moments = [each["last_modified"].timestamp() for _, each in below(location)]
         if not moments:
@@ -137,7 +161,7 @@ def _head(file: Url) -> Mapping[str, Any]:
     if not file.key:
         raise FileNotFoundError(2, "there is no such object", str(file))
     with _asked(file) as (store, key):
-        return cast(Mapping[str, Any], obstore.head(store, key))
+        return cast(Mapping[str, Any], store.head(key))
 
 
 def _last(key: str) -> str:
@@ -150,7 +174,7 @@ def _last(key: str) -> str:
 @_twice
 def read_bytes(file: Url) -> bytes:
     with _asked(file) as (store, key):
-        return bytes(obstore.get(store, key).bytes())
+        return bytes(store.get(key).bytes())
 
 
 def read_end(file: Url, count: int) -> bytes:
@@ -162,14 +186,14 @@ def read_end(file: Url, count: int) -> bytes:
 @_twice
 def replace_bytes(file: Url, content: bytes) -> None:
     with _asked(file) as (store, key):
-        obstore.put(store, key, content)
+        store.put(key, content)
 
 
 @_twice
 def read_tagged(file: Url) -> Tagged | None:
     try:
         with _asked(file) as (store, key):
-            found = obstore.get(store, key)
+            found = store.get(key)
             return Tagged(bytes(found.bytes()), _tag(found.meta))
     except FileNotFoundError:
         return None
@@ -191,7 +215,7 @@ def _put_if(file: Url, content: bytes, mode: Any) -> str | None:
         began = time.monotonic()
         try:
             with _asked(file) as (store, key):
-                return _tag(obstore.put(store, key, content, mode=mode))
+                return _tag(store.put(key, content, mode=mode))
         except (AlreadyExistsError, PreconditionError, FileNotFoundError):
             lost = lost or time.monotonic() - began > first_wait()
             break
@@ -239,16 +263,28 @@ def require_conditional_puts(folder: Url) -> None:
 def remove(file: Url) -> None:
     try:
         with _asked(file) as (store, key):
-            obstore.delete(store, key)
+            store.delete(key)
     except FileNotFoundError:
         return
 
 
 def remove_all(folder: Url) -> None:
-    with _asked(folder) as (store, _):
+    with _asked(folder) as (store, key):
+        if isinstance(store, HdfsStore):
+            store.delete_folder(key)
+            return
         paths = [(folder / name).key for name, _ in below(folder)]
         if paths:
-            obstore.delete(store, paths)
+            store.delete(paths)
+
+
+def remove_empty(folder: Url, within: Url) -> None:
+    """Only HDFS has folders that are empty."""
+    while folder != within:
+        with _asked(folder) as (store, key):
+            if not isinstance(store, HdfsStore) or not store.delete_empty(key):
+                return
+        folder = folder.parent
 
 
 def move(file: Url, to: Url) -> Url:
@@ -263,7 +299,7 @@ def copy(file: Url, to: Url) -> Url:
         replace_bytes(to, read_bytes(file))
         return to
     with _asked(file) as (store, key):
-        obstore.copy(store, key, to.key)
+        store.copy(key, to.key)
     return to
 
 
@@ -271,37 +307,53 @@ def copy(file: Url, to: Url) -> Url:
 
 
 @_twice
-def open_object(file: Url) -> _Object:
-    """An object, to be read by ranges. What it ends with is read at once: one request, for most."""
+def open_object(file: Url, known: Seen | None = None, ahead: int = AHEAD) -> _Object:
+    """An object, to be read by ranges, of `ahead` bytes at least. Unless it is `known`, what it ends with is read at
+    once: one request, for most. `Replaced` where it is not the same any more."""
+    if known is not None:
+        return _Object(file, known, memoryview(b""), ahead)
     with _asked(file) as (store, key):
         try:
-            found = obstore.get(store, key, options={"range": {"suffix": _END}})
+            found = store.get(key, options={"range": {"suffix": _END}})
         except NotSupportedError:  # Azure has no ranges from the end
-            size = int(obstore.head(store, key)["size"])
-            end = obstore.get_range(store, key, start=max(0, size - _END), end=size) if size else b""
-            return _Object(file, size, memoryview(end))
+            return _Object(file, _seen(store.head(key)), memoryview(b""), ahead)
         except BaseError as error:
             if "416" not in str(error):  # an empty object has no ranges
                 raise
-            return _Object(file, int(obstore.head(store, key)["size"]), memoryview(b""))
-        return _Object(file, int(found.meta["size"]), memoryview(found.bytes()))
+            return _Object(file, _seen(store.head(key)), memoryview(b""), ahead)
+        return _Object(file, _seen(found.meta), memoryview(found.bytes()), ahead)
 
 
 @_twice
-def _range(file: Url, start: int, stop: int) -> bytes:
-    with _asked(file) as (store, key):
-        return bytes(obstore.get_range(store, key, start=start, end=stop))
+def _range(file: Url, known: Seen, start: int, stop: int) -> bytes:
+    try:
+        with _asked(file) as (store, key):
+            found = store.get(key, options={"range": (start, stop)})
+            if _seen(found.meta) == known:
+                return bytes(found.bytes())
+    except StoreOutage:
+        raise
+    except StoreError:  # as where it has become shorter
+        if seen(file) == known:
+            raise
+    raise Replaced(f"{file} was replaced while it was read")
+
+
+_outer_range = lru_cache(maxsize=8)(_range)
+"""The head, the footer or all of an object, not large: where several parts of it are read, each needs them."""
 
 
 class _Object(io.RawIOBase):
     """An object as an open file."""
 
-    def __init__(self, file: Url, size: int, end: memoryview) -> None:
+    def __init__(self, file: Url, known: Seen, end: memoryview, ahead: int) -> None:
         super().__init__()
-        self._file, self._size, self._end, self._at = file, size, end, 0
+        self._file, self._known, self._ahead, self._at = file, known, ahead, 0
+        self._held = [(known.size - len(end), end)]
+        """The bytes that are at hand, and where they begin: the end, and what was read last."""
 
     def size(self) -> int:
-        return self._size
+        return self._known.size
 
     def readable(self) -> bool:
         return True
@@ -313,20 +365,28 @@ class _Object(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
+        at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._known.size}[whence]
+        if at < 0:  # as of a file: a damaged footer may ask for it
+            raise OSError(errno.EINVAL, "Invalid argument", str(self._file))
+        self._at = at
+        return at
 
     def read(self, size: int | None = -1) -> bytes:
-        stop = self._size if size is None or size < 0 else min(self._at + size, self._size)
-        if stop <= self._at:
+        start, whole = self._at, self._known.size
+        stop = whole if size is None or size < 0 else min(start + size, whole)
+        if stop <= start:
             return b""
-        kept = self._size - len(self._end)
-        if self._at >= kept:
-            found = bytes(self._end[self._at - kept : stop - kept])
-        else:
-            found = _range(self._file, self._at, stop)
         self._at = stop
-        return found
+        for begin, held in self._held:
+            if begin <= start and stop <= begin + len(held):
+                return bytes(held[start - begin : stop - begin])
+        first, last = (0, whole) if whole <= _END else (start, min(max(stop, start + self._ahead), whole))
+        is_kept = last - first <= _END and (first == 0 or last == whole)
+        found = (_outer_range if is_kept else _range)(self._file, self._known, first, last)
+        if (first, last) == (start, stop):
+            return found
+        self._held[1:] = [(first, memoryview(found))]
+        return found[start - first : stop - first]
 
     def readall(self) -> bytes:
         return self.read()
@@ -344,14 +404,17 @@ class _NewObject(io.RawIOBase):
         super().__init__()
         self._file = file
         with _asked(file) as (store, key):
-            self._sent = obstore.open_writer(store, key, buffer_size=_PART)
+            if isinstance(store, HdfsStore):
+                self._sent: Any = store.open_writer(key)
+            else:
+                self._sent = obstore.open_writer(store, key, buffer_size=_PART)
 
     def writable(self) -> bool:
         return True
 
     def write(self, content: Any) -> int:
         with _asked(self._file):
-            return self._sent.write(memoryview(content).cast("B"))
+            return int(self._sent.write(memoryview(content).cast("B")))
 
     def close(self) -> None:
         if not self.closed:
@@ -380,7 +443,7 @@ def open_arrow(file: Url) -> pa.ipc.RecordBatchFileReader:
 def put_buffer(file: Url, content: pa.Buffer) -> None:
     """Put what was written in memory into an object, in several parts at once where it is large."""
     with _asked(file) as (store, key):
-        obstore.put(store, key, memoryview(content).cast("B"))
+        store.put(key, memoryview(content).cast("B"))
 
 
 def arrow_system(file: Url) -> pa.fs.FileSystem:

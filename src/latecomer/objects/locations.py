@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path, PurePath, PurePosixPath
-from typing import TypeVar
+from typing import BinaryIO, Literal, Protocol, TypeVar, cast
 
 from pydantic import Field
 
@@ -33,8 +33,19 @@ class Storage(Model):
     )
 
 
+class Readable(Protocol):
+    """A file that can be opened: a path, a URL, or a file of a source."""
+
+    @property
+    def suffix(self) -> str:
+        """What its name ends with, from the last dot on."""
+
+    def open(self, mode: Literal["rb"], /) -> BinaryIO:
+        """Its bytes. They can be read anywhere."""
+
+
 class Url(PurePosixPath):
-    """A location in an object store. It joins, compares and is cut as any path, and prints as the URL that it is.
+    """A location in an object store or HDFS. It joins, compares and is cut as any path, and prints as its URL.
 
     >>> Url("s3://bucket/lake") / "events"
     Url('s3://bucket/lake/events')
@@ -48,13 +59,19 @@ class Url(PurePosixPath):
         root = _reached_root(self)
         return _restored, (self.parts, *((root.parts, _REACHED[root]) if root is not None else ()))
 
+    def open(self, mode: Literal["rb"], /) -> BinaryIO:
+        """The object, to be read by ranges."""
+        from latecomer.objects.files import open_object  # with Arrow: only where there is an object
+
+        return cast(BinaryIO, open_object(self))
+
     @property
     def scheme(self) -> str:
         return self.parts[0].rstrip(":").lower()
 
     @property
     def bucket(self) -> str:
-        """The bucket or container, with the account where the URL names one."""
+        """The bucket or container, with the account where the URL names one; of HDFS the NameNode or name service."""
         return self.parts[1]
 
     @property
@@ -123,5 +140,5 @@ def is_url(place: PurePath) -> bool:
     return isinstance(place, Url)
 
 
-OBJECT_STORES = ("s3", "s3a", "gs", "abfs", "abfss", "az")
+OBJECT_STORES = ("s3", "s3a", "gs", "abfs", "abfss", "az", "hdfs")
 """The schemes that a store, a source and a file sink can have."""

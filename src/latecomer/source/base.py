@@ -7,6 +7,7 @@ source's columns, under the names that the pipeline has for them, and those of `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntFlag
@@ -155,6 +156,8 @@ class Chunk:
     """How many records were left out, and are only counted."""
     landed: int = 0
     """When what they come from has landed: of events with one id and one arrival, the first to land counts."""
+    long_lines: Mapping[str, int] = field(default_factory=dict)
+    """How many of them are lines that are too long, by their files."""
 
     @classmethod
     def joined(cls, chunks: Sequence[Chunk]) -> Chunk:
@@ -164,7 +167,13 @@ class Chunk:
             reduce(or_, (each.clock for each in chunks), NO_CLOCK),
             chunks[0].letters,
             sum(each.skipped for each in chunks),
+            long_lines=summed(each.long_lines for each in chunks),
         )
+
+
+def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """What several counts come to."""
+    return dict(sum(map(Counter, counts), Counter[str]()))
 
 
 class Letters(ABC):
@@ -206,6 +215,9 @@ class Source(ABC):
     def portable(self) -> Self:
         """The source as tasks are given it: without what only the driver needs."""
         return replace(self, pipeline=portable(self.pipeline))
+
+    def require_few(self, long_lines: Mapping[str, int]) -> None:  # noqa: B027
+        """Refuse files with too many lines that are too long, of what all splits of a slice have."""
 
     def prepare(self) -> None:  # noqa: B027
         """Learn what could not be had when it was asked for last; `SchemaOutage` while it still cannot."""

@@ -12,13 +12,14 @@ from pyspark.sql import functions as F
 from latecomer.config.damage import DamagedFile
 from latecomer.config.names import PRIVATE
 from latecomer.source.base import Chunk, Slice, Split
-from latecomer.source.columns import BROKEN, LANDED, POSITION
+from latecomer.source.columns import BROKEN, POSITION
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.choose import file_decoder
 from latecomer.source.decode.columns import CORRUPT, RECORD
+from latecomer.source.decode.limits import MOST_LONG, too_many_long
 from latecomer.source.decode.own import OwnLines
-from latecomer.source.decode.retrying import require_unchanged, states_of
-from latecomer.source.found_files import FileSlice, FoundFiles, UnreadableFiles, files_of, require_present
+from latecomer.source.decode.retrying import reading_unchanged
+from latecomer.source.found_files import FileSlice, FoundFiles, UnreadableFiles, files_of, present
 from latecomer.source.letters import FileLetters
 from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.store.layout import source_type
@@ -53,8 +54,7 @@ class FileSource(FoundFiles):
         """The parts of each file; of one that was found to be unreadable, one part with the reason."""
         known = piece.unreadable if isinstance(piece, FileSlice) else {}
         found: list[Split] = []
-        for file in files_of(piece):
-            require_present(file)
+        for file in map(present, files_of(piece)):
             if (reason := known.get(file.path) or self.misplaced(file)) is not None:
                 found.append(FilePart(FileSplit(file), reason))
             else:
@@ -83,10 +83,7 @@ class FileSource(FoundFiles):
         for split in splits:
             assert isinstance(split, FilePart)  # noqa: S101
             for rows in self._rows(split):
-                file = split.part.file
-                for name, value in {**self.where(file), LANDED: file.landed}.items():
-                    rows = rows.append_column(name, pa.repeat(pa.scalar(value), rows.num_rows))
-                yield rows
+                yield self.located(rows, split.part.file)
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
         """Files that turn out to be damaged are refused as a whole, all of them together: `UnreadableFiles`."""
@@ -97,11 +94,8 @@ class FileSource(FoundFiles):
                 letters = FileLetters(self.pipeline, self.read_columns, self.decoder, [])
                 for rows in staged_rows(split, kinds):
                     named = {self.pipeline.source_name(name): name for name in self.columns}
-                    yield Chunk(
-                        rows.rename_columns([named.get(each, each) for each in rows.column_names]),
-                        self.clock,
-                        letters,
-                    )
+                    rows = rows.rename_columns([named.get(each, each) for each in rows.column_names])
+                    yield Chunk(rows, self.clock, letters, long_lines=letters.long_lines(rows))
         files = list(dict.fromkeys(each.part.file for each in parts))
         letters = FileLetters(self.pipeline, self.read_columns, self.decoder, files)
         damaged = dict[str, str]()
@@ -110,25 +104,31 @@ class FileSource(FoundFiles):
             try:
                 for rows in self._rows(split):
                     if not damaged:
-                        yield Chunk(self.placed(rows, file), self.clock, letters, landed=file.landed)
+                        placed = self.placed(rows, file)
+                        long = letters.long_lines(placed)
+                        yield Chunk(placed, self.clock, letters, landed=file.landed, long_lines=long)
             except UnreadableFiles as error:
                 damaged |= error.reasons
         if damaged:
             raise UnreadableFiles(damaged)
+
+    def require_few(self, long_lines: Mapping[str, int]) -> None:
+        found = [path for path, count in long_lines.items() if count > MOST_LONG]
+        if found:
+            raise UnreadableFiles(dict.fromkeys(found, too_many_long(self.pipeline.files.max_line)))
 
     def _rows(self, split: FilePart) -> Iterator[pa.Table]:
         file = split.part.file
         if split.unreadable is not None:
             yield broken_row(split.unreadable, self.read_columns)
             return
-        before = states_of([file.local])
-        reason = self.decoder.misfit(file)
-        if reason is None:
-            try:
-                yield from self.decoder.decode(split.part)
-            except DamagedFile as error:
-                reason = str(error)
-        require_unchanged(before)
+        with reading_unchanged(file):
+            reason = self.decoder.misfit(file)
+            if reason is None:
+                try:
+                    yield from self.decoder.decode(split.part)
+                except DamagedFile as error:
+                    reason = str(error)
         if reason is not None:
             raise UnreadableFiles({file.path: reason})
 

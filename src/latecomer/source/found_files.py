@@ -7,11 +7,11 @@ time and size of each, and can set aside a file that cannot be read.
 from __future__ import annotations
 
 import os
-import stat
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.names import PRIVATE
 from latecomer.config.paths import SourcePath, special_kind
-from latecomer.errors import SourceError, SourceOutage
+from latecomer.errors import SourceError
 from latecomer.model.types import is_nested
 from latecomer.source.base import Clock, FollowedSource, Slice
 from latecomer.source.columns import BROKEN, FULL_ORIGIN, LANDED, ORIGIN
@@ -28,7 +28,7 @@ from latecomer.source.decode.retrying import reading
 from latecomer.source.decode.typed_columns import array_of
 from latecomer.source.decode.written import Misfit, value_of
 from latecomer.source.finding import Finder
-from latecomer.store.files import Location, is_file
+from latecomer.store.files import Location
 
 
 class UnreadableFiles(SourceError):
@@ -116,7 +116,6 @@ class FoundFiles(FollowedSource):
 
     def placed(self, rows: pa.Table, file: SourceFile) -> pa.Table:
         """Decoded rows of a file under the pipeline's names, with what its folders say of them and where they stand."""
-        where = self.where(file)
         said = {key: value for key, value in self.folder_values(file).items() if value is not None}
         named = {}
         for name, kind in self.columns.items():
@@ -127,11 +126,20 @@ class FoundFiles(FollowedSource):
                 column = column if value is None else pc.coalesce(column, value)
             named[name] = column
         others = {name: rows.column(name) for name in rows.column_names if name.startswith(PRIVATE)}
+        return self.located(pa.table({**named, **others}), file)
+
+    def located(self, rows: pa.Table, file: SourceFile) -> pa.Table:
+        """Rows of a file with its names, and when it landed. What stands for a file, or a part of it, has its path as
+        it is."""
+        where = self.where(file)
         texts = {name: pa.repeat(pa.scalar(text, pa.string()), rows.num_rows) for name, text in where.items()}
-        if BROKEN in others:  # what stands for a file, or a part of it, has its path as it is
-            texts[FULL_ORIGIN] = pc.if_else(others[BROKEN].is_valid(), file.path, texts[FULL_ORIGIN])
-        landed = {LANDED: pa.repeat(pa.scalar(file.landed, pa.int64()), rows.num_rows)}
-        return pa.table({**named, **others, **texts, **landed})
+        if BROKEN in rows.column_names:
+            broken = rows.column(BROKEN).is_valid()
+            texts[FULL_ORIGIN] = pc.if_else(broken, file.path, texts[FULL_ORIGIN])
+        texts[LANDED] = pa.repeat(pa.scalar(file.landed, pa.int64()), rows.num_rows)
+        for name, column in texts.items():
+            rows = rows.append_column(name, column)
+        return rows
 
     def where(self, file: SourceFile) -> dict[str, str]:
         """What the log calls a file, and what a dead letter does."""
@@ -155,7 +163,7 @@ class FoundFiles(FollowedSource):
 
     def misplaced(self, file: SourceFile) -> str | None:
         """Why a file cannot be read, as far as that can be seen without opening it."""
-        if file.url is None and (kind := special_kind(file.local)) is not None:
+        if isinstance(file.named, Path) and (kind := special_kind(file.named)) is not None:
             return f"it is {kind}, not a file"
         for key, value in self.folder_values(file).items():
             kind = self.read_columns.get(key, "string")
@@ -174,16 +182,13 @@ class FoundFiles(FollowedSource):
         return array_of([value], kind)[0]
 
 
-def require_present(file: SourceFile) -> None:
-    """What is damaged can be set aside; what is not there may come back, and is waited for. What is no file is not
-    opened: a pipe would keep us waiting."""
-    if file.url is not None:
-        if not is_file(file.url):
-            raise SourceOutage(f"{file.url} was found, and now it is not there; bring it back and run again")
-        return
-    with reading(file.local):
-        if stat.S_ISREG(file.local.stat().st_mode):
-            os.close(os.open(file.local, os.O_RDONLY | os.O_NONBLOCK))
+def present(file: SourceFile) -> SourceFile:
+    """A file as it is now. What is damaged can be set aside; what is not there may come back, and is waited for. What
+    is no file is not opened: a pipe would keep us waiting."""
+    with reading(file):
+        if isinstance(file.named, Path) and file.named.is_file():
+            os.close(os.open(file.named, os.O_RDONLY | os.O_NONBLOCK))
+        return file.as_it_is()
 
 
 def encoded_path(path: str) -> str:

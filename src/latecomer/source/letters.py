@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from latecomer.config.encodings import UTF8
 from latecomer.config.models import Pipeline
 from latecomer.model.dead_letters import INVALID_RECORD, REST, TOO_LONG, UNKNOWN_FIELDS, UNREADABLE
 from latecomer.source.base import Letters
+from latecomer.source.columns import BROKEN, FULL_ORIGIN, POSITION
 from latecomer.source.decode.base import FileDecoder
+from latecomer.source.decode.columns import CORRUPT
 from latecomer.source.decode.csv import CsvFiles
 from latecomer.source.decode.detail import Explainer
 from latecomer.source.decode.files import SourceFile
@@ -61,6 +67,7 @@ class FileLetters(RecordLetters):
     decoder: FileDecoder
     files: Sequence[SourceFile]
     _known: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    _sizes: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,10 +87,17 @@ class FileLetters(RecordLetters):
         return self._known[origin]
 
     def _too_long(self, origin: str, position: int) -> str | None:
-        file = self._found(origin)
-        lines = self.decoder.long_lines(file) if file is not None else ()
-        sizes = (line.size for line in lines if line.start == position)
-        return next(map(self.explainer.too_long, sizes, [position]), None)
+        return self.explainer.too_long(self._sizes[origin, position], position)
+
+    def long_lines(self, rows: pa.Table) -> dict[str, int]:
+        """How many of these rows are lines that are too long, by their files. How long each is will be known."""
+        if not {BROKEN, CORRUPT} <= {*rows.column_names}:
+            return {}
+        long = rows.filter(pc.and_(rows.column(BROKEN).is_valid(), rows.column(CORRUPT).is_valid()))
+        places = (long.column(name).to_pylist() for name in (FULL_ORIGIN, POSITION, BROKEN))
+        found = {(path, start): int(size) for path, start, size in zip(*places, strict=True)}
+        self._sizes |= found
+        return dict(Counter(path for path, _ in found))
 
     def _found(self, origin: str) -> SourceFile | None:
         return self._by_path.get(_path(origin)) or self._by_path.get(unquote(_path(origin)))

@@ -15,9 +15,9 @@ from latecomer.source.decode.base import FileSplit
 from latecomer.source.decode.columns import CORRUPT
 from latecomer.source.decode.frames import FramedDecoder
 from latecomer.source.decode.messages import Message, messages_of
-from latecomer.source.decode.retrying import require_unchanged, states_of
+from latecomer.source.decode.retrying import reading_unchanged
 from latecomer.source.files import FilePart, broken_row
-from latecomer.source.found_files import FileSlice, FoundFiles, files_of, require_present
+from latecomer.source.found_files import FileSlice, FoundFiles, files_of, present
 from latecomer.source.letters import RecordLetters
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import Staging
@@ -39,8 +39,7 @@ class MessageFiles(FoundFiles, RecordSource):
         known = piece.unreadable if isinstance(piece, FileSlice) else {}
         found = []
         for file in files_of(piece):
-            require_present(file)
-            found.append(FilePart(FileSplit(file), known.get(file.path) or self.misplaced(file)))
+            found.append(FilePart(FileSplit(present(file)), known.get(file.path) or self.misplaced(file)))
         return found
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
@@ -57,14 +56,15 @@ class MessageFiles(FoundFiles, RecordSource):
             yield broken_row(split.unreadable, self.read_columns)
             return
         file = split.part.file
-        before = states_of([file.local])
-        for messages in _in_parts(messages_of(file.local, self._layout, decoder)):
-            if messages[-1].is_rest:
-                yield self._rest(messages[-1])
-            else:
-                rows = decoder.decode([each.record for each in messages], self.read_columns)
-                yield rows.append_column(POSITION, pa.array([each.start for each in messages], pa.int64()))
-        require_unchanged(before)
+        with reading_unchanged(file):
+            for messages in _in_parts(messages_of(file, self._layout, decoder)):
+                if messages[-1].is_rest:
+                    yield self._rest(messages[-1])
+                else:
+                    rows = decoder.decode([each.record for each in messages], self.read_columns)
+                    yield rows.append_column(
+                        POSITION, pa.array([each.start for each in messages], pa.int64())
+                    )
 
     def _rest(self, message: Message) -> pa.Table:
         """The row of what follows in a file where a message has no end."""

@@ -204,7 +204,10 @@ def remove_all(folder: Location) -> None:
 
 def remove_empty(folder: Location, within: Location) -> None:
     """Remove a folder if it is empty, and those above it that are empty then, as long as they are within another."""
-    return None if isinstance(folder, Url) else local.remove_empty(folder, within)
+    if not isinstance(folder, Url):
+        local.remove_empty(folder, within)
+    elif isinstance(within, Url):
+        objects.remove_empty(folder, within)
 
 
 def move(file: Location, to: Location) -> Location:

@@ -29,6 +29,7 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
     spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
 
 
+@pytest.mark.long
 def test_each_session_is_told_once(spark: SparkSession, session: SparkSession, lake: Lake) -> None:
     """While another one that knows the format is active, Spark itself refuses."""
     active = SparkSession.getActiveSession()
@@ -70,8 +71,14 @@ def test_with_filters_not_pushed_down_the_rows_are_the_same(session: SparkSessio
     "settings",
     [
         {"spark.sql.session.timeZone": "America/St_Johns", "spark.sql.ansi.enabled": "false"},
-        {"spark.sql.caseSensitive": "true", "spark.sql.timestampType": "TIMESTAMP_NTZ"},
-        {"spark.sql.execution.arrow.useLargeVarTypes": "true", "spark.sql.ansi.enabled": "true"},
+        pytest.param(
+            {"spark.sql.caseSensitive": "true", "spark.sql.timestampType": "TIMESTAMP_NTZ"},
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            {"spark.sql.execution.arrow.useLargeVarTypes": "true", "spark.sql.ansi.enabled": "true"},
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["zone", "case", "large"],
 )

@@ -250,8 +250,8 @@ def read_at_every_step(
             seen[name].append(read())
 
     for module in (
-        "pipeline",
-        "firing.republish",
+        "engine.pipeline",
+        "windowing.firing.republish",
         "sink.keeper",
         "sink.delta",
         "sink.sqlite",

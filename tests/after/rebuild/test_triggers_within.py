@@ -24,7 +24,10 @@ def came(key: str, *moments: tuple[int, int]) -> list[Arrival]:
     return [Arrival(time, at, "a", {"key": key, "paise": 1, "ok": True}) for time, at in moments]
 
 
-@pytest.mark.parametrize("accumulation", ["accumulating", "retracting", "discarding"])
+@pytest.mark.parametrize(
+    "accumulation",
+    ["retracting", *(pytest.param(each, marks=pytest.mark.long) for each in ("accumulating", "discarding"))],
+)
 def test_what_is_right_is_not_rebuilt_and_each_pane_is_explained(tmp_path: Path, accumulation: str) -> None:
     outputs = {
         f"{kind}_{name}": Output(

@@ -176,6 +176,7 @@ def one_file_each(pipeline: Pipeline) -> Pipeline:
     return pipeline.model_copy(update={"source": pipeline.source.model_copy(update={"files": files})})
 
 
+@pytest.mark.long
 def test_snapshots_beside_a_run_are_gone_on_with_to_the_same_end(bench: Bench, tmp_path: Path) -> None:
     """Wherever the run was: in the middle of a batch, between two of them, before the end."""
     pipeline = one_file_each(at(bench.pipeline, tmp_path / "store"))

@@ -189,6 +189,7 @@ def ended(upkeep: ScheduledUpkeep) -> None:
     assert upkeep.done.times == 1
 
 
+@pytest.mark.long
 def test_an_engine_goes_on_with_files_that_upkeep_has_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,72 +170,70 @@ def test_compatibility_and_the_rest(filled: Asking) -> None:
     assert set(ask.get("/v1/metadata/version")) == {"version", "commitId"}
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "code"),
-    [
-        ("GET", "/subjects/none/versions", None, 40401),
-        ("GET", "/subjects/none/versions/1", None, 40401),
-        ("GET", "/subjects/none/metadata?key=a&value=b", None, 40401),
-        ("GET", "/subjects/a/metadata?key=a&value=b", None, 40403),
-        ("GET", "/subjects/a/versions/9", None, 40402),
-        ("GET", "/subjects/a/versions/zero", None, 42202),
-        ("GET", "/subjects/a/versions/9/schema", None, 40402),
-        ("GET", "/subjects/a/versions/0/schema", None, 42202),
-        ("GET", "/subjects/a/versions/9/referencedby", None, 40402),
-        ("POST", "/subjects/none", {"schema": ONE}, 40401),
-        ("POST", "/subjects/a", {"schema": OTHER}, 40403),
-        ("POST", "/subjects/a", {"schema": "{"}, 42201),
-        ("POST", "/subjects/a/versions", {"schema": OTHER}, 409),
-        ("POST", "/subjects/a/versions", {"schema": "{"}, 42201),
-        ("POST", "/subjects/a/versions", {"schema": JSON_TEXT, "schemaType": "XML"}, 42201),
-        ("POST", "/subjects/a/versions", {"schema": ONE, "id": 9}, 42205),
-        ("POST", "/subjects/a/versions", {"schema": TWO, "version": 9}, 42201),
-        ("POST", "/subjects/__GLOBAL/versions", {"schema": ONE}, 42208),
-        (
-            "POST",
-            "/subjects/a/versions",
-            {"schema": ONE, "ruleSet": {"domainRules": [{"type": "CEL"}]}},
-            42210,
-        ),
-        (
-            "POST",
-            "/subjects/c/versions",
-            {"schema": ONE, "references": [{"name": "a", "subject": "z"}]},
-            42201,
-        ),
-        ("DELETE", "/subjects/none", None, 40401),
-        ("DELETE", "/subjects/none?permanent=true", None, 40401),
-        ("DELETE", "/subjects/a?permanent=true", None, 40405),
-        ("DELETE", "/subjects/a/versions/9", None, 40402),
-        ("DELETE", "/subjects/a/versions/x", None, 42202),
-        ("DELETE", "/subjects/a/versions/2?permanent=true", None, 40407),
-        ("DELETE", "/subjects/a/versions/1", None, 42206),
-        ("GET", "/schemas/ids/9", None, 40403),
-        ("GET", "/schemas/ids/9/schema", None, 40403),
-        ("GET", "/schemas/ids/9/subjects", None, 40403),
-        ("GET", "/schemas/ids/9/versions", None, 40403),
-        ("GET", "/schemas/guids/none", None, 40403),
-        ("GET", "/schemas/guids/00000000-0000-0000-0000-000000000000/ids", None, 40403),
-        ("POST", "/compatibility/subjects/a/versions/9", {"schema": ONE}, 40402),
-        ("POST", "/compatibility/subjects/a/versions/x", {"schema": ONE}, 42202),
-        ("POST", "/compatibility/subjects/a/versions", {"schema": "{"}, 42201),
-        ("PUT", "/config", {"compatibility": "SOME"}, 42203),
-        ("PUT", "/config/a", {"compatibility": "SOME"}, 42203),
-        ("GET", "/config/a", None, 40408),
-        ("DELETE", "/config/a", None, 40401),
-        ("PUT", "/mode", {"mode": "SOME"}, 42204),
-        ("PUT", "/mode", {"mode": "IMPORT"}, 42205),
-        ("PUT", "/mode/a", {"mode": "SOME"}, 42204),
-        ("PUT", "/mode/a", {"mode": "IMPORT"}, 42205),
-        ("GET", "/mode/a", None, 40409),
-        ("DELETE", "/mode/a", None, 40401),
-    ],
-)
-def test_every_documented_error_has_its_code(
-    filled: Asking, method: str, path: str, body: Any, code: int
-) -> None:
-    refused = filled.refused(method, path, body)
-    assert (refused.code, refused.status) == (code, int(str(code)[:3]))
+ERRORS: list[tuple[str, str, Any, int]] = [
+    ("GET", "/subjects/none/versions", None, 40401),
+    ("GET", "/subjects/none/versions/1", None, 40401),
+    ("GET", "/subjects/none/metadata?key=a&value=b", None, 40401),
+    ("GET", "/subjects/a/metadata?key=a&value=b", None, 40403),
+    ("GET", "/subjects/a/versions/9", None, 40402),
+    ("GET", "/subjects/a/versions/zero", None, 42202),
+    ("GET", "/subjects/a/versions/9/schema", None, 40402),
+    ("GET", "/subjects/a/versions/0/schema", None, 42202),
+    ("GET", "/subjects/a/versions/9/referencedby", None, 40402),
+    ("POST", "/subjects/none", {"schema": ONE}, 40401),
+    ("POST", "/subjects/a", {"schema": OTHER}, 40403),
+    ("POST", "/subjects/a", {"schema": "{"}, 42201),
+    ("POST", "/subjects/a/versions", {"schema": OTHER}, 409),
+    ("POST", "/subjects/a/versions", {"schema": "{"}, 42201),
+    ("POST", "/subjects/a/versions", {"schema": JSON_TEXT, "schemaType": "XML"}, 42201),
+    ("POST", "/subjects/a/versions", {"schema": ONE, "id": 9}, 42205),
+    ("POST", "/subjects/a/versions", {"schema": TWO, "version": 9}, 42201),
+    ("POST", "/subjects/__GLOBAL/versions", {"schema": ONE}, 42208),
+    (
+        "POST",
+        "/subjects/a/versions",
+        {"schema": ONE, "ruleSet": {"domainRules": [{"type": "CEL"}]}},
+        42210,
+    ),
+    (
+        "POST",
+        "/subjects/c/versions",
+        {"schema": ONE, "references": [{"name": "a", "subject": "z"}]},
+        42201,
+    ),
+    ("DELETE", "/subjects/none", None, 40401),
+    ("DELETE", "/subjects/none?permanent=true", None, 40401),
+    ("DELETE", "/subjects/a?permanent=true", None, 40405),
+    ("DELETE", "/subjects/a/versions/9", None, 40402),
+    ("DELETE", "/subjects/a/versions/x", None, 42202),
+    ("DELETE", "/subjects/a/versions/2?permanent=true", None, 40407),
+    ("DELETE", "/subjects/a/versions/1", None, 42206),
+    ("GET", "/schemas/ids/9", None, 40403),
+    ("GET", "/schemas/ids/9/schema", None, 40403),
+    ("GET", "/schemas/ids/9/subjects", None, 40403),
+    ("GET", "/schemas/ids/9/versions", None, 40403),
+    ("GET", "/schemas/guids/none", None, 40403),
+    ("GET", "/schemas/guids/00000000-0000-0000-0000-000000000000/ids", None, 40403),
+    ("POST", "/compatibility/subjects/a/versions/9", {"schema": ONE}, 40402),
+    ("POST", "/compatibility/subjects/a/versions/x", {"schema": ONE}, 42202),
+    ("POST", "/compatibility/subjects/a/versions", {"schema": "{"}, 42201),
+    ("PUT", "/config", {"compatibility": "SOME"}, 42203),
+    ("PUT", "/config/a", {"compatibility": "SOME"}, 42203),
+    ("GET", "/config/a", None, 40408),
+    ("DELETE", "/config/a", None, 40401),
+    ("PUT", "/mode", {"mode": "SOME"}, 42204),
+    ("PUT", "/mode", {"mode": "IMPORT"}, 42205),
+    ("PUT", "/mode/a", {"mode": "SOME"}, 42204),
+    ("PUT", "/mode/a", {"mode": "IMPORT"}, 42205),
+    ("GET", "/mode/a", None, 40409),
+    ("DELETE", "/mode/a", None, 40401),
+]
+
+
+def test_every_documented_error_has_its_code(filled: Asking) -> None:
+    for method, path, body, code in ERRORS:
+        refused = filled.refused(method, path, body)
+        assert (refused.code, refused.status) == (code, int(str(code)[:3])), (method, path, body)
     assert filled.get("/schemas?latestOnly=true")[0]["version"] == 2, "nothing has changed"
 
 

@@ -71,7 +71,7 @@ class AvroContainers(FileDecoder):
 
     def misfit(self, file: SourceFile) -> str | None:
         try:
-            with reading_file(file.local):
+            with reading_file(file):
                 writer = _head_of(file)[1]
             for problem in incompatibilities(self.reader, writer):
                 return f"what its schema wrote cannot be read as the pipeline's schema: {problem}"
@@ -80,11 +80,11 @@ class AvroContainers(FileDecoder):
         return None
 
     def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
-        if file.size <= size:
+        if file.size <= size or file.url is not None:
             return [FileSplit(file)]
         found, begins = [], 0
         try:
-            with reading_file(file.local), open(file.local, "rb") as opened:
+            with reading_file(file), file.open() as opened:
                 for block in _blocks(opened, _head_of(file)[0]):
                     if block.end - begins >= size:
                         found.append(FileSplit(file, begins, block.end))
@@ -94,8 +94,7 @@ class AvroContainers(FileDecoder):
         return [*found, FileSplit(file, begins)] if begins < file.size else found
 
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
-        local = split.file.local
-        with reading_file(local), open(local, "rb") as opened:
+        with reading_file(split.file), split.file.open("rb", ahead=_AT_ONCE) as opened:
             try:
                 head, writer = _head_of(split.file)
             except SchemaError as error:
@@ -164,7 +163,7 @@ class AvroContainers(FileDecoder):
 @remembered
 def _head_of(file: SourceFile) -> tuple[Head, Schema]:
     """What a file begins with, and the schema that it was written with."""
-    head = file_head(file.local)
+    head = file_head(file)
     return head, parse_schema(head.schema, strict=False)
 
 

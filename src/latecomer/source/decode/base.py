@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from latecomer.source.decode.files import SourceFile
-from latecomer.source.decode.limits import LongLine
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,3 @@ class FileDecoder(ABC):
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
         """The rows of a part, a chunk at a time: the columns, CORRUPT and POSITION; KEPT and BROKEN where one has it.
         `DamagedFile` where the file cannot be read to the end: then none of its rows counts."""
-
-    def long_lines(self, file: SourceFile) -> tuple[LongLine, ...]:
-        """The lines that are longer than the pipeline allows; `DamagedFile` if it cannot be told."""
-        return ()

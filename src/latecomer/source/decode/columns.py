@@ -17,7 +17,7 @@ INVALID = f"{PRIVATE}invalid"
 POSITION = PolledSource.POSITION
 """Which row of its origin it is, bigint."""
 BROKEN = f"{PRIVATE}broken"
-"""Why a whole file could not be read: such a row stands for it. A line that is too long has an empty text here, and its
+"""Why a whole file could not be read: such a row stands for it. A line that is too long has its size here, and its
 first bytes in CORRUPT."""
 SCHEMA_ID = f"{PRIVATE}schema_id"
 """The id of the schema that a record was written with, where it says one."""

@@ -54,9 +54,9 @@ class CsvFiles(TextFiles):
         if not settings.header:
             return self._headless(file)
         with (
-            reading(file.local),
+            reading(file),
             damage_found("csv"),
-            open_text(file.local, settings.encoding, newline="") as text,
+            open_text(file, settings.encoding) as text,
         ):
             left = longest = min(settings.max_line // _BYTES_OF_A_CHARACTER, _LONGEST_HEADER)
             while line := text.readline(left):

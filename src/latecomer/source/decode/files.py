@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
 
-from latecomer.errors import SourceOutage, StoreError
-from latecomer.objects.fetching import fetched
+from latecomer.objects.files import AHEAD, Seen, open_object, seen
 from latecomer.objects.locations import PLAIN, Storage, Url, reached_by, scheme_of
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of a batch, as it was found."""
+    """A file of a batch, as it was found. It prints as its name."""
 
     path: str
     landed: int
     size: int
     reached: Storage = field(default=PLAIN, compare=False)
     """How it is reached, where it is at a URL."""
+    seen: Seen | None = field(default=None, compare=False)
+    """What it was when it was cut into splits, where it is at a URL: all of them are read of the same object."""
+
+    def __str__(self) -> str:
+        return str(self.named)
 
     @property
-    def named(self) -> PurePath:
+    def named(self) -> Path | Url:
         """Its name: a path on this machine, or a URL."""
         return Path("/" + self.path.removeprefix("file:").lstrip("/")) if self.url is None else self.url
+
+    @property
+    def suffix(self) -> str:
+        return self.named.suffix
 
     @cached_property
     def url(self) -> Url | None:
@@ -34,15 +44,27 @@ class SourceFile:
         place = Url(self.path)
         return place if self.reached == PLAIN else reached_by(place, self.reached)
 
-    @property
-    def local(self) -> Path:
-        """The file, or a copy of it, on this machine."""
+    def open(self, mode: Literal["rb"] = "rb", /, ahead: int = AHEAD) -> BinaryIO:
+        """Its bytes; of an object, so many at once."""
         if self.url is None:
-            return Path(self.named)
-        try:
-            return fetched(self.url, (self.landed, self.size))
-        except (StoreError, OSError) as error:
-            raise SourceOutage(
-                f"{self.path} was found, and now it cannot be read ({error}); bring it back and run again, or put an "
-                "empty file in its place to go on without it"
-            ) from error
+            return self.named.open(mode)
+        return cast(BinaryIO, open_object(self.url, self.seen, ahead))
+
+    @property
+    def state(self) -> Hashable:
+        """What tells it from one that has taken its place, or that has been written on."""
+        match self.named:
+            case Url() as url:
+                return self.seen or seen(url)
+            case path:
+                status = path.stat()
+                return status.st_ino, status.st_size, status.st_mtime_ns
+
+    def as_it_is(self) -> SourceFile:
+        """The same, with what it is at this moment."""
+        match self.named:
+            case Url() as url:
+                found = seen(url)
+                return replace(self, size=found.size, seen=found)
+            case path:
+                return replace(self, size=path.stat().st_size)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from latecomer.config.registered import Layout
+from latecomer.objects.locations import Readable
 from latecomer.source.decode.frames import HEAD_SIZE, End, framing_mistake, number_of
 from latecomer.source.decode.retrying import reading
 
@@ -41,7 +41,7 @@ class KnowsEnds(Protocol):
     def ends(self, number: int) -> End: ...
 
 
-def messages_of(file: Path, layout: Layout, decoder: KnowsEnds) -> Iterator[Message]:
+def messages_of(file: Readable, layout: Layout, decoder: KnowsEnds) -> Iterator[Message]:
     """The messages of a file, in their order; at the end, perhaps, the rest. `SchemaOutage` or `UnknownSchemas` while a
     schema is not to be had that says where a message ends."""
     with reading(file):
@@ -50,7 +50,7 @@ def messages_of(file: Path, layout: Layout, decoder: KnowsEnds) -> Iterator[Mess
         yield from _divided(file, opened, _Sized() if layout == "sized" else _Joined(decoder))
 
 
-def _divided(file: Path, opened: BinaryIO, borders: _Sized | _Joined) -> Iterator[Message]:
+def _divided(file: Readable, opened: BinaryIO, borders: _Sized | _Joined) -> Iterator[Message]:
     """As much of the file is in memory as a message may have."""
     data, before, at, is_last = b"", 0, 0, False
     while True:

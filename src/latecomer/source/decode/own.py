@@ -71,14 +71,14 @@ class OwnLines(TextFiles):
     records: OwnRecords
 
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
-        """RECORD and POSITION, for Spark to decode. A line that is too long has BROKEN, and its first bytes."""
+        """RECORD and POSITION, for Spark to decode. A line that is too long has its first bytes, and BROKEN."""
         return self.numbered(split, _records)
 
     def too_long(self, line: LongLine) -> pa.Table:
         return pa.table(
             {
                 RECORD: pa.array([line.first], pa.binary()),
-                BROKEN: pa.array([""], pa.string()),
+                BROKEN: pa.array([str(line.size)], pa.string()),
                 POSITION: pa.array([line.start], pa.int64()),
             }
         )

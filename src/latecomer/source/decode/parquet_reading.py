@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.sources import UnknownFields
 from latecomer.model.paths import ways_of
 from latecomer.model.types import is_nested, nested_type, with_fields_of
-from latecomer.objects.files import open_object
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.columns import CORRUPT, KEPT, POSITION
 from latecomer.source.decode.files import SourceFile
@@ -57,7 +56,7 @@ class ParquetReading(FileDecoder):
 
     def misfit(self, file: SourceFile) -> str | None:
         try:
-            with reading(file.local):
+            with reading(file):
                 found = columns_of(file)
         except DamagedFile as error:
             return f"not a readable Parquet file: {error}"
@@ -100,11 +99,10 @@ class ParquetReading(FileDecoder):
         return [FileSplit(file, *each, sum(sizes[slice(*each)])) for each in bounds] or [FileSplit(file)]
 
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
-        local = split.file.local
-        with reading(local):
+        with reading(split.file), split.file.open() as content:
             with damage_found(PARQUET):
-                found = _Stored(self, columns_of(split.file), pq.read_schema(local))
-            for position, rows in _batches(split, found):
+                found = _Stored(self, columns_of(split.file), pq.read_schema(content))
+            for position, rows in _batches(content, split, found):
                 with damage_found(PARQUET):
                     table = found.decoded(rows)
                 numbers = pa.array(position + np.arange(table.num_rows))
@@ -112,32 +110,28 @@ class ParquetReading(FileDecoder):
 
 
 def _group_sizes(file: SourceFile) -> list[int]:
-    """How many bytes each group of rows has unpacked. Of a file at a URL, no more than its footer is read."""
-    if file.url is not None:
-        about = pq.read_metadata(pa.PythonFile(open_object(file.url), mode="r"))
-    else:
-        with reading(file.local):
-            about = pq.read_metadata(file.local)
+    """How many bytes each group of rows has unpacked: the footer says it."""
+    with reading(file), file.open() as content:
+        about = pq.read_metadata(content)
     return [max(about.row_group(n).total_byte_size, 0) for n in range(about.num_row_groups)]
 
 
 @remembered
 def columns_of(file: SourceFile) -> ParquetColumns:
     """The columns of a file, from its footer."""
-    return parquet_columns(file.local)
+    return parquet_columns(file)
 
 
-def _batches(split: FileSplit, found: _Stored) -> Iterator[tuple[int, pa.Table]]:
+def _batches(content: BinaryIO, split: FileSplit, found: _Stored) -> Iterator[tuple[int, pa.Table]]:
     """Some rows at a time, and the number of the first of them.
 
     What is damaged in a footer Arrow may not say, and end the process: so nothing is asked of a column before it was
     read.
     """
-    local, texts = split.file.local, found.texts
     with damage_found(PARQUET):
         opened = pq.ParquetFile(
-            local,
-            read_dictionary=texts,
+            content,
+            read_dictionary=found.texts,
             page_checksum_verification=True,
             coerce_int96_timestamp_unit="us",
         )

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, wraps
-from pathlib import Path
 from typing import TypeVar
 
-from latecomer.errors import SourceError, SourceOutage
+from latecomer.errors import SourceError, SourceOutage, StoreError
+from latecomer.objects.files import Replaced
+from latecomer.objects.locations import Readable
 from latecomer.source.decode.files import SourceFile
 
 LOG = logging.getLogger(__name__)
@@ -25,8 +26,6 @@ LONGEST_WAIT = 30.0
 """Seconds between two questions for a schema that cannot be had."""
 sleep = time.sleep
 _Result = TypeVar("_Result")
-State = tuple[int, int, int]
-"""What tells a file from one that has taken its place, or that has been written on."""
 
 
 def waits() -> Iterator[float]:
@@ -59,8 +58,8 @@ def patiently(work: Callable[[], _Result]) -> _Result:
 
 
 @contextmanager
-def reading(file: Path) -> Iterator[None]:
-    """While a file is read: what the operating system says may pass, what a decoder says does not.
+def reading(file: Readable) -> Iterator[None]:
+    """While a file is read: what the operating system or an object store says may pass, what a decoder says does not.
 
     Arrow and gzip raise an `OSError` for bytes that they do not understand, too: one without a number.
     """
@@ -69,26 +68,31 @@ def reading(file: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             raise
-        raise cannot_be_opened(file, error.strerror) from None
+        raise _cannot_be_read(file, error.strerror) from None
+    except Replaced:
+        raise _changed(file) from None
+    except StoreError as error:
+        raise _cannot_be_read(file, error) from error
 
 
-def cannot_be_opened(file: Path, reason: str | None) -> SourceOutage:
+def _cannot_be_read(file: Readable, reason: object) -> SourceOutage:
     return SourceOutage(
-        f"{file} was found, and now it cannot be opened ({reason}); bring it back and run again, or put an empty "
+        f"{file} was found, and now it cannot be read ({reason}); bring it back and run again, or put an empty "
         "file in its place to go on without it"
     )
 
 
-def state_of(file: Path) -> State:
+def _changed(file: Readable) -> SourceOutage:
+    return SourceOutage(
+        f"{file} was changed while it was read; let files come whole: write them elsewhere or under a name that "
+        "begins with a dot, then rename them, and run again"
+    )
+
+
+def state_of(file: SourceFile) -> Hashable:
     """What a file is at this moment."""
     with reading(file):
-        status = file.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def states_of(files: Iterable[Path]) -> dict[Path, State]:
-    """What each file is at this moment."""
-    return {file: state_of(file) for file in files}
+        return file.state
 
 
 def remembered(look: Callable[..., _Result]) -> Callable[..., _Result]:
@@ -97,16 +101,15 @@ def remembered(look: Callable[..., _Result]) -> Callable[..., _Result]:
 
     @wraps(look)
     def looking(file: SourceFile, *given: Hashable) -> _Result:
-        return known(state_of(file.local), file, *given)
+        return known(state_of(file), file, *given)
 
     return looking
 
 
-def require_unchanged(before: Mapping[Path, State]) -> None:
-    """Refuse what was read of files that have been replaced, or written on, meanwhile: part of it may be missing."""
-    for file, state in states_of(before).items():
-        if state != before[file]:
-            raise SourceOutage(
-                f"{file} was changed while it was read; let files come whole: write them elsewhere or under a "
-                "name that begins with a dot, then rename them, and run again"
-            )
+@contextmanager
+def reading_unchanged(file: SourceFile) -> Iterator[None]:
+    """Refuse what was read of a file that has been replaced, or written on, meanwhile: part of it may be missing."""
+    before = state_of(file)
+    yield
+    if state_of(file) != before:
+        raise _changed(file)

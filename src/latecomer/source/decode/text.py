@@ -15,8 +15,8 @@ from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.columns import BROKEN, CORRUPT, POSITION
 from latecomer.source.decode.files import SourceFile
-from latecomer.source.decode.limits import Limits, LongLine
-from latecomer.source.decode.retrying import reading, remembered
+from latecomer.source.decode.limits import MOST_LONG, UNBOUNDED, LongLine, too_many_long
+from latecomer.source.decode.retrying import reading
 from latecomer.source.decode.text_lines import Lines, TextPart, cut
 from latecomer.store.layout import source_type
 
@@ -32,41 +32,30 @@ class TextFiles(FileDecoder):
     numbers: Numbers = field(default=AS_USUAL, kw_only=True)
 
     def misfit(self, file: SourceFile) -> str | None:
-        try:
-            self.long_lines(file)
-        except DamagedFile as error:
-            return str(error)
+        if file.suffix in UNBOUNDED:
+            return f"files compressed as {file.suffix} are not read; use .gz or .bz2"
         return None
 
-    def long_lines(self, file: SourceFile) -> tuple[LongLine, ...]:
-        limits = Limits(self.settings.max_line, self.settings.max_unpacked)
-        with reading(file.local):
-            found = _long_lines_of(file, limits, self.encoding_of(file))
-        if isinstance(found, str):
-            raise DamagedFile(found)
-        return found
-
     def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
-        if file.url is not None:
-            return [FileSplit(file, *part) for part in cut(file.url.suffix, file.size, size)]
-        with reading(file.local):
-            return [
-                FileSplit(file, *part) for part in cut(file.local.suffix, file.local.stat().st_size, size)
-            ]
+        return [FileSplit(file, *part) for part in cut(file.suffix, file.size, size)]
 
     def lines(self, split: FileSplit) -> Iterator[Lines | LongLine]:
-        """The lines of a part, and those that are too long."""
-        file, settings = split.file, self.settings
+        """The lines of a part, and those that are too long; `DamagedFile` where these are too many."""
+        file, settings, long = split.file, self.settings, 0
         part = TextPart(
-            file.local,
+            file,
             self.encoding_of(file),
             settings.max_line,
             settings.max_unpacked,
             split.start,
             split.end,
         )
-        with reading(file.local):
-            yield from part.lines()
+        with reading(file):
+            for each in part.lines():
+                long += isinstance(each, LongLine)
+                if long > MOST_LONG:
+                    raise DamagedFile(too_many_long(settings.max_line))
+                yield each
 
     def numbered(self, split: FileSplit, read: Callable[[Lines], pa.Table]) -> Iterator[pa.Table]:
         """What is read of the lines of a part, and where each row stands. A line that is too long is a row, too."""
@@ -85,20 +74,11 @@ class TextFiles(FileDecoder):
         columns = {name: pa.nulls(1, source_type(kind)) for name, kind in self.columns.items()}
         about = {
             CORRUPT: pa.array([line.first], pa.binary()),
-            BROKEN: pa.array([""], pa.string()),
+            BROKEN: pa.array([str(line.size)], pa.string()),
             POSITION: pa.array([line.start], pa.int64()),
         }
         return pa.table({**columns, **about})
 
     def encoding_of(self, file: SourceFile) -> str:
-        with reading(file.local):
-            return file_encoding(file.local, self.settings.encoding)
-
-
-@remembered
-def _long_lines_of(file: SourceFile, limits: Limits, encoding: str) -> tuple[LongLine, ...] | str:
-    """The lines, or why they cannot be told: a batch may be read several times, and unpacking takes long."""
-    try:
-        return limits.long_lines(file.local, encoding)
-    except DamagedFile as error:
-        return str(error)
+        with reading(file):
+            return file_encoding(file, self.settings.encoding)

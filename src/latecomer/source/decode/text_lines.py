@@ -6,13 +6,12 @@ pipeline allows is never held: of it there is where it starts, and its first byt
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +19,21 @@ import numpy.typing as npt
 from latecomer.config.damage import DamagedFile, damage_found
 from latecomer.config.encodings import UTF8, UTF16
 from latecomer.config.sizes import format_size
-from latecomer.source.decode.limits import KEPT, PLAIN_ENDS, LongLine, line_ends, unpacked
+from latecomer.source.decode.files import SourceFile
+from latecomer.source.decode.limits import (
+    KEPT,
+    LONGEST_PASSED_OVER,
+    PLAIN_ENDS,
+    LongLine,
+    line_ends,
+    unpacked,
+)
 
 PACKED = (".gz", ".bz2")
 BLOCK = 4 << 20
-"""So many bytes are looked at together, at least."""
+"""About so many bytes are looked at together."""
+_TAIL = 64 << 10
+"""So many bytes are read behind a part at first: where its last line ends, as a rule."""
 _MARK = b"\xef\xbb\xbf"
 _SPACE, _FEED = 0x20, 0x0A
 _BLANK = bytes(range(0x21))
@@ -176,7 +185,7 @@ def cut(suffix: str, whole: int, size: int) -> list[tuple[int, int | None]]:
 class TextPart:
     """A part of a text file: the lines that begin in it."""
 
-    file: Path
+    file: SourceFile
     encoding: str
     longest: int
     """Bytes of a line with its end, at most."""
@@ -187,13 +196,11 @@ class TextPart:
 
     def lines(self) -> Iterator[Lines | LongLine]:
         """The lines, some at a time, and those that are too long."""
-        with damage_found("text"), open(self.file, "rb") as content:
+        with damage_found("text"), self.file.open("rb", ahead=BLOCK) as content:
             if self.file.suffix in PACKED:
-                blocks, at = self._unpacked(content.read), 0
+                at, blocks = 0, self._unpacked(content.read)
             else:
-                at = self._first_line(content.fileno())
-                content.seek(at)
-                blocks = iter(lambda: content.read(BLOCK), b"")
+                at, blocks = self._from_first_line(self._plain(content))
             for each in self._cut(blocks, at):
                 yield Lines.of(each, self.encoding) if isinstance(each, bytes) else each
 
@@ -208,6 +215,10 @@ class TextPart:
                 end = self._next_end(text, 0, last=block is None)
                 passed = end or (len(text) if block is None else max(len(text) - 1, 0))  # half an end is held
                 long = LongLine(long.start, long.size + passed, (long.first + text[:passed])[:KEPT])
+                if long.size > LONGEST_PASSED_OVER:
+                    raise DamagedFile(
+                        f"the line at byte {long.start} has over 2 GiB, and no more are passed over"
+                    )
                 if end is None and block is not None:
                     held = text[passed:]
                     continue
@@ -271,20 +282,44 @@ class TextPart:
             return 0
         return self._next_end(text[:upto], max(self.end - at - width, 0), last=True)
 
-    def _first_line(self, descriptor: int) -> int:
-        """Where the first line begins at or after the start; the end of the part, where none begins before it. A line
-        may be as long as a thousand parts."""
-        ends = line_ends(self.encoding)
-        width, at = len(ends[0]), self.start - len(ends[0])
-        if at < 0:
-            return 0
-        while (self.end is None or at < self.end) and (data := os.pread(descriptor, BLOCK, at)):
-            found = _PATTERNS[ends].search(data)
-            if found is not None:
-                end = at + found.end()
-                return end + (found[0] == b"\r" and os.pread(descriptor, 1, end) == b"\n")
-            at += max(len(data) - width + 1, 1)
-        return os.fstat(descriptor).st_size if self.end is None else self.end
+    def _plain(self, content: BinaryIO) -> Iterator[bytes]:
+        """The file, from where the line before the part may end. A part of the usual size comes at once; behind it,
+        more and more bytes."""
+        at, tail = self._before, _TAIL
+        content.seek(at)
+        while True:
+            if self.end is None:
+                size = 2 * BLOCK
+            elif at < self.end:
+                size = min(self.end - at + tail, 2 * BLOCK)
+            else:
+                size, tail = tail, min(2 * tail, BLOCK)
+            block = content.read(size)
+            if not block:
+                return
+            yield block
+            at += len(block)
+
+    @property
+    def _before(self) -> int:
+        return max(self.start - len(line_ends(self.encoding)[0]), 0)
+
+    def _from_first_line(self, blocks: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
+        """Where the first line begins at or after the start, and the file from there on; nothing where none begins
+        before the end of the part. A line may be as long as a thousand parts."""
+        ends, at, held = line_ends(self.encoding), self._before, b""
+        if self.start == 0:
+            return 0, blocks
+        for block in blocks:
+            text = held + block
+            found = _PATTERNS[ends].search(text)
+            if found is not None and (found[0] != b"\r" or found.end() < len(text)):
+                return at + found.end(), chain([text[found.end() :]], blocks)
+            half = len(ends[0]) - 1 if found is None else 1  # what may be the first half of an end
+            at, held = at + len(text) - half, text[len(text) - half :]
+            if self.end is not None and at >= self.end:
+                break
+        return at, iter(())
 
     def _unpacked(self, read: Callable[[int], bytes]) -> Iterator[bytes]:
         total = 0

@@ -1,0 +1,95 @@
+"""A pipeline in HDFS, with store, source and sinks: it leaves behind what it leaves in folders (ADR 0087)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from faults.faults_kit import left_behind, write_pipeline
+from hdfs_kit import Folder
+from latecomer.config.load import load_pipeline
+from latecomer.engine.ledger.check import check_ledger
+from latecomer.store import files
+from latecomer.store.failpoints import VARIABLE
+from latecomer.store.files import Location
+from latecomer.store.lock import lease_of
+from latecomer.store.table import Table
+
+pytestmark = pytest.mark.long
+RUN = "from latecomer.cli import main; main()"
+
+
+def moved(file: Path, place: Folder) -> Path:
+    """The pipeline with store and source in HDFS, its sinks that are folders there a second time, and a lease for some
+    seconds."""
+    text, sinks = file.read_text(encoding="utf-8"), place.url / "sinks"
+    for each in sorted((file.parent / "in").iterdir()):  # in the order in which they came
+        files.replace_bytes(place.url / "in" / each.name, each.read_bytes())
+    for before, after in (
+        ("store: ./store", f'store: "{place.url}/lake"'),
+        ("path: in", f'path: "{place.url}/in"'),
+        ("{delta: results}", f'{{delta: results}}, {{delta: "{sinks}/results"}}'),
+        (
+            "{parquet: changes}",
+            f'{{parquet: changes}}, {{jsonl: "{sinks}/alerts"}}, {{parquet: "{sinks}/changes"}}',
+        ),
+    ):
+        assert text.count(before) == 1
+        text = text.replace(before, after)
+    file.write_text(f"{text}lease: {{takeover: 5s}}\n", encoding="utf-8")
+    return file
+
+
+def latecomer(file: Path, verb: str, *more: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What a command comes to, in a process of its own."""
+    state = {"XDG_STATE_HOME": str(file.parent / "state")}
+    return subprocess.run(
+        [sys.executable, "-c", RUN, verb, str(file), *more],
+        env={**os.environ, **state, **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def test_a_run_that_is_killed_and_started_again_leaves_what_one_in_folders_does(
+    tmp_path: Path, hdfs_folder: Folder, finished: Path, undisturbed: dict[str, list[str]]
+) -> None:
+    file = moved(write_pipeline(tmp_path), hdfs_folder)
+    killed = latecomer(file, "run", "--drain", **{VARIABLE: "totals.panes.written@1"})
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    again = latecomer(file, "run", "--drain", "--standby")
+    assert again.returncode == 0, again.stderr
+
+    pipeline = load_pipeline(file)
+    lease = lease_of(pipeline.store_path)
+    assert lease is not None
+    assert lease.token == 2
+    assert check_ledger(pipeline) == []
+    assert not (tmp_path / "store").exists()
+    # Dead letters say where a line was read from.
+    found = {
+        name: [row.replace(f"{hdfs_folder.url}/in", "file:///in") for row in rows]
+        for name, rows in left_behind(file).items()
+    }
+    assert found == undisturbed
+
+    sinks = hdfs_folder.url / "sinks"
+    assert rows_of(sinks / "results") == rows_of(tmp_path / "results")
+    assert files.names(sinks / "changes") == files.names(tmp_path / "changes")
+    for name in files.names(tmp_path / "alerts"):
+        assert files.read_bytes(sinks / "alerts" / name) == files.read_bytes(tmp_path / "alerts" / name)
+
+    printed = [latecomer(each, "results", "totals", "--format", "json").stdout for each in (file, finished)]
+    assert len(printed[0]) > 1000
+    assert printed[0] == printed[1]
+
+
+def rows_of(table: Location) -> list[str]:
+    return sorted(map(repr, Table(table, None).query("select * from t").to_pylist()))

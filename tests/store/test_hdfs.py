@@ -1,0 +1,191 @@
+"""What a store in HDFS rests on: of several who make a version one has it, in Delta and in small files (ADR 0087)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
+
+from hdfs_kit import PATIENCE, Folder
+from latecomer.errors import StoreError, StoreOutage
+from latecomer.objects import hdfs
+from latecomer.objects.files import _store
+from latecomer.objects.locations import PLAIN, Url
+from latecomer.store import files
+from latecomer.store.delta_tables import create_delta, open_delta
+from latecomer.testing.servers import free_ports
+
+SCHEMA = pa.schema([("a", pa.int64())])
+AT_ONCE = 6
+
+
+def all_at_once(work: Callable[[int], object]) -> list[object]:
+    """What it comes to for each of several threads that begin at the same moment."""
+    start = Barrier(AT_ONCE, timeout=PATIENCE)
+
+    def begin(nth: int) -> object:
+        start.wait()
+        return work(nth)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(begin, range(AT_ONCE)))
+
+
+def commit(delta: DeltaTable, application: str, number: int) -> bool:
+    """Whether a commit came about."""
+    carried = CommitProperties(app_transactions=[Transaction(application, number)])
+    try:
+        delta.create_write_transaction([], "append", SCHEMA, commit_properties=carried)
+    except CommitFailedError:
+        return False
+    return True
+
+
+@pytest.mark.long
+def test_of_several_commits_of_one_version_one_comes_about(hdfs_folder: Folder) -> None:
+    """They carry the same application, as those of engines that have a lease one after the other do."""
+    table = hdfs_folder.url / "table"
+    create_delta(table, SCHEMA, {})
+    for turn in range(10):
+        known = [open_delta(table) for _ in range(AT_ONCE)]
+        done = all_at_once(lambda nth, known=known: commit(known[nth], "lease", nth))  # type: ignore[misc]
+        assert sum(map(bool, done)) == 1
+        after = open_delta(table)
+        assert after.version() == turn + 1
+        assert after.transaction_version("lease") == done.index(True)
+
+
+@pytest.mark.long
+def test_commits_that_do_not_conflict_all_come_about_one_after_the_other(hdfs_folder: Folder) -> None:
+    table = hdfs_folder.url / "table"
+    create_delta(table, SCHEMA, {})
+    known = [open_delta(table) for _ in range(AT_ONCE)]
+    assert all(all_at_once(lambda nth: commit(known[nth], f"writer {nth}", nth)))
+    after = open_delta(table)
+    assert after.version() == AT_ONCE
+    assert [after.transaction_version(f"writer {nth}") for nth in range(AT_ONCE)] == [*range(AT_ONCE)]
+
+
+@pytest.mark.long
+def test_every_replacement_that_came_about_is_in_the_file(hdfs_folder: Folder) -> None:
+    """Several writers count in one file, and each adds one to what it has read."""
+    file = hdfs_folder.url / "count"
+    assert files.put_new(file, b"0") is not None
+
+    def count(_: int) -> int:
+        added = 0
+        for _ in range(15):
+            found = files.read_tagged(file)
+            assert found is not None
+            added += files.put_over(file, b"%d" % (int(found.content) + 1), found.tag) is not None
+        return added
+
+    added = [int(str(each)) for each in all_at_once(count)]
+    assert files.read_bytes(file) == b"%d" % sum(added)
+    assert sum(added) >= 15
+    assert files.names(hdfs_folder.url) == ["count"]
+    assert files.files_below(hdfs_folder.url) == [file]
+
+
+@pytest.mark.long
+def test_who_was_slow_does_not_replace_what_came_later(hdfs_folder: Folder) -> None:
+    """Its version has a number that was removed long ago."""
+    file = hdfs_folder.url / "lease.json"
+    store = _store("hdfs", file.bucket, PLAIN)
+    assert isinstance(store, hdfs.HdfsStore)
+    tag = files.put_new(file, b"1")
+    for content in (b"2", b"3", b"4"):
+        assert tag is not None
+        tag = files.put_over(file, content, tag)
+    files.replace_bytes(hdfs_folder.url / "slow", b"slow")
+    assert not store._numbered(f"/{hdfs_folder.name}/slow", file.key, 2)
+    assert files.read_bytes(file) == b"4"
+    assert files.put_new(file, b"5") is None
+    files.replace_bytes(file, b"6")
+    found = files.read_tagged(file)
+    assert found is not None
+    assert found.content == b"6"
+    assert tag is not None
+    assert files.put_over(file, b"7", tag) is None
+    files.remove(file)
+    assert not files.exists(file)
+
+
+class Deaf:
+    """A client that does not hear the first answer to a rename, and asks again."""
+
+    def __init__(self, client: Any) -> None:
+        self._client, self.renames = client, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def rename(self, *given: Any) -> None:
+        self.renames += 1
+        self._client.rename(*given)
+        if self.renames == 1:
+            self._client.rename(*given)
+
+
+@pytest.mark.long
+def test_what_was_written_is_known_though_the_answer_was_lost(
+    hdfs_folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _store("hdfs", hdfs_folder.authority, PLAIN)
+    assert isinstance(store, hdfs.HdfsStore)
+    file, client, tags = hdfs_folder.url / "file", store._client, []
+    writes: list[Callable[[], str | None]] = [
+        lambda: files.put_new(file, b"new"),
+        lambda: files.put_over(file, b"over", str(tags[-1])),
+        lambda: files.put_over(file, b"again", str(tags[-1])),
+    ]
+    for write in writes:
+        monkeypatch.setattr(store, "_client", Deaf(client))
+        tags.append(write())
+        assert tags[-1] is not None
+        assert store._client.renames >= 1
+    monkeypatch.setattr(store, "_client", Deaf(client))
+    files.replace_bytes(hdfs_folder.url / "plain", b"plain")
+    monkeypatch.setattr(store, "_client", client)
+    assert files.read_tagged(file) == (b"again", tags[-1])
+    assert files.read_bytes(hdfs_folder.url / "plain") == b"plain"
+    assert files.names(hdfs_folder.url) == ["file", "plain"]
+
+
+@pytest.mark.long
+def test_names_that_hdfs_does_not_take_are_said_in_one_sentence(hdfs_folder: Folder) -> None:
+    with pytest.raises(StoreError, match=r"hdfs://.*/a:b cannot be used \(.*Invalid path name") as refused:
+        files.replace_bytes(hdfs_folder.url / "a:b", b"")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_namenode_that_does_not_answer_is_an_outage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How often it is tried is said by Hadoop's own settings."""
+    said = "<property><name>dfs.client.failover.max.attempts</name><value>1</value></property>"
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{said}</configuration>")
+    (tmp_path / "core-site.xml").write_text("<configuration></configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    (port,) = free_ports(1)
+    with pytest.raises(StoreOutage, match="cannot be used: it does not answer; check the endpoint"):
+        files.read_bytes(Url(f"hdfs://127.0.0.1:{port}/lake/x"))
+
+
+def test_a_name_service_that_is_not_known_names_the_setting() -> None:
+    with pytest.raises(StoreError, match="its name service is not known; set HADOOP_CONF_DIR to the folder"):
+        files.read_bytes(Url("hdfs://nowhere/lake/x"))
+
+
+def test_without_the_package_the_refusal_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hdfs_native", None)
+    with pytest.raises(StoreError, match=r"needs the package hdfs-native; .* 'latecomer\[hdfs\]'"):
+        files.exists(Url("hdfs://without-package:8020/lake"))
