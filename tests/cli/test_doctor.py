@@ -8,7 +8,7 @@ import pytest
 
 from cli.cli_kit import PIPELINE, Cli, Lake, pane
 from kafka_kit import Client
-from latecomer.cli import doctor
+from latecomer.cli import doctor, doctor_machine
 from latecomer.spark.base import Work
 from latecomer.spark.noted import NotedWork, WorkNotes, noted_work
 from latecomer.store.answers import Answer, Answers
@@ -39,7 +39,7 @@ def test_packages_are_held_against_what_latecomer_asks_for(monkeypatch: pytest.M
     ],
 )
 def test_bounds(version: str, bounds: str, fits: bool) -> None:
-    assert doctor.within(version, bounds) is fits
+    assert doctor_machine.within(version, bounds) is fits
 
 
 def test_a_missing_java_is_a_problem_with_its_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
