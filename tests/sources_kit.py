@@ -93,14 +93,14 @@ class Folders:
 
     def as_they_came(self, drain: bool = False) -> tuple[set[Reading], dict[str, int]]:
         """The same by the oracle, which is told each reading when it came, one by one."""
-        pipeline, told = self.pipeline, list[Any]()
+        pipeline, shown = self.pipeline, list[Any]()
         for one in sorted(self.delivered, key=lambda one: one.came):
             moments = (to_micros(NOON + timedelta(seconds=each)) for each in (one.at, one.came))
-            told += [
+            shown += [
                 Partitions({}, tuple(self.watermarks)),
                 [Arrival(*moments, one.source, {"reading": one})],
             ]
-        outcome = interpret(told, pipeline.watermark, pipeline.outputs, drain=drain)
+        outcome = interpret(shown, pipeline.watermark, pipeline.outputs, drain=drain)
         late = {each.arrival.payload["reading"] for each in outcome.with_fate("minutes", Fate.SIDE_OUTPUT)}
         standing = {
             datetime.fromtimestamp(start / 1_000_000, UTC).strftime("%H:%M"): pane.values["n"]

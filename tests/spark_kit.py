@@ -232,7 +232,7 @@ class Bench:
             }
         rules = self.outputs[output]
         wanted = [*stored_columns(store.layout, [rules], ()), "position"]
-        told: dict[Place, tuple[Fate, int]] = {}
+        outcome: dict[Place, tuple[Fate, int]] = {}
         for events in event_tables(logged, wanted, [rules], store.layout):
             found = judged(events, store.layout, rules, section.by_batch, [])
             batch, nth = (events.column(name).take(found.nth).to_pylist() for name in ("batch", "position"))
@@ -241,8 +241,8 @@ class Bench:
             )
             for number, position, end, code, watermark in verdicts:
                 place = self.judged_place(output, number, position, end, FATES[code])
-                told[place] = FATES[code], watermark
-        return told
+                outcome[place] = FATES[code], watermark
+        return outcome
 
     def judged_place(self, output: str, batch: int, nth: int, end: int | None, fate: Fate) -> Place:
         """An event that was filtered belongs to no window; what one adds to a session may grow later."""
@@ -345,18 +345,18 @@ def as_lines(entries: Sequence[Entry]) -> dict[tuple[Any, ...], tuple[Decimal, .
     }
 
 
-def assert_same(bench: Bench, store: Store, told: Interpretation, reading: Sequence[Batch]) -> None:
+def assert_same(bench: Bench, store: Store, outcome: Interpretation, reading: Sequence[Batch]) -> None:
     """The store says what the oracle says."""
-    assert_judged(bench, store, told, reading)
+    assert_judged(bench, store, outcome, reading)
     for output in bench.outputs:
-        published = [(each.batch, each.pane) for each in told.published[output]]
+        published = [(each.batch, each.pane) for each in outcome.published[output]]
         stored = stored_panes(store, output)
         require_equal(comparable(stored), comparable(published))
         assert_in_turn(stored, published, bench.outputs[output])
-    require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
+    require_equal(as_lines(stored_entries(store)), as_lines(outcome.ledger))
 
 
-def assert_judged(bench: Bench, store: Store, told: Interpretation, reading: Sequence[Batch]) -> None:
+def assert_judged(bench: Bench, store: Store, outcome: Interpretation, reading: Sequence[Batch]) -> None:
     """Every event has the fate, and met the watermark, that the oracle says."""
     nths = [nth for batch in reading if not isinstance(batch, Heartbeat) for nth in range(len(batch))]
     engine = Engine(bench.runner, store)
@@ -369,7 +369,7 @@ def assert_judged(bench: Bench, store: Store, told: Interpretation, reading: Seq
                 each.window.end if each.window else None,
                 each.fate,
             ): (each.fate, each.watermark)
-            for each in told.judged[output]
+            for each in outcome.judged[output]
             if each.fate not in (Fate.DUPLICATE, Fate.DEAD_LETTER)
         }
         require_equal(bench.judgements(store, output, engine), expected)

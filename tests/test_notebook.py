@@ -20,7 +20,7 @@ import pytest
 import latecomer
 from after.advise.advise_kit import written as advised_files
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
-from dashboard.dashboard_kit import HOSTILE, new_lake, told_store
+from dashboard.dashboard_kit import HOSTILE, new_lake, published_store
 from latecomer import LatecomerError, MachineError, Pipeline, PipelineError, Reader, Rows
 from latecomer.store.rebuilds import Rebuild, Record
 
@@ -66,7 +66,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A store with a story, which no test changes."""
-    return told_store(tmp_path_factory.mktemp("told"))
+    return published_store(tmp_path_factory.mktemp("told"))
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_nothing_says_why(tmp_path: Path) -> None:
 
 
 def test_the_ledger_says_whether_it_balances(tmp_path: Path) -> None:
-    lake = told_store(tmp_path / "own")
+    lake = published_store(tmp_path / "own")
     assert "received is the sum of all fates" in shown(lake.pipeline.ledger_totals()).text
     lake.ledger(3, [{"output": "by_shop", "received": Decimal(5), "on_time": Decimal(3)}])
     page = shown(lake.pipeline.ledger_totals())
@@ -282,7 +282,7 @@ def test_the_ledger_says_whether_it_balances(tmp_path: Path) -> None:
 
 
 def hostile_objects(folder: Path) -> dict[str, Any]:
-    lake = told_store(folder / "hostile", HOSTILE)
+    lake = published_store(folder / "hostile", HOSTILE)
     pipeline = lake.pipeline
     largest = {
         "window_start": "2026-04-25T12:00:00Z",
@@ -409,7 +409,7 @@ def test_nothing_that_is_printed_is_an_order_to_a_terminal(tmp_path: Path) -> No
 
 
 def test_an_explanation_has_the_clock_of_its_output(tmp_path: Path) -> None:
-    lake = told_store(tmp_path / "told")
+    lake = published_store(tmp_path / "told")
     zoned = new_lake(tmp_path / "told", ZONED)
     (lake.store.root / "pipeline.json").unlink()
     zoned.store.pin()

@@ -74,7 +74,7 @@ def test_a_model_with_values_without_names(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "outcome"),
     [
         (lambda: latecomer.Tumbling("abc"), "Tumbling: tumbling: not a duration (value: 'abc')"),
         (lambda: latecomer.Count(0), "Count: count: is too small (value: 0)"),
@@ -86,10 +86,10 @@ def test_a_model_with_values_without_names(name: str) -> None:
         (lambda: latecomer.Event(), "Event: time: is missing"),
     ],
 )
-def test_the_error_names_field_value_and_fix(make: Callable[[], object], told: str) -> None:
+def test_the_error_names_field_value_and_fix(make: Callable[[], object], outcome: str) -> None:
     with pytest.raises(PipelineError) as error:
         make()
-    assert told in str(error.value)
+    assert outcome in str(error.value)
 
 
 def handed_in(pipeline: Pipeline) -> Pipeline:

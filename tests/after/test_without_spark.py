@@ -102,8 +102,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Alone:
     """A store of ten outputs, made without Spark, of which the ledger is the oracle's."""
     bench, batches = bench_in(tmp_path_factory.mktemp("whole")), arrivals()
     store = bench.run(batches)
-    told = bench.oracle(batches, dropped=lambda row: row["ok"])
-    require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
+    outcome = bench.oracle(batches, dropped=lambda row: row["ok"])
+    require_equal(as_lines(stored_entries(store)), as_lines(outcome.ledger))
     assert store.duplicates.files()
     return bench
 

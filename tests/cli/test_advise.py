@@ -110,7 +110,7 @@ def test_the_log_and_the_files_it_was_read_from_say_the_same(shop: Lake, cli: Cl
 def test_it_is_told_in_words_with_a_plot(shop: Lake, cli: Cli) -> None:
     said = cli("-q", "advise", shop.file, "--by", "region")
     assert said.status == 0, said.err
-    for told in (
+    for outcome in (
         "the log of pipeline shop: 3,000 events",
         "how old events are when they come (arrival − event time)",
         "how far they come behind the newest of their partition (this alone sets the delay)",
@@ -131,7 +131,7 @@ def test_it_is_told_in_words_with_a_plot(shop: Lake, cli: Cli) -> None:
         "warning: the history is 49m 59s long",
         "percentiles are never too small",
     ):
-        assert told in said.out, told
+        assert outcome in said.out, outcome
     assert "outputs.hours.allowed_lateness" not in said.out, (
         "where late events are set aside it changes nothing"
     )
@@ -259,7 +259,7 @@ def test_another_strategy_is_left_alone(shop: Lake, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "outcome"),
     [
         (
             ["FILE", "--by", "regin"],
@@ -279,7 +279,7 @@ def test_another_strategy_is_left_alone(shop: Lake, cli: Cli) -> None:
         (["FOLDER/none.yaml"], "there is no such file"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(shop: Lake, cli: Cli, arguments: list[str], told: str) -> None:
+def test_mistakes_are_told_in_a_sentence(shop: Lake, cli: Cli, arguments: list[str], outcome: str) -> None:
     folder = str(shop.file.parent)
     said = cli(
         "-q",
@@ -287,7 +287,7 @@ def test_mistakes_are_told_in_a_sentence(shop: Lake, cli: Cli, arguments: list[s
         *(each.replace("FILE", str(shop.file)).replace("FOLDER", folder) for each in arguments),
     )
     assert said.status == 2
-    assert told.replace("FOLDER", folder) in said.err
+    assert outcome.replace("FOLDER", folder) in said.err
     assert "Traceback" not in said.err
 
 

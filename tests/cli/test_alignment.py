@@ -84,10 +84,10 @@ def test_the_verb_warns_of_a_silent_partition_that_holds_the_watermark_now(lake:
         for name in ("berlin", "mumbai")
     ]
     TimelineKeeper(lake.store.watermarks, Bounded("0s", every="1m")).extend(0, Origin(0), summaries)
-    told = cli("watermarks", lake.file, "--alignment")
-    assert told.status == 0
-    assert "warning: partition 'mumbay' holds the watermark: silent for 58m" in told.err
-    assert "2 partitions wait" in told.err
+    outcome = cli("watermarks", lake.file, "--alignment")
+    assert outcome.status == 0
+    assert "warning: partition 'mumbay' holds the watermark: silent for 58m" in outcome.err
+    assert "2 partitions wait" in outcome.err
     lake.file.write_text(lake.file.read_text().replace("{delay: 30s}", "{delay: 30s, idle_after: 2m}"))
     assert "warning" not in cli("watermarks", lake.file).err
 
@@ -116,6 +116,6 @@ def test_a_timeline_of_the_first_version_is_read_and_written_on(lake: Lake) -> N
     reader = Reader(lake.pipeline)
     assert reader.alignment().num_rows == 0
     lake.watermarks(1, [tick(2, "slow", 1, 3), tick(3, "slow", 1, 3)])
-    (told,) = reader.alignment().to_pylist()
-    assert (told["partition"], told["held_for"]) == ("slow", timedelta(minutes=1))
+    (outcome,) = reader.alignment().to_pylist()
+    assert (outcome["partition"], outcome["held_for"]) == ("slow", timedelta(minutes=1))
     assert reader.watermarks().num_rows == 3

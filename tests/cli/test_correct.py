@@ -82,7 +82,7 @@ def test_a_serving_view_is_printed(filled: Lake, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "outcome"),
     [
         (["correct", "minute_totals", "--since", "noon"], "--since 'noon' is not a moment"),
         (
@@ -106,11 +106,11 @@ def test_a_serving_view_is_printed(filled: Lake, cli: Cli) -> None:
         (["serving", "minute_totals", "--sql", "duckdb", "--view", "a."], "--view 'a.' is not a name"),
     ],
 )
-def test_corrections_wrongly_asked_for(filled: Lake, cli: Cli, words: list[str], told: str) -> None:
+def test_corrections_wrongly_asked_for(filled: Lake, cli: Cli, words: list[str], outcome: str) -> None:
     verb, output, *options = words
     said = cli(verb, filled.file, output, *options)
     assert (said.status, said.out) == (2, "")
-    assert told in said.err
+    assert outcome in said.err
 
 
 @pytest.mark.parametrize("words", [["correct"], ["results", "--serving"], ["serving", "--sql", "spark"]])

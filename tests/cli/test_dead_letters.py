@@ -80,10 +80,10 @@ def test_wrong_input_is_refused_with_its_fix(filled: Lake, cli: Cli, options: li
     for name, content in written.items():
         (folder / f"{name}.json").write_text(content)
     words = [word.replace("FOLDER", str(folder)) for word in options]
-    told = cli("dead-letters", "replay", filled.file, *words)
-    assert told.status == 2, told.err
-    assert said in told.err
-    assert "fix: " in told.err
+    outcome = cli("dead-letters", "replay", filled.file, *words)
+    assert outcome.status == 2, outcome.err
+    assert said in outcome.err
+    assert "fix: " in outcome.err
 
 
 def test_there_may_be_none(lake: Lake, cli: Cli) -> None:
@@ -91,8 +91,8 @@ def test_there_may_be_none(lake: Lake, cli: Cli) -> None:
     lake.ledger(0, [])
     assert cli("dead-letters", "replay", lake.file).out == "there are no dead letters to replay\n"
 
-    told = json.loads(cli("dead-letters", "replay", lake.file, "--dry-run", "-f", "json").out)
-    assert told == {
+    outcome = json.loads(cli("dead-letters", "replay", lake.file, "--dry-run", "-f", "json").out)
+    assert outcome == {
         "dry_run": True,
         "picked": 0,
         "events": 0,

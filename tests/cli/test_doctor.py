@@ -8,7 +8,7 @@ import pytest
 
 from cli.cli_kit import PIPELINE, Cli, Lake, pane
 from kafka_kit import Client
-from latecomer.cli import doctor
+from latecomer.cli import doctor, doctor_machine
 from latecomer.spark.base import Work
 from latecomer.spark.noted import NotedWork, WorkNotes, noted_work
 from latecomer.store.answers import Answer, Answers
@@ -39,7 +39,7 @@ def test_packages_are_held_against_what_latecomer_asks_for(monkeypatch: pytest.M
     ],
 )
 def test_bounds(version: str, bounds: str, fits: bool) -> None:
-    assert doctor.within(version, bounds) is fits
+    assert doctor_machine.within(version, bounds) is fits
 
 
 def test_a_missing_java_is_a_problem_with_its_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -65,12 +65,12 @@ def test_a_cluster_that_anyone_can_reach_is_a_problem(
 
 
 @pytest.mark.parametrize(
-    ("memory", "told"), [("9000t", "less than the machine has"), ("much", "as Spark does")]
+    ("memory", "outcome"), [("9000t", "less than the machine has"), ("much", "as Spark does")]
 )
-def test_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, memory: str, told: str) -> None:
+def test_memory_that_is_not_there(monkeypatch: pytest.MonkeyPatch, memory: str, outcome: str) -> None:
     monkeypatch.setenv("LATECOMER_MEMORY", memory)
     _, found = doctor.machine()
-    assert told in (found.fix or "")
+    assert outcome in (found.fix or "")
 
 
 def test_a_store_and_what_is_in_it(lake: Lake, cli: Cli) -> None:

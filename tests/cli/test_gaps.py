@@ -255,11 +255,11 @@ def test_every_format(lake: Lake, cli: Cli) -> None:
         0,
         [numbered("a", 1), numbered("a", 3, 1), numbered("a", 5, 2), numbered("b", 1), numbered("b", 4)],
     )
-    told = json.loads(cli("gaps", lake.file, "-f", "json").out)
-    assert [(row["producer"], row["first"], row["last"], row["missing"]) for row in told] == [
+    outcome = json.loads(cli("gaps", lake.file, "-f", "json").out)
+    assert [(row["producer"], row["first"], row["last"], row["missing"]) for row in outcome] == [
         ("a", 2, 2, 1), ("a", 4, 4, 1), ("b", 2, 3, 2),
     ]  # fmt: skip
-    assert told[0]["since"] == "2026-04-25T12:01:00Z"
+    assert outcome[0]["since"] == "2026-04-25T12:01:00Z"
     lines = cli("gaps", lake.file, "-f", "csv", "-n", "1").out.splitlines()
     assert lines[0].startswith("producer,first,last,missing,event_time_before,")
     assert [line.split(",")[:3] for line in lines[1:]] == [["a", "2", "2"]]
@@ -275,8 +275,8 @@ def test_nothing_to_show(lake: Lake, cli: Cli) -> None:
     nothing = "nothing is missing between the first and the last number of any producer\n"
     assert cli("gaps", lake.file).out == nothing
     log(lake, 0, [numbered("a", 1), numbered("a", 2)])
-    told = cli("gaps", lake.file)
-    assert (told.status, told.out, told.err) == (0, nothing, "")
+    outcome = cli("gaps", lake.file)
+    assert (outcome.status, outcome.out, outcome.err) == (0, nothing, "")
     assert json.loads(cli("gaps", lake.file, "-f", "json").out) == []
     assert "warning: no number of a producer b was seen" in cli("gaps", lake.file, "--producer", "b").err
 
@@ -285,8 +285,8 @@ def test_progress_is_told_table_by_table(lake: Lake, caplog: pytest.LogCaptureFi
     log(lake, 0, [numbered("a", 1), numbered("a", 2)], (), [letter("a", 3)])
     with caplog.at_level(logging.INFO):
         latecomer.gaps(lake.pipeline)
-    told = [record.getMessage() for record in caplog.records]
-    assert told == ["reading events, 0 of 2", "reading dead letters, 0 of 1"]
+    outcome = [record.getMessage() for record in caplog.records]
+    assert outcome == ["reading events, 0 of 2", "reading dead letters, 0 of 1"]
 
 
 def test_reading_leaves_the_store_as_it_is(lake: Lake) -> None:

@@ -43,7 +43,7 @@ def report(batch: int = 0, **changes: Any) -> BatchReport:
         Entry(batch, "totals", "events", Decimal(10), fates),
         Entry(batch, "totals", "paise", Decimal("99.5"), {Fate.ON_TIME: Decimal("99.5")}),
     ]
-    told: dict[str, Any] = {
+    outcome: dict[str, Any] = {
         "batch": batch,
         "kind": "data",
         "received": Received(rows=10, events=9, duplicates=0, dead_letters=1),
@@ -53,7 +53,7 @@ def report(batch: int = 0, **changes: Any) -> BatchReport:
         "entries": entries,
         "published_at": NOON + 5 * MINUTE,
     }
-    return BatchReport(**{**told, **changes})
+    return BatchReport(**{**outcome, **changes})
 
 
 def test_a_batch_as_a_line() -> None:

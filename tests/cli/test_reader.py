@@ -420,9 +420,9 @@ def test_an_empty_store_has_no_rows_and_is_left_as_it_is(lake: Lake) -> None:
 
 
 def test_an_unknown_output_is_told_with_the_known_ones(lake: Lake) -> None:
-    with pytest.raises(PipelineError) as told:
+    with pytest.raises(PipelineError) as outcome:
         Reader(lake.pipeline).results("minute_total")
-    assert "did you mean minute_totals? there are minute_totals, everything, by_shop" in str(told.value)
+    assert "did you mean minute_totals? there are minute_totals, everything, by_shop" in str(outcome.value)
 
 
 def test_an_output_added_since_is_not_computed_yet(lake: Lake) -> None:

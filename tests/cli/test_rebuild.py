@@ -36,31 +36,31 @@ def record(output: str = "minute_totals", through: int = 3) -> Record:
 def test_a_range_that_makes_no_sense_is_refused(
     lake: Lake, cli: Cli, verb: str, options: list[str], said: str
 ) -> None:
-    told = cli("rebuild", verb, lake.file, "minute_totals", *options)
-    assert told.status == 2
-    assert said in told.err
-    assert "fix: " in told.err
+    outcome = cli("rebuild", verb, lake.file, "minute_totals", *options)
+    assert outcome.status == 2
+    assert said in outcome.err
+    assert "fix: " in outcome.err
 
 
 def test_a_plan_has_its_own_range(lake: Lake, cli: Cli) -> None:
-    told = cli("rebuild", "apply", lake.file, "minute_totals", "--plan", "abc", "--from", "2026-04-25")
-    assert told.status == 2
-    assert "--plan 'abc' has its own range" in told.err
+    outcome = cli("rebuild", "apply", lake.file, "minute_totals", "--plan", "abc", "--from", "2026-04-25")
+    assert outcome.status == 2
+    assert "--plan 'abc' has its own range" in outcome.err
 
 
 @pytest.mark.parametrize("words", [("plan", "--last", "4h"), ("list",)])
 def test_an_output_that_is_not_there(lake: Lake, cli: Cli, words: tuple[str, ...]) -> None:
     verb, *options = words
-    told = cli("rebuild", verb, lake.file, "minute_total", *options)
-    assert told.status == 2
-    assert "the pipeline has no such output (value: 'minute_total')" in told.err
-    assert "minute_totals" in told.err
+    outcome = cli("rebuild", verb, lake.file, "minute_total", *options)
+    assert outcome.status == 2
+    assert "the pipeline has no such output (value: 'minute_total')" in outcome.err
+    assert "minute_totals" in outcome.err
 
 
 def test_a_store_that_is_not_there(lake: Lake, cli: Cli) -> None:
-    told = cli("rebuild", "plan", lake.file, "minute_totals", "--from", "2026-04-25")
-    assert told.status == 1
-    assert "run the pipeline first" in told.err
+    outcome = cli("rebuild", "plan", lake.file, "minute_totals", "--from", "2026-04-25")
+    assert outcome.status == 1
+    assert "run the pipeline first" in outcome.err
 
 
 def test_the_list_tells_plans_and_what_became_of_them(lake: Lake, cli: Cli) -> None:
@@ -93,8 +93,8 @@ def test_the_list_tells_how_long_and_how_much(lake: Lake, cli: Cli) -> None:
 
 def test_no_rebuild_yet(lake: Lake, cli: Cli) -> None:
     lake.panes("minute_totals", 0, [])
-    told = cli("rebuild", "list", lake.file, "minute_totals")
-    assert told.out == "output minute_totals has not been rebuilt, and no rebuild is planned\n"
+    outcome = cli("rebuild", "list", lake.file, "minute_totals")
+    assert outcome.out == "output minute_totals has not been rebuilt, and no rebuild is planned\n"
 
 
 def test_the_schedule_is_printed_for_cron(lake: Lake, cli: Cli) -> None:
@@ -108,9 +108,9 @@ def test_the_schedule_is_printed_for_cron(lake: Lake, cli: Cli) -> None:
 
 
 def test_a_file_without_a_schedule(lake: Lake, cli: Cli) -> None:
-    told = cli("rebuild", "schedule", lake.file)
-    assert told.status == 2
-    assert "has no schedule section" in told.err
+    outcome = cli("rebuild", "schedule", lake.file)
+    assert outcome.status == 2
+    assert "has no schedule section" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_a_file_without_a_schedule(lake: Lake, cli: Cli) -> None:
 def test_a_schedule_that_cannot_be_kept_is_refused(lake: Lake, cli: Cli, schedule: str, said: str) -> None:
     text = lake.file.read_text(encoding="utf-8")
     lake.file.write_text(f"{text}schedule:\n  {schedule}\n", encoding="utf-8")
-    told = cli("validate", lake.file)
-    assert told.status == 2
-    assert said in told.err
+    outcome = cli("validate", lake.file)
+    assert outcome.status == 2
+    assert said in outcome.err
 
 
 def test_validate_warns_of_a_schedule_that_leaves_windows_out(lake: Lake, cli: Cli) -> None:

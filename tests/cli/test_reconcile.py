@@ -15,8 +15,8 @@ START = "2026-04-25T12:0{}:00Z"
 
 @pytest.fixture
 def filled(lake: Lake) -> Lake:
-    told = [(0, "amul", 10), (1, "amul", 7)]
-    lake.panes("minute_totals", 0, [pane(m, 0, merchant=k, paise=p, payments=1) for m, k, p in told])
+    outcome = [(0, "amul", 10), (1, "amul", 7)]
+    lake.panes("minute_totals", 0, [pane(m, 0, merchant=k, paise=p, payments=1) for m, k, p in outcome])
     lake.watermarks(0, [{"tick": 1, "at": NOON + 20 * MINUTE, "watermark": NOON + 10 * MINUTE}])
     lake.ledger(0, [{"output": "minute_totals"}])
     lake.late("minute_totals", 0, [late_event(1, "amul", 3)])
@@ -80,10 +80,10 @@ def test_rows_do_not_deny_a_gap_that_is_explained_in_total(filled: Lake, cli: Cl
 
 def test_json_tells_everything_and_csv_the_differences(filled: Lake, cli: Cli, source: Path) -> None:
     asked = ("reconcile", filled.file, "minute_totals", "--against", source, "--format")
-    told = json.loads(cli(*asked, "json").out)
-    assert (told["equal"], told["explained"], told["notes"]) == (False, True, [])
-    assert told["counts"] == {"equal": 1, "different": 1, "missing": 0, "extra": 0}
-    assert told["totals"][0] == {
+    outcome = json.loads(cli(*asked, "json").out)
+    assert (outcome["equal"], outcome["explained"], outcome["notes"]) == (False, True, [])
+    assert outcome["counts"] == {"equal": 1, "different": 1, "missing": 0, "extra": 0}
+    assert outcome["totals"][0] == {
         "aggregate": "paise", "results": 17, "source": 20, "gap": 3, "percent": "15.0000",
         "side_output": 3, "dropped": 0, "not_closed": 0, "dead_letter": 0, "unexplained": 0,
     }  # fmt: skip
@@ -91,7 +91,7 @@ def test_json_tells_everything_and_csv_the_differences(filled: Lake, cli: Cli, s
         "window_start": START.format(1), "merchant": "amul", "change": "different", "explained": True,
         "paise": 7, "paise_source": 10, "payments": 1, "payments_source": 2,
     }  # fmt: skip
-    assert told["differences"] == [difference]
+    assert outcome["differences"] == [difference]
     lines = cli(*asked, "csv").out.splitlines()
     assert lines == [",".join(difference), f"{START.format(1)},amul,different,true,7,10,1,2"]
 
@@ -108,7 +108,7 @@ def test_a_range_and_other_names(filled: Lake, cli: Cli, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "outcome"),
     [
         (("--map", "ts"), "--map 'ts' is not THEIRS=OURS"),
         (("--map", "a=paise", "--map", "b=paise"), "names a column twice"),
@@ -120,11 +120,11 @@ def test_a_range_and_other_names(filled: Lake, cli: Cli, tmp_path: Path) -> None
     ],
 )
 def test_wrong_usage_ends_with_2(
-    filled: Lake, cli: Cli, source: Path, options: tuple[str, ...], told: str
+    filled: Lake, cli: Cli, source: Path, options: tuple[str, ...], outcome: str
 ) -> None:
     said = cli("reconcile", filled.file, "minute_totals", "--against", source, *options)
     assert said.status == 2
-    assert told in said.err
+    assert outcome in said.err
     assert said.out == ""
 
 
@@ -159,7 +159,7 @@ def test_certify_prints_and_writes_the_same(filled: Lake, cli: Cli, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "outcome"),
     [
         (("--at", "noon"), "--at 'noon' is not a moment"),
         (("--at", "2027-01-01"), "at: is after the watermark"),
@@ -169,8 +169,8 @@ def test_certify_prints_and_writes_the_same(filled: Lake, cli: Cli, tmp_path: Pa
     ],
 )
 def test_wrong_usage_of_certify_ends_with_2(
-    filled: Lake, cli: Cli, options: tuple[str, ...], told: str
+    filled: Lake, cli: Cli, options: tuple[str, ...], outcome: str
 ) -> None:
     said = cli("certify", filled.file, "minute_totals", *options)
     assert said.status == 2
-    assert told in said.err
+    assert outcome in said.err

@@ -43,7 +43,7 @@ def test_a_wrong_setting_is_told_with_field_value_and_fix(unrun: Lake, cli: Cli,
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "outcome"),
     [
         (("--set", "watermark.delay"), "is not FIELD=VALUE"),
         (("--set", "watermark.delay={"), "cannot be read"),
@@ -53,10 +53,10 @@ def test_a_wrong_setting_is_told_with_field_value_and_fix(unrun: Lake, cli: Cli,
         (("--to", "ftp://bucket/replayed"), "ftp is not supported"),
     ],
 )
-def test_wrong_options(unrun: Lake, cli: Cli, options: tuple[str, ...], told: str) -> None:
+def test_wrong_options(unrun: Lake, cli: Cli, options: tuple[str, ...], outcome: str) -> None:
     said = cli("replay", unrun.file, *options)
     assert said.status == 2
-    assert told in said.err
+    assert outcome in said.err
 
 
 def test_without_a_complete_batch_there_is_nothing_to_replay(unrun: Lake, cli: Cli) -> None:

@@ -101,7 +101,7 @@ def test_a_predicate_that_needs_spark_is_not_passed_over(folder: Path, cli: Cli)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "outcome"),
     [
         (TRANSCRIPT.replace("tower=A paise=7", "towr=A paise=7"), "did you mean tower?"),
         (TRANSCRIPT.replace("paise=7 ", "paise=seven "), "paise: seven is no bigint"),
@@ -111,12 +111,12 @@ def test_a_predicate_that_needs_spark_is_not_passed_over(folder: Path, cli: Cli)
         ("- a\n- b\n", "is not a mapping"),
     ],
 )
-def test_bad_input_exits_2_with_its_line(folder: Path, cli: Cli, text: str, told: str) -> None:
+def test_bad_input_exits_2_with_its_line(folder: Path, cli: Cli, text: str, outcome: str) -> None:
     (folder / "checks" / "late.yaml").write_text(text, encoding="utf-8")
     said = cli("test", folder / "checks", "-p", folder / "upi.yaml")
     assert said.status == 2
     assert f"\n{folder / 'checks' / 'late.yaml'}" in said.out
-    assert told in said.out
+    assert outcome in said.out
     assert said.out.endswith("0 of 1 hold\n")
 
 

@@ -358,12 +358,14 @@ def test_a_reference_to_nothing_is_told_with_its_line(tmp_path: Path, cli: Cli) 
 def test_what_identifies_an_event_is_told_in_words(lake: Lake, cli: Cli) -> None:
     assert "repeated txn_id are duplicates" in cli("validate", lake.file).out
     lake.file.write_text(PIPELINE.replace("id: txn_id", "id: [merchant, shop]").replace("./lake", "./other"))
-    told = cli("validate", lake.file).out
-    assert "events of the same merchant and shop are duplicates; each payer counts its events in shop" in told
+    outcome = cli("validate", lake.file).out
+    assert (
+        "events of the same merchant and shop are duplicates; each payer counts its events in shop" in outcome
+    )
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "outcome"),
     [
         (
             "id: txn_id",
@@ -375,13 +377,13 @@ def test_what_identifies_an_event_is_told_in_words(lake: Lake, cli: Cli) -> None
         ("zone: UTC", "id: [txn_id, shop]", "another id"),
     ],
 )
-def test_a_store_keeps_its_ids(unrun: Lake, before: str, after: str, told: str) -> None:
+def test_a_store_keeps_its_ids(unrun: Lake, before: str, after: str, outcome: str) -> None:
     """What was a duplicate and what was none has been decided by them."""
     unrun.file.write_text(PIPELINE.replace("id: txn_id", before))
     unrun.store.pin()
     unrun.store.pin()
     unrun.file.write_text(PIPELINE.replace("id: txn_id", after))
-    with pytest.raises(StoreMismatch, match=re.escape(told)):
+    with pytest.raises(StoreMismatch, match=re.escape(outcome)):
         unrun.store.pin()
 
 
@@ -414,8 +416,8 @@ def test_fields_that_are_no_columns_are_named(undeclared: Path, cli: Cli, rule: 
     arrive(undeclared.parent, at="2026-04-25T12:00:00Z", paise=1, note="x", fee={"tax": 1})
     assert said in cli("validate", undeclared).out.splitlines()
     arrive(undeclared.parent, at="2026-04-25T12:00:00Z", paise=1)
-    told = [line for line in cli("validate", undeclared).out.splitlines() if line.startswith("unknown")]
-    assert len(told) == (1 if rule else 0)
+    outcome = [line for line in cli("validate", undeclared).out.splitlines() if line.startswith("unknown")]
+    assert len(outcome) == (1 if rule else 0)
 
 
 @pytest.mark.parametrize(
@@ -450,8 +452,8 @@ def test_what_never_happens_for_want_of_a_lateness_is_told(
 def test_a_lateness_that_changes_nothing_is_told(undeclared: Path, cli: Cli) -> None:
     late = "    allowed_lateness: 5m\n    late: update\n"
     undeclared.write_text(UNDECLARED.replace(late, "    allowed_lateness: 5m\n"), encoding="utf-8")
-    told = cli("validate", undeclared).err
-    assert f"warning: {undeclared}:13: outputs.totals.allowed_lateness: changes nothing" in told
-    assert "late events go to the side output, however late they are" in told
+    outcome = cli("validate", undeclared).err
+    assert f"warning: {undeclared}:13: outputs.totals.allowed_lateness: changes nothing" in outcome
+    assert "late events go to the side output, however late they are" in outcome
     undeclared.write_text(UNDECLARED.replace("late: update", "too_late: drop"), encoding="utf-8")
     assert "changes nothing" not in cli("validate", undeclared).err

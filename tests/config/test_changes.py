@@ -88,8 +88,8 @@ def test_an_unsafe_combination_is_refused_as_in_the_file() -> None:
 
 
 def test_a_field_that_needs_another_is_told_by_name() -> None:
-    with pytest.raises(PipelineError) as told:
+    with pytest.raises(PipelineError) as outcome:
         changed(pipeline(), {"watermark.strategy": "percentile", "watermark.of": 3})
-    assert [problem.field for problem in told.value.problems] == ["watermark.of"]
-    assert told.value.problems[0].file == "changes"
-    assert told.value.problems[0].line is None
+    assert [problem.field for problem in outcome.value.problems] == ["watermark.of"]
+    assert outcome.value.problems[0].file == "changes"
+    assert outcome.value.problems[0].line is None

@@ -433,8 +433,8 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
 def test_a_mistake_names_its_place_and_its_fix(
     tmp_path: Path, written: str, instead: str, line: int, field: str, fix: str
 ) -> None:
-    told = problems(GOOD.replace(written, instead, 1), tmp_path)
-    assert any(f"pipeline.yaml:{line}: {field}: " in each and fix in each for each in told), told
+    outcome = problems(GOOD.replace(written, instead, 1), tmp_path)
+    assert any(f"pipeline.yaml:{line}: {field}: " in each and fix in each for each in outcome), outcome
 
 
 @pytest.mark.parametrize(
@@ -461,22 +461,22 @@ def test_the_other_windows_and_modes_are_good_too(tmp_path: Path, written: str, 
 def test_a_zone_that_java_does_not_know_is_refused(tmp_path: Path, zone: str) -> None:
     (event,) = problems(GOOD.replace("time: event_time", f"time: event_time, zone: {zone}"), tmp_path)
     (window,) = problems(GOOD.replace("tumbling: 1m", f"calendar: day, zone: {zone}"), tmp_path)
-    for told, field in ((event, "event.zone"), (window, "outputs.totals.window.zone")):
-        assert f"{field}: not a time zone (value: '{zone}')" in told
-        assert "fix: write an IANA name such as Asia/Kolkata" in told
+    for outcome, field in ((event, "event.zone"), (window, "outputs.totals.window.zone")):
+        assert f"{field}: not a time zone (value: '{zone}')" in outcome
+        assert "fix: write an IANA name such as Asia/Kolkata" in outcome
 
 
 def test_outputs_must_not_be_empty(tmp_path: Path) -> None:
-    (told,) = problems(GOOD[: GOOD.index("outputs:")] + "outputs: {}\n", tmp_path)
-    assert "pipeline.yaml:9: outputs: is empty (value: {})" in told
-    assert "fix: name at least one" in told
+    (outcome,) = problems(GOOD[: GOOD.index("outputs:")] + "outputs: {}\n", tmp_path)
+    assert "pipeline.yaml:9: outputs: is empty (value: {})" in outcome
+    assert "fix: name at least one" in outcome
 
 
 def test_an_event_may_be_in_many_windows_but_not_in_any_number(tmp_path: Path) -> None:
     most = GOOD.replace("tumbling: 1m", "sliding: 10000s, every: 1s")
     _load(most, tmp_path / "pipeline.yaml")
-    (told,) = problems(most.replace("10000s", "10000s1us"), tmp_path)
-    assert "an event would be in 10001 windows, and 10000 is the most" in told
+    (outcome,) = problems(most.replace("10000s", "10000s1us"), tmp_path)
+    assert "an event would be in 10001 windows, and 10000 is the most" in outcome
 
 
 def test_every_mistake_is_told_not_only_the_first(tmp_path: Path) -> None:
@@ -490,8 +490,8 @@ def test_two_outputs_must_not_share_a_sink(tmp_path: Path) -> None:
         .replace("totals:", "others:")
         .replace("results.db", "{path: results.db, table: totals}")
     )
-    (told,) = problems(GOOD + again, tmp_path)
-    assert "writes where output totals writes already" in told
+    (outcome,) = problems(GOOD + again, tmp_path)
+    assert "writes where output totals writes already" in outcome
 
 
 def test_outputs_that_differ_only_in_case_clash(tmp_path: Path) -> None:
@@ -529,13 +529,13 @@ def test_a_device_is_no_pipeline_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "outcome"),
     [("max_line: 16 MB", "write one such as 512KiB"), ("max_line: 1", "from 1KiB to 1GiB")],
 )
-def test_sizes_are_checked(tmp_path: Path, setting: str, told: str) -> None:
+def test_sizes_are_checked(tmp_path: Path, setting: str, outcome: str) -> None:
     (problem,) = problems(GOOD.replace("order_by:", f"{setting}, order_by:"), tmp_path)
     assert "source.files.max_line" in problem
-    assert told in problem
+    assert outcome in problem
 
 
 def test_dropping_what_returns_from_silence_is_warned_of(tmp_path: Path) -> None:
@@ -558,8 +558,8 @@ def test_dropping_what_returns_from_silence_is_warned_of(tmp_path: Path) -> None
 
 def test_a_window_that_closes_silently_cannot_be_told_from_an_empty_one(tmp_path: Path) -> None:
     silent = "    trigger: {early: 1m, on_time: if_changed}\n    emit_empty: true\n"
-    (told,) = problems(GOOD.replace("    sinks:", f"{silent}    sinks:"), tmp_path)
-    assert "pipeline.yaml:16: outputs.totals.trigger.on_time: a window that closes without a pane" in told
+    (outcome,) = problems(GOOD.replace("    sinks:", f"{silent}    sinks:"), tmp_path)
+    assert "pipeline.yaml:16: outputs.totals.trigger.on_time: a window that closes without a pane" in outcome
 
 
 def test_partitions_without_idle_after_are_warned_of_by_validate(tmp_path: Path) -> None:
@@ -601,8 +601,8 @@ def test_every_reference_to_nothing_is_told(tmp_path: Path) -> None:
     file.write_text(KAFKA, encoding="utf-8")
     with pytest.raises(PipelineError) as refused:
         check_secrets(parse_pipeline(KAFKA, file), file)
-    told = {(problem.field, problem.line, problem.value) for problem in refused.value.problems}
-    assert told == {
+    outcome = {(problem.field, problem.line, problem.value) for problem in refused.value.problems}
+    assert outcome == {
         ("source.kafka.servers", 5, "${env:NO_SERVERS}"),
         ("source.kafka.options.sasl.password", 5, "${env:NO_WORD}"),
         ("outputs.totals.late_to[0].servers", 13, "${env:NO_SINK}"),
@@ -613,6 +613,6 @@ def test_every_reference_to_nothing_is_told(tmp_path: Path) -> None:
 def test_an_option_of_javas_client_is_refused(tmp_path: Path) -> None:
     options = 'options: {java.max.poll.records: 5, sasl.password: "${env:NO_WORD}"}'
     written = KAFKA.replace('options: {sasl.password: "${env:NO_WORD}"}', options)
-    (told,) = problems(written, tmp_path)
-    assert "source.kafka.options: java.max.poll.records is an option of Java's client" in told
-    assert "fix: write max.poll.records if librdkafka has it, or leave it out" in told
+    (outcome,) = problems(written, tmp_path)
+    assert "source.kafka.options: java.max.poll.records is an option of Java's client" in outcome
+    assert "fix: write max.poll.records if librdkafka has it, or leave it out" in outcome

@@ -36,7 +36,7 @@ def refusal(folder: Path, **written: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("written", "field", "told"),
+    ("written", "field", "outcome"),
     [
         ({"store": "s3://key:word@bucket/lake"}, "store", "credentials do not belong in a URL"),
         ({"store": "abfss://c:word@account.dfs.core.windows.net/lake"}, "store", "credentials do not belong"),
@@ -106,10 +106,12 @@ def refusal(folder: Path, **written: str) -> str:
         ),
     ],
 )
-def test_paths_that_bite_are_refused(tmp_path: Path, written: dict[str, str], field: str, told: str) -> None:
+def test_paths_that_bite_are_refused(
+    tmp_path: Path, written: dict[str, str], field: str, outcome: str
+) -> None:
     said = refusal(tmp_path, **written)
     assert f"{field}: " in said
-    assert told in said
+    assert outcome in said
     assert "fix: " in said
 
 

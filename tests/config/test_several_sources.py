@@ -109,7 +109,7 @@ def test_a_source_may_be_made_in_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "outcome"),
     [
         ("sources:", "source: {files: {path: in}}\nsources:", "3: source: is said beside sources"),
         (
@@ -142,11 +142,11 @@ def test_a_source_may_be_made_in_python(tmp_path: Path) -> None:
         ('"localhost:9092"', '"${env:NO_SUCH_SERVERS}"', "sources.app.kafka.servers"),
     ],
 )
-def test_a_mistake_is_told_where_it_is(before: str, after: str, told: str, tmp_path: Path) -> None:
+def test_a_mistake_is_told_where_it_is(before: str, after: str, outcome: str, tmp_path: Path) -> None:
     assert before in GOOD
     (tmp_path / "tills").mkdir()
     found = problems(GOOD.replace(before, after, 1), tmp_path)
-    assert any(told in each for each in found), found
+    assert any(outcome in each for each in found), found
 
 
 def test_neither_source_nor_sources(tmp_path: Path) -> None:

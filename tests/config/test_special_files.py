@@ -47,13 +47,13 @@ def test_files_in_another_encoding_are_named_before_they_are_dead_letters(tmp_pa
     for name, encoding in (("mark", "utf-16"), ("little", "utf-16-le"), ("big", "utf-16-be")):
         file = tmp_path / f"{name}.csv"
         file.write_bytes(text.encode(encoding))
-        told = {"mark": "utf-16", "little": "utf-16le", "big": "utf-16be"}[name]
-        said = f"'{file}' is in {told}, by its first bytes: set source.files.encoding: {told}"
+        outcome = {"mark": "utf-16", "little": "utf-16le", "big": "utf-16be"}[name]
+        said = f"'{file}' is in {outcome}, by its first bytes: set source.files.encoding: {outcome}"
         assert source_warnings(str(file), "csv") == [said]
         with pytest.raises(SourceError, match=re.escape(said)):
             infer_columns([str(file)], "csv")
-        assert list(infer_columns([str(file)], "csv", encoding=told)) == ["at", "stadt"]
-        assert source_warnings(str(file), "csv", told) == []
+        assert list(infer_columns([str(file)], "csv", encoding=outcome)) == ["at", "stadt"]
+        assert source_warnings(str(file), "csv", outcome) == []
     packed = tmp_path / "latin.csv.gz"
     packed.write_bytes(gzip.compress(text.encode("latin-1")))
     (said,) = source_warnings(str(packed), "csv")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.cli_kit import Cli, Lake, calling
-from dashboard.dashboard_kit import told_store
+from dashboard.dashboard_kit import published_store
 from latecomer.observe.dashboard.serving import Dashboard
 
 
@@ -18,16 +18,16 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.fixture(scope="session")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def published(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A store with a story. Read it or copy it: it is shared."""
-    return told_store(tmp_path_factory.mktemp("dashboard") / "told")
+    return published_store(tmp_path_factory.mktemp("dashboard") / "told")
 
 
 @pytest.fixture
-def lake(told: Lake, tmp_path: Path) -> Lake:
+def lake(published: Lake, tmp_path: Path) -> Lake:
     """The same, for a test to change."""
-    shutil.copytree(told.file.parent, tmp_path / "told")
-    return Lake(tmp_path / "told" / told.file.name)
+    shutil.copytree(published.file.parent, tmp_path / "told")
+    return Lake(tmp_path / "told" / published.file.name)
 
 
 @pytest.fixture

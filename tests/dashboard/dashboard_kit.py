@@ -62,7 +62,7 @@ def event(
     }
 
 
-def told_store(folder: Path, merchant: str = "amul", text: str = PIPELINE) -> Lake:
+def published_store(folder: Path, merchant: str = "amul", text: str = PIPELINE) -> Lake:
     """Three batches: two windows published, one of them corrected, then rebuilt; another still open."""
     lake = new_lake(folder, text)
     store = lake.store

@@ -12,7 +12,7 @@ import pytest
 
 from after.nowcast.nowcast_kit import Story, tell
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
-from dashboard.dashboard_kit import HOSTILE, close, get, new_lake, told_store
+from dashboard.dashboard_kit import HOSTILE, close, get, new_lake, published_store
 from latecomer.observe.dashboard.answers import Answers, fingerprint
 from latecomer.observe.dashboard.serving import Dashboard
 
@@ -366,7 +366,7 @@ def test_the_store_stays_as_it_is(lake: Lake, served: Dashboard) -> None:
 
 
 def test_hostile_keys_are_data(tmp_path: Path) -> None:
-    with Dashboard([told_store(tmp_path / "evil", HOSTILE).pipeline], "127.0.0.1", 0) as served:
+    with Dashboard([published_store(tmp_path / "evil", HOSTILE).pipeline], "127.0.0.1", 0) as served:
         (found,) = api(served, "windows", window=TWELVE)["windows"]
         assert found["key"] == {"merchant": HOSTILE}
         explained = api(served, "explain", window=TWELVE, key=json.dumps(found["key"]))

@@ -20,7 +20,7 @@ from after.explain.test_diagram import least_difference
 from after.nowcast.nowcast_kit import Story, tell
 from cli import cli_kit
 from cli.cli_kit import MINUTE, NOON, Lake, pane
-from dashboard.dashboard_kit import HOSTILE, close, new_lake, told_store
+from dashboard.dashboard_kit import HOSTILE, close, new_lake, published_store
 from latecomer.config.load import load_pipeline
 from latecomer.observe.dashboard.page import STYLE
 from latecomer.observe.dashboard.serving import TOKEN, Dashboard
@@ -81,7 +81,7 @@ def fits(page: Page) -> bool:
 
 
 def test_the_page_shows_the_numbers_and_runs_nothing_of_the_data(tmp_path: Path, page: Page) -> None:
-    lake = told_store(tmp_path / "told", HOSTILE)
+    lake = published_store(tmp_path / "told", HOSTILE)
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
         now = seen(page, served, "", "3 batches complete")
         assert page.title() == "upi · now · latecomer"
@@ -114,7 +114,7 @@ def test_the_page_shows_the_numbers_and_runs_nothing_of_the_data(tmp_path: Path,
 
 def test_history_is_said_to_be_history(tmp_path: Path, page: Page) -> None:
     """Its watermark is minutes behind the newest arrival, and the page is not live."""
-    lake = told_store(tmp_path / "told")
+    lake = published_store(tmp_path / "told")
     close(lake, 3, NOON + 400 * DAY, on_time=1)
     lake.watermarks(3, [{"tick": 9, "at": NOON + 9 * MINUTE, "watermark": NOON + 8 * MINUTE}])
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
@@ -155,7 +155,7 @@ def test_fates_can_be_told_apart_by_colour_blind_eyes(scheme: str) -> None:
 
 def test_a_pane_that_is_being_published_is_the_last_of_its_life(tmp_path: Path, page: Page) -> None:
     """Its batch is not complete, so nobody knows yet when it was published."""
-    lake = told_store(tmp_path / "told")
+    lake = published_store(tmp_path / "told")
     lake.panes("minute_totals", 3, [pane(0, 2, timing="LATE", paise=99, merchant="amul", payments=4)])
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
         seen(page, served, "#windows?output=minute_totals&window=2026-04-25T12:00:00Z", "over time")
@@ -188,7 +188,7 @@ def test_panes_that_were_published_together_stand_where_they_were_fired(tmp_path
 def test_why_a_number_is_not_estimated_does_not_widen_the_table(tmp_path: Path, page: Page) -> None:
     """It had pushed the lives of windows out of a page of 1200 pixels."""
     reason = "far beyond all 300 past numbers at this age"
-    lake = told_store(tmp_path / "told")
+    lake = published_store(tmp_path / "told")
     key = {"merchant": "amul"}
     row = {"start": "2026-04-25T12:02:00Z", "end": "2026-04-25T12:03:00Z", "key": key, "estimates": {}}
     found = {
@@ -205,7 +205,7 @@ def test_why_a_number_is_not_estimated_does_not_widen_the_table(tmp_path: Path, 
 
 def test_what_is_counted_has_no_digits_after_the_point(tmp_path: Path, page: Page) -> None:
     """Beside a measure in decimals, too."""
-    lake = told_store(
+    lake = published_store(
         tmp_path / "told", text=cli_kit.PIPELINE.replace("ledger: [paise]", "ledger: [paise, fee]")
     )
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
@@ -220,7 +220,7 @@ def test_what_is_counted_has_no_digits_after_the_point(tmp_path: Path, page: Pag
 
 
 def test_totals_lead_to_the_events_below_them(tmp_path: Path, page: Page) -> None:
-    with Dashboard([told_store(tmp_path / "told").pipeline], "127.0.0.1", 0) as served:
+    with Dashboard([published_store(tmp_path / "told").pipeline], "127.0.0.1", 0) as served:
         seen(page, served, "#ledger?output=minute_totals", "balances")
         page.get_by_role("region", name="Totals").get_by_role("link").nth(1).click()
         page.get_by_role("heading", name="late, accepted: minute_totals, the newest").wait_for()
@@ -230,7 +230,7 @@ def test_totals_lead_to_the_events_below_them(tmp_path: Path, page: Page) -> Non
 
 
 def test_it_follows_while_batches_are_published(tmp_path: Path, page: Page) -> None:
-    lake = told_store(tmp_path / "told")
+    lake = published_store(tmp_path / "told")
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
         seen(page, served, "", "3 batches complete")
         close(lake, 3, NOON + 5 * MINUTE, on_time=40)
@@ -282,7 +282,7 @@ def test_it_follows_a_pipeline_that_runs(tmp_path: Path, page: Page) -> None:
 
 
 def test_a_number_leads_to_its_explanation(tmp_path: Path, page: Page) -> None:
-    lake = told_store(tmp_path / "told")
+    lake = published_store(tmp_path / "told")
     with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
         seen(page, served, "", "3 batches complete")
         page.get_by_role("link", name="Windows").click()
@@ -295,7 +295,7 @@ def test_a_number_leads_to_its_explanation(tmp_path: Path, page: Page) -> None:
 
 
 def test_it_can_be_used_by_keyboard(tmp_path: Path, page: Page) -> None:
-    with Dashboard([told_store(tmp_path / "told").pipeline], "127.0.0.1", 0) as served:
+    with Dashboard([published_store(tmp_path / "told").pipeline], "127.0.0.1", 0) as served:
         seen(page, served, "", "3 batches complete")
         reached = []
         for _ in range(5):
@@ -309,7 +309,7 @@ def test_it_can_be_used_by_keyboard(tmp_path: Path, page: Page) -> None:
 def test_a_token_is_asked_for_and_a_wrong_one_refused(
     tmp_path: Path, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake = told_store(tmp_path / "told")
+    lake = published_store(tmp_path / "told")
     monkeypatch.setenv(TOKEN, SECRET)
     with Dashboard([lake.pipeline], "0.0.0.0", 0) as served:
         page.goto(served.url.replace("0.0.0.0", "127.0.0.1"))

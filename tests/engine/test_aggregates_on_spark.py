@@ -117,10 +117,10 @@ def expected(events: Sequence[Arrival]) -> dict[Place, list[Mapping[str, Any]]]:
 def assert_means(found: Any, aggregate: Aggregate, rows: Sequence[Mapping[str, Any]]) -> None:
     """What Spark found is what the aggregate means over these rows, as exactly as its type allows."""
     values = [row[aggregate.column] if aggregate.column else 1 for row in rows]
-    meant = aggregate.evaluate(values)
-    if meant is None or found is None:
+    wanted = aggregate.evaluate(values)
+    if wanted is None or found is None:
         assert found is None
-        assert meant is None
+        assert wanted is None
     elif aggregate.function == "approx_percentile":
         present = sorted(value for value in values if value is not None)
         share = aggregate.argument or 0.0
@@ -128,12 +128,12 @@ def assert_means(found: Any, aggregate: Aggregate, rows: Sequence[Mapping[str, A
         upto = sum(float(value) <= float(found) for value in present) / len(present)
         step = 1 / len(present)
         assert below - 0.02 - step <= share <= upto + 0.02 + step
-    elif isinstance(meant, Decimal) and aggregate.function == "avg":
-        assert found == meant.quantize(Decimal(1).scaleb(-8))
-    elif isinstance(meant, float) and aggregate.function not in ("min", "max"):
-        assert found == pytest.approx(meant, rel=1e-9)
+    elif isinstance(wanted, Decimal) and aggregate.function == "avg":
+        assert found == wanted.quantize(Decimal(1).scaleb(-8))
+    elif isinstance(wanted, float) and aggregate.function not in ("min", "max"):
+        assert found == pytest.approx(wanted, rel=1e-9)
     else:
-        assert found == meant
+        assert found == wanted
 
 
 @pytest.mark.long
@@ -199,11 +199,11 @@ def test_numbers_too_long_for_exact_squares_are_near_and_stop_nothing(
     for (_, _, (key,)), pane in standing.items():
         for name, aggregate in output.aggregates.items():
             values = [huge if aggregate.column == "huge" else long for huge, long in rows[key]]
-            meant, found = aggregate.evaluate(values), pane.values[name]
+            wanted, found = aggregate.evaluate(values), pane.values[name]
             if aggregate.function in ("min", "max"):
-                assert found == meant
+                assert found == wanted
             elif key == "alike":
                 assert found is not None
                 assert 0 <= found < 1e-6 * float(values[0]) ** (2 if aggregate.function == "variance" else 1)
             else:
-                assert float(found) == pytest.approx(float(meant), rel=1e-9), (key, name)
+                assert float(found) == pytest.approx(float(wanted), rel=1e-9), (key, name)

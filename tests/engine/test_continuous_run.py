@@ -137,10 +137,10 @@ def test_a_running_pipeline_closes_its_last_window_in_silence_and_stops_cleanly(
     assert until(lambda: newest_changes(file.parent / "report") == corrected)
 
     process.send_signal(signal.SIGTERM)
-    out, told = process.communicate(timeout=120)
-    assert process.returncode == 0, told
-    assert "Traceback" not in told
-    assert "stopped after batch" in out + told
+    out, outcome = process.communicate(timeout=120)
+    assert process.returncode == 0, outcome
+    assert "Traceback" not in outcome
+    assert "stopped after batch" in out + outcome
 
     checked = cli("ledger", file, "--check")
     assert checked.status == 0, checked.err

@@ -457,10 +457,10 @@ def test_keys_conditions_and_aggregates_are_computed_from_the_log(
     (late,) = latecomer.Reader(pipeline).late("totals").to_pylist()
     assert (late["hour"], late["rounded"], late["rupees"]) == (14, 9, 9.0)
 
-    told = latecomer.explain(pipeline, "totals", "2026-11-08T14:00Z", {"hour": "14", "kind": "tea"})
-    (pane,) = told.panes
+    outcome = latecomer.explain(pipeline, "totals", "2026-11-08T14:00Z", {"hour": "14", "kind": "tea"})
+    (pane,) = outcome.panes
     assert [each.event.payload["rounded"] for each in pane.took] == [2, 10]
-    assert told.reconciled
+    assert outcome.reconciled
 
     latecomer.correct(pipeline, "totals")
     served = latecomer.serve(pipeline, "totals")

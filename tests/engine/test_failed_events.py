@@ -109,9 +109,9 @@ def test_such_events_are_dead_letters_of_their_output_and_the_others_go_on(
     assert check_ledger(ran, spark) == []
     assert latecomer.replay(ran, spark=spark).equal
     assert latecomer.reconcile(ran, "sizes", against="log", spark=spark).equal
-    told = latecomer.explain(ran, "sizes", "2026-11-08T14:00Z")
-    assert told.reconciled
-    assert [each.event.position for each in told.left_out["failed"]] == [1]  # type: ignore[index]
+    outcome = latecomer.explain(ran, "sizes", "2026-11-08T14:00Z")
+    assert outcome.reconciled
+    assert [each.event.position for each in outcome.left_out["failed"]] == [1]  # type: ignore[index]
 
 
 @pytest.mark.long

@@ -75,8 +75,8 @@ def from_the_start(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 def test_filters_null_keys_and_no_keys_are_as_the_oracle_says(from_the_start: Bench) -> None:
     bench = from_the_start
     store = bench.engine().store
-    told = bench.oracle(BATCHES, drain=True, filtered=passes)
-    assert_same(bench, store, told, BATCHES)
+    outcome = bench.oracle(BATCHES, drain=True, filtered=passes)
+    assert_same(bench, store, outcome, BATCHES)
     filtered = {
         output: sum(
             entry.fates["filtered"]
@@ -202,8 +202,8 @@ def test_a_last_pane_is_the_last_until_the_policy_changes(spark: SparkSession, t
         engine.sinks.close()
     for name, taken_back in (("minutes", []), ("visits", [(5, "retract", False)])):
         panes = [pane for _, pane in stored_panes(engine.store, name) if pane.key == ("amul",)]
-        told = [(pane.values["paise"], pane.op.value, pane.is_last) for pane in panes]
-        assert told == [(5, "insert", True), *taken_back, (7, "insert", False)], name
+        outcome = [(pane.values["paise"], pane.op.value, pane.is_last) for pane in panes]
+        assert outcome == [(5, "insert", True), *taken_back, (7, "insert", False)], name
 
 
 TAMPERED = {

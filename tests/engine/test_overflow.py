@@ -124,12 +124,12 @@ def test_any_digits_after_the_point_stop_nothing(spark: SparkSession, tmp_path: 
     amounts = f'"2026-11-08T14:00:00Z", "paise": {most}', '"2026-11-08T14:02:00Z", "paise": 0.25'
     rows = [f'{{"at": {amount}}}\n' for amount in amounts for _ in range(2)]
     (tmp_path / "in" / "a.json").write_text("".join(rows))
-    told = ("sum", "avg", "var_pop", "stddev")
-    output = {"window": {"tumbling": "1m"}, "aggregates": {name: f"{name}(paise)" for name in told}}
+    outcome = ("sum", "avg", "var_pop", "stddev")
+    output = {"window": {"tumbling": "1m"}, "aggregates": {name: f"{name}(paise)" for name in outcome}}
     pipeline = pipeline_in(tmp_path, kind, outputs={"totals": output})
     run(pipeline, drain=True, spark=spark)
     panes = open_store(pipeline).output_tables("totals", None).panes
-    rows = panes.query(f"select {', '.join(told)} from t order by window_start").to_pylist()
+    rows = panes.query(f"select {', '.join(outcome)} from t order by window_start").to_pylist()
     assert [tuple(row.values()) for row in rows] == [
         (None, None, 0.0, 0.0),
         (Decimal("0.5"), Decimal("0.25"), 0.0, 0.0),

@@ -94,9 +94,9 @@ def test_events_that_bridge_three_sessions(
     """In one batch and over several, by key (null is one) and without keys."""
     outputs = {"keyed": visits("drop"), "whole": visits("update", by=[])}
     store = compared(spark, tmp_path, cut_at(BRIDGED, *sizes), delay="20us", **outputs)
-    told = {pane.place: pane.values["rows"] for _, pane in stored_panes(store, "keyed")}
-    assert told[0, 34, ("ann",)] == 5
-    assert told[3, 13, (None,)] == 1
+    outcome = {pane.place: pane.values["rows"] for _, pane in stored_panes(store, "keyed")}
+    assert outcome[0, 34, ("ann",)] == 5
+    assert outcome[3, 13, (None,)] == 1
     assert {pane.key for _, pane in stored_panes(store, "whole")} == {()}
 
 
@@ -252,10 +252,10 @@ def test_an_output_that_comes_later_is_computed_from_the_log(spark: SparkSession
         spark, tmp_path / "one", Bounded("0s", every="event"), {"there": there, "late": late}, PAYLOAD
     )
     here = joined.run([])
-    told = joined.oracle(batches)
+    outcome = joined.oracle(batches)
     stands = surviving(pane for _, pane in stored_panes(here, "late"))
     assert {place: dict(pane.values) for place, pane in stands.items()} == {
-        place: dict(pane.values) for place, pane in told.surviving("late").items()
+        place: dict(pane.values) for place, pane in outcome.surviving("late").items()
     }
-    assert as_lines(stored_entries(here)) == as_lines(told.ledger)
+    assert as_lines(stored_entries(here)) == as_lines(outcome.ledger)
     assert check_ledger(joined.pipeline, spark) == []

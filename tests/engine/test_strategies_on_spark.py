@@ -104,11 +104,11 @@ def test_spark_says_what_the_oracle_says(spark: SparkSession, tmp_path: Path, na
     bench = Bench(spark, tmp_path, STRATEGIES[name], OUTPUTS, COLUMNS)
     store = bench.run(batches, drain=True, restart=True)
     some = name == "punctuated by a predicate"
-    told = bench.oracle(
+    outcome = bench.oracle(
         batches, drain=True, marks=lambda row: row["batch"] and (not some or row["paise"] > 40)
     )
-    assert_same(bench, store, told, batches)
-    assert len({event.watermark for event in told.judged["minutes"]}) > 5
+    assert_same(bench, store, outcome, batches)
+    assert len({event.watermark for event in outcome.judged["minutes"]}) > 5
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_a_marker_may_be_text(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "told", "fix"),
+    ("where", "outcome", "fix"),
     [
         ("kind = 1", "the source has no column kind", "there are at, n"),
         ("n + 1", "it yields bigint", "write an SQL condition over at, n"),
     ],
 )
 def test_a_predicate_that_spark_cannot_use_is_refused(
-    spark: SparkSession, tmp_path: Path, where: str, told: str, fix: str
+    spark: SparkSession, tmp_path: Path, where: str, outcome: str, fix: str
 ) -> None:
     (tmp_path / "in").mkdir()
     pipeline = Pipeline(
@@ -191,5 +191,5 @@ def test_a_predicate_that_spark_cannot_use_is_refused(
         run(pipeline, once=True, spark=spark)
     (problem,) = refused.value.problems
     assert (problem.field, problem.value) == ("watermark.where", where)
-    assert told in problem.message
+    assert outcome in problem.message
     assert fix in str(problem.fix)

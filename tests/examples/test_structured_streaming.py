@@ -52,8 +52,8 @@ def test_what_spark_drops_is_counted_and_said(
     runpy.run_path(str(EXAMPLE / "after.py"), run_name="__main__")
     pipeline = load_pipeline(tmp_path / "shops.yaml")
     assert [row["paise"] for row in Reader(pipeline).results("totals").to_pylist()] == [157]
-    told = [(row["op"], int(row["paise"])) for row in rows(tmp_path / "totals", "**/*.jsonl")]
-    assert told == [("insert", 150), ("retract", 150), ("insert", 157)]
+    outcome = [(row["op"], int(row["paise"])) for row in rows(tmp_path / "totals", "**/*.jsonl")]
+    assert outcome == [("insert", 150), ("retract", 150), ("insert", 157)]
 
 
 def write_taps(folder: Path) -> None:

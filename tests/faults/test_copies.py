@@ -64,13 +64,13 @@ def _copies(filmed: Filmed, folder: Path, seeds: Sequence[int]) -> None:
     refused = 0
     for seed in seeds:
         file = filmed.copied(folder / str(seed), seed)
-        store, told = None, ""
+        store, outcome = None, ""
         try:
             store = _opened(file)
         except StoreError as error:
-            told = str(error)
+            outcome = str(error)
             refused += 1
-        assert not told or any(fix in told for fix in FIXES), (seed, told)
+        assert not outcome or any(fix in outcome for fix in FIXES), (seed, outcome)
         if store is not None:
             _require_whole(store, filmed.whole, seed)
         shutil.rmtree(file.parent)
@@ -128,13 +128,13 @@ def test_many_copies_are_run_to_the_same_end_or_refused(
 
 def _run_copy(spark: SparkSession, filmed: Filmed, folder: Path, seed: int) -> None:
     file = filmed.copied(folder / str(seed), seed)
-    told = ""
+    outcome = ""
     try:
         run(load_pipeline(file), drain=True, spark=spark)
     except LatecomerError as error:
-        told = str(error)
-    if told:
-        assert any(fix in told for fix in FIXES), (seed, told)
+        outcome = str(error)
+    if outcome:
+        assert any(fix in outcome for fix in FIXES), (seed, outcome)
     else:
         assert left_without_sqlite(file, filmed.times) == filmed.whole, seed
 

@@ -42,9 +42,9 @@ def test_the_disk_is_full_at_one_step_after_the_other(
         file = write_pipeline(disk.root / "pipeline")
         steps = Steps(disk.fill, chosen)
         steps.listen(monkeypatch, Finder, FINDING)
-        told = _run_until_undisturbed(file, spark, steps, disk)
-        assert set(chosen or (*FINDING, *BOUNDARIES)) - {"sinks.applied"} <= set(told)
-        for step, sentence in told.items():
+        outcome = _run_until_undisturbed(file, spark, steps, disk)
+        assert set(chosen or (*FINDING, *BOUNDARIES)) - {"sinks.applied"} <= set(outcome)
+        for step, sentence in outcome.items():
             named = rf"{disk.root}.*the disk is full|the disk is full: {disk.root}"
             assert re.search(named, sentence), (step, sentence)
             assert "make room there" in sentence
@@ -55,15 +55,15 @@ def test_the_disk_is_full_at_one_step_after_the_other(
 
 def _run_until_undisturbed(file: Path, spark: SparkSession, steps: Steps, disk: SmallDisk) -> dict[str, str]:
     """What each run said that ran out of room, by the step at which it did; the last one did not."""
-    told: dict[str, str] = {}
+    outcome: dict[str, str] = {}
     while not steps.armed:
         steps.armed = True
         try:
             run(load_pipeline(file), drain=True, spark=spark)
         except LatecomerError as error:
-            told[steps.begun[-1]] = str(error)
+            outcome[steps.begun[-1]] = str(error)
         disk.make_room()
-    return told
+    return outcome
 
 
 def test_a_disk_that_is_full_from_the_start(spark: SparkSession, tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_what_is_refused_while_a_file_is_brought_to_the_disk(
     for nth, number, reason in REFUSED:
         with pytest.MonkeyPatch.context() as patched:
             failing_syncs(nth, number, patched, tmp_path)
-            with pytest.raises(LatecomerError, match=reason) as told:
+            with pytest.raises(LatecomerError, match=reason) as outcome:
                 run(load_pipeline(file), drain=True, spark=spark)
-        assert "Nothing is lost" in str(told.value)
+        assert "Nothing is lost" in str(outcome.value)
     run(load_pipeline(file), drain=True, spark=spark)
     assert left_behind(file) == undisturbed

@@ -208,8 +208,8 @@ def test_a_process_is_killed_while_a_producer_goes_on_and_tells_no_secret(
     environment = {**os.environ, **quick_start(), "SHOP_WORD": "open-sesame-17"}
     (tmp_path / "history").mkdir()
     history = {"enabled": "true", "dir": (tmp_path / "history").as_uri(), "compress": "false"}
-    told = " ".join(f"--conf spark.eventLog.{name}={value}" for name, value in history.items())
-    environment["PYSPARK_SUBMIT_ARGS"] = f"{told} {environment['PYSPARK_SUBMIT_ARGS']}"
+    outcome = " ".join(f"--conf spark.eventLog.{name}={value}" for name, value in history.items())
+    environment["PYSPARK_SUBMIT_ARGS"] = f"{outcome} {environment['PYSPARK_SUBMIT_ARGS']}"
     said = b""
     for nth, place in enumerate(("events.committed@0", "watermarks.committed@1", "")):
         kafka.produce(topic, ((row["txn"], row) for row in payments(100 * nth, 100)))

@@ -199,10 +199,10 @@ def require_sinks_hold_the_store(pipeline: Pipeline, server: Postgres, broker: B
     tables = {"totals_late": reader.late("totals"), "dead_letters": reader.dead_letters()}
     for table, rows in {"totals": reader.panes("totals"), **tables}.items():
         assert rows.num_rows > 0, table
-        told = changes(broker, f"{name}-{table}")
-        names = tuple(column for column in rows.column_names if column in told[0])
+        outcome = changes(broker, f"{name}-{table}")
+        names = tuple(column for column in rows.column_names if column in outcome[0])
         assert {"batch"} <= {*names}
-        assert in_words(told, names) == in_words(rows.to_pylist(), names), table
+        assert in_words(outcome, names) == in_words(rows.to_pylist(), names), table
     for table, rows in {"totals": reader.results("totals"), **tables}.items():
         held = server.ask(f"select * from {name}.{table}")
         names = tuple(column for column in rows.column_names if column in held[0])

@@ -22,7 +22,7 @@ SCHEMA = pa.schema([("batch", pa.int64())])
 
 
 @pytest.mark.parametrize(
-    ("told", "number"),
+    ("outcome", "number"),
     [
         (
             "Generic LocalFileSystem error\n ↳ Unable to copy data to file\n ↳ No space left on device (os error 28)",
@@ -41,8 +41,8 @@ SCHEMA = pa.schema([("batch", pa.int64())])
         (FileNotFoundError(errno.ENOENT, "No such file or directory"), None),
     ],
 )
-def test_a_refusal_is_known_in_every_shape(told: str | OSError, number: int | None) -> None:
-    found = refusal_of(told)
+def test_a_refusal_is_known_in_every_shape(outcome: str | OSError, number: int | None) -> None:
+    found = refusal_of(outcome)
     assert (None if found is None else found.number) == number
 
 
@@ -52,13 +52,15 @@ def test_the_place_is_the_one_that_the_error_names(tmp_path: Path) -> None:
         "the disk is full: /store/pipeline.json; make room there, and run again. "
         "Nothing is lost: the next run continues where this one stopped"
     )
-    for told in (
+    for outcome in (
         "FileNotFoundException: /my store/part.parquet (Permission denied)",
         "FileSystemException: /my store/part.parquet: Permission denied",
         "Unable to open file /my store/part.parquet#1\n ↳ Permission denied (os error 13)",
         "AccessDeniedException: /my store/part.parquet",
     ):
-        assert "permission is denied: /my store/part.parquet; give" in str(refused_sentence(told, [tmp_path]))
+        assert "permission is denied: /my store/part.parquet; give" in str(
+            refused_sentence(outcome, [tmp_path])
+        )
     assert refused_sentence("RuntimeException: something else", [tmp_path]) is None
 
 
@@ -72,9 +74,9 @@ def test_the_place_is_the_fullest_where_none_is_named(disk: SmallDisk, tmp_path:
     roomy = tmp_path / "roomy"
     disk.fill()
     assert fullest([roomy, disk.root / "store"]) == disk.root / "store"
-    told = refused_sentence("IOException: No space left on device", [roomy, disk.root / "store"])
-    assert told is not None
-    assert told.startswith(f"the disk is full: {disk.root}/store; make room there")
+    outcome = refused_sentence("IOException: No space left on device", [roomy, disk.root / "store"])
+    assert outcome is not None
+    assert outcome.startswith(f"the disk is full: {disk.root}/store; make room there")
     assert [(place, why.number) for place, why in refused([roomy, disk.root])] == [(disk.root, errno.ENOSPC)]
 
 
@@ -163,9 +165,9 @@ print("batch", Table(root, schema).last_batch())
 def test_too_many_open_files(tmp_path: Path) -> None:
     command = [sys.executable, "-c", NO_FILES, str(tmp_path / "table")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    *told, after = done.stdout.splitlines()
-    assert len(told) == 3
-    for line in told:
+    *outcome, after = done.stdout.splitlines()
+    assert len(outcome) == 3
+    for line in outcome:
         assert "too many files are open" in line
         assert "ulimit -n" in line
     assert after == "batch 1"

@@ -95,8 +95,10 @@ def test_a_line_of_a_gigabyte_and_bombs(spark: SparkSession, tmp_path: Path, for
     (tmp_path / "in" / f"d_bomb.{form}.gz").write_bytes(gzip.compress(row * 100_000) * 1_000)
     store = run_once(pipeline, spark)
     assert rows_of(store.events, "select count(*) as n from t")[0]["n"] == 6
-    told = rows_of(store.dead_letters, "select reason, count(*) as n from t group by reason order by reason")
-    assert told == [{"reason": "too_long", "n": 3}, {"reason": "unreadable_file", "n": 2}]
+    outcome = rows_of(
+        store.dead_letters, "select reason, count(*) as n from t group by reason order by reason"
+    )
+    assert outcome == [{"reason": "too_long", "n": 3}, {"reason": "unreadable_file", "n": 2}]
     print(f"{form}: lines of a gigabyte, {require_little_memory(spark, own)}")
 
 

@@ -114,8 +114,8 @@ def test_what_was_kept_fills_a_column_that_is_declared_later(
             }
         )
     )
-    told = "in the last 10 batches, 2 events have fields that are no columns (n)"
-    assert told in calling(capsys)("status", str(file)).err
+    outcome = "in the last 10 batches, 2 events have fields that are no columns (n)"
+    assert outcome in calling(capsys)("status", str(file)).err
 
 
 @pytest.mark.long

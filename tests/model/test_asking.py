@@ -76,14 +76,14 @@ class Garbled(Strategy):
 
 @pytest.mark.parametrize("through", [Timeline, Clock])
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "outcome"),
     [
         *(({"answers": each}, "mark answered for partition 'p' is not a moment") for each in NO_MOMENTS),
         *(({"lags": each}, "lag answered for partition 'p' is not a duration") for each in NO_DURATIONS),
     ],
 )
 def test_an_answer_that_cannot_be_meant_is_refused(
-    through: type[Timeline | Clock], fields: dict[str, Any], told: str
+    through: type[Timeline | Clock], fields: dict[str, Any], outcome: str
 ) -> None:
     asked = through(Garbled(every="10us", idle_after="10us", **fields))
 
@@ -98,7 +98,7 @@ def test_an_answer_that_cannot_be_meant_is_refused(
         live()
     (problem,) = refused.value.problems
     assert problem.field == "watermark.strategy"
-    assert problem.message == f"what Garbled.{told}"
+    assert problem.message == f"what Garbled.{outcome}"
     assert problem.value in fields.values() or problem.value != problem.value
     assert "return " in str(problem.fix)
 

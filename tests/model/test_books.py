@@ -44,7 +44,7 @@ def events(*times: int) -> list[Arrival]:
     return [Arrival(time, place) for place, time in enumerate(times)]
 
 
-def told_of(
+def outcome_of(
     batches: Sequence[Sequence[Arrival] | Heartbeat],
     output: Output,
     strategy: Strategy = PER_EVENT,
@@ -53,13 +53,13 @@ def told_of(
     return interpret(batches, strategy, {"out": output}, measures=["paise"], drain=drain, when=WHENS)
 
 
-def shown(told: Interpretation) -> list[str]:
+def shown(outcome: Interpretation) -> list[str]:
     """Every pane in a few letters: batch, timing, window, sequence, count; `-` takes back, `!` is the last."""
     return [
         f"{one.batch} {'-' if pane.op is Op.RETRACT else ''}{pane.timing.value} "
         f"[{pane.window_start},{pane.window_end}) {pane.sequence}: {pane.values['rows']}"
         f"{'!' if pane.is_last else ''}"
-        for one in told.published["out"]
+        for one in outcome.published["out"]
         for pane in [one.pane]
     ]
 
@@ -69,12 +69,12 @@ def shown(told: Interpretation) -> list[str]:
 
 def test_one_event_can_be_on_time_for_one_window_and_too_late_for_another() -> None:
     output = counting({"sliding": "10us", "every": "5us"}, "side_output")
-    told = told_of([events(12, 7)], output)
-    assert [(one.window, one.fate) for one in told.judged["out"] if one.position == 1] == [
+    outcome = outcome_of([events(12, 7)], output)
+    assert [(one.window, one.fate) for one in outcome.judged["out"] if one.position == 1] == [
         ((0, 10), Fate.SIDE_OUTPUT),
         ((5, 15), Fate.ON_TIME),
     ]
-    by_unit = {entry.unit: entry for entry in told.ledger}
+    by_unit = {entry.unit: entry for entry in outcome.ledger}
     assert (by_unit["events"].received, by_unit["events"].fates[Fate.ON_TIME]) == (2, 2)
     assert (by_unit["events"].partly_late, by_unit["events"].late_at_source) == (1, 1)
     assert by_unit["assignments"].received == 4
@@ -89,7 +89,7 @@ def test_of_an_events_windows_the_last_has_the_best_fate(
 ) -> None:
     ranks = [Fate.ON_TIME, Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED]
     verdicts = ["on_time", "late", "too_late"]
-    judged = told_of(batches, output, strategy).judged["out"]
+    judged = outcome_of(batches, output, strategy).judged["out"]
     for _, group in groupby((one for one in judged if one.window), key=lambda one: one.position):
         worst_first = [verdicts.index(str(one.verdict)) for one in group]
         assert worst_first == sorted(worst_first, reverse=True)
@@ -102,8 +102,8 @@ def test_a_sliding_window_is_the_sum_of_the_tumbling_ones_in_it(
     read: list[Arrival], every: int, times: int
 ) -> None:
     slow = Bounded("1h")
-    panes = told_of([read], counting({"tumbling": f"{every}us"}), slow, drain=True).panes("out")
-    slid = told_of(
+    panes = outcome_of([read], counting({"tumbling": f"{every}us"}), slow, drain=True).panes("out")
+    slid = outcome_of(
         [read], counting({"sliding": f"{every * times}us", "every": f"{every}us"}), slow, drain=True
     )
     for pane in slid.panes("out"):
@@ -112,8 +112,8 @@ def test_a_sliding_window_is_the_sum_of_the_tumbling_ones_in_it(
 
 
 def test_a_global_window_is_told_at_the_drain() -> None:
-    told = told_of([events(1, 2), events(99)], counting({"global": True}), drain=True)
-    assert [(one.batch, one.pane.values["rows"], one.pane.is_last) for one in told.published["out"]] == [
+    outcome = outcome_of([events(1, 2), events(99)], counting({"global": True}), drain=True)
+    assert [(one.batch, one.pane.values["rows"], one.pane.is_last) for one in outcome.published["out"]] == [
         (2, 3, True)
     ]
 
@@ -124,7 +124,7 @@ def test_a_global_window_is_told_at_the_drain() -> None:
 def test_early_by_the_arrival_clock() -> None:
     output = counting(trigger={"early": "10us"})
     read = [Arrival(1, 8), Arrival(2, 9), Arrival(3, 10), Arrival(4, 11), Arrival(5, 35), Arrival(6, 36)]
-    assert shown(told_of(one_by_one(read), output)) == [
+    assert shown(outcome_of(one_by_one(read), output)) == [
         "2 EARLY [0,10) 0: 2",  # 10 was reached
         "4 EARLY [0,10) 1: 4",
     ]
@@ -133,34 +133,34 @@ def test_early_by_the_arrival_clock() -> None:
 def test_early_by_the_arrival_clock_once_a_batch() -> None:
     output = counting(trigger={"early": {"every": "10us", "per": "batch"}})
     read = [Arrival(1, 8), Arrival(2, 9), Arrival(3, 10), Arrival(4, 11), Arrival(5, 35), Arrival(6, 36)]
-    assert shown(told_of(one_by_one(read), output)) == ["2 EARLY [0,10) 0: 3", "4 EARLY [0,10) 1: 5"]
-    assert shown(told_of([read], output)) == ["0 EARLY [0,10) 0: 6"]
+    assert shown(outcome_of(one_by_one(read), output)) == ["2 EARLY [0,10) 0: 3", "4 EARLY [0,10) 1: 5"]
+    assert shown(outcome_of([read], output)) == ["0 EARLY [0,10) 0: 6"]
 
 
 def test_the_first_batch_counts_from_its_own_first_tick() -> None:
     output = counting(trigger={"early": "10us"})
-    assert shown(told_of([[Arrival(1, 1008), Arrival(2, 1009)]], output)) == []
-    assert shown(told_of([[Arrival(1, 1008), Arrival(2, 1012)]], output)) == ["0 EARLY [0,10) 0: 1"]
+    assert shown(outcome_of([[Arrival(1, 1008), Arrival(2, 1009)]], output)) == []
+    assert shown(outcome_of([[Arrival(1, 1008), Arrival(2, 1012)]], output)) == ["0 EARLY [0,10) 0: 1"]
 
 
 def test_early_by_event_time_counts_from_the_windows_start() -> None:
     output = counting(
         {"tumbling": "100us", "offset": "5us"}, trigger={"early": {"every": "30us", "clock": "event"}}
     )
-    told = told_of(one_by_one(events(7, 30, 34, 35, 64, 70)), output)
-    assert shown(told) == ["3 EARLY [5,105) 0: 4", "5 EARLY [5,105) 1: 6"]
+    outcome = outcome_of(one_by_one(events(7, 30, 34, 35, 64, 70)), output)
+    assert shown(outcome) == ["3 EARLY [5,105) 0: 4", "5 EARLY [5,105) 1: 6"]
 
 
 def test_early_by_count() -> None:
     output = counting(trigger={"early": {"count": 3}})
-    told = told_of(cut(events(1, 2, 3, 4, 5, 6, 7), [2, 2, 1, 2]), output)
-    assert shown(told) == ["1 EARLY [0,10) 0: 3", "3 EARLY [0,10) 1: 6"]
+    outcome = outcome_of(cut(events(1, 2, 3, 4, 5, 6, 7), [2, 2, 1, 2]), output)
+    assert shown(outcome) == ["1 EARLY [0,10) 0: 3", "3 EARLY [0,10) 1: 6"]
 
 
 def test_early_by_count_once_a_batch() -> None:
     output = counting(trigger={"early": {"count": 3, "per": "batch"}})
-    told = told_of(cut(events(1, 2, 3, 4, 5, 6, 7), [2, 2, 1, 2]), output)
-    assert shown(told) == ["1 EARLY [0,10) 0: 4", "3 EARLY [0,10) 1: 7"]
+    outcome = outcome_of(cut(events(1, 2, 3, 4, 5, 6, 7), [2, 2, 1, 2]), output)
+    assert shown(outcome) == ["1 EARLY [0,10) 0: 4", "3 EARLY [0,10) 1: 7"]
 
 
 def test_a_window_without_news_has_no_early_pane() -> None:
@@ -170,8 +170,8 @@ def test_a_window_without_news_has_no_early_pane() -> None:
         Arrival(1, 10, payload={"key": "y"}),
         Arrival(1, 20, payload={"key": "x"}),
     ]
-    told = told_of(one_by_one(read), output)
-    assert [(one.batch, one.pane.key, one.pane.values["rows"]) for one in told.published["out"]] == [
+    outcome = outcome_of(one_by_one(read), output)
+    assert [(one.batch, one.pane.key, one.pane.values["rows"]) for one in outcome.published["out"]] == [
         (1, ("x",), 1),
         (2, ("y",), 1),
     ]
@@ -179,7 +179,7 @@ def test_a_window_without_news_has_no_early_pane() -> None:
 
 def test_once_a_batch_a_window_that_closes_is_told_on_time_only() -> None:
     output = counting(trigger={"early": {"count": 1, "per": "batch"}})
-    assert shown(told_of([events(1, 12)], output)) == ["0 ON_TIME [0,10) 0: 1!", "0 EARLY [10,20) 0: 1"]
+    assert shown(outcome_of([events(1, 12)], output)) == ["0 ON_TIME [0,10) 0: 1!", "0 EARLY [10,20) 0: 1"]
 
 
 def all_but_batches(panes: Sequence[Pane]) -> dict[object, list[Pane]]:
@@ -200,10 +200,10 @@ def test_panes_of_each_firing_are_the_same_wherever_batches_are_cut(
     output = output.model_copy(update={"trigger": trigger})
     assume(fires_by_itself(output))
     in_order = sorted(read, key=lambda arrival: arrival.arrival_time)
-    told = (
-        told_of(cut(in_order, sizes), output, strategy, drain=True).panes("out") for sizes in (one, other)
+    outcome = (
+        outcome_of(cut(in_order, sizes), output, strategy, drain=True).panes("out") for sizes in (one, other)
     )
-    left, right = map(all_but_batches, told)
+    left, right = map(all_but_batches, outcome)
     assert left == right
 
 
@@ -214,7 +214,7 @@ def late_ones(trigger: object, *sizes: int, lateness: str = "90us", **fields: ob
     """One event on time, then a late one each 4 microseconds, from 12 on."""
     read = [Arrival(1, 0), Arrival(10, 8), *(Arrival(2, 12 + 4 * nth) for nth in range(6))]
     output = counting(lateness=lateness, trigger={"late": trigger}, **fields)
-    return shown(told_of(cut(read, [2, *sizes]), output, drain=True))
+    return shown(outcome_of(cut(read, [2, *sizes]), output, drain=True))
 
 
 def test_late_once_a_batch() -> None:
@@ -254,8 +254,8 @@ def test_late_so_many_at_a_time_and_the_rest_at_the_drain() -> None:
 
 def test_what_waits_is_told_when_the_lateness_is_over() -> None:
     output = counting(lateness="20us", trigger={"late": {"count": 100}})
-    told = told_of(one_by_one(events(1, 10, 2, 29, 30)), output)
-    assert shown(told) == [
+    outcome = outcome_of(one_by_one(events(1, 10, 2, 29, 30)), output)
+    assert shown(outcome) == [
         "1 ON_TIME [0,10) 0: 1",
         "3 ON_TIME [10,20) 0: 1",
         "4 ON_TIME [20,30) 0: 1",
@@ -269,7 +269,7 @@ def test_what_waits_is_told_when_the_lateness_is_over() -> None:
 def story(late: str, accumulation: str | None = None) -> list[str]:
     """Early with one event, closed with two, a third one late."""
     output = counting(late=late, lateness="20us", accumulation=accumulation, trigger={"early": {"count": 1}})
-    return [line for line in shown(told_of(one_by_one(events(1, 2, 11, 3)), output)) if "[0,10)" in line]
+    return [line for line in shown(outcome_of(one_by_one(events(1, 2, 11, 3)), output)) if "[0,10)" in line]
 
 
 def test_accumulating_panes_hold_everything() -> None:
@@ -291,7 +291,7 @@ def test_discarding_panes_hold_what_is_new_and_the_close_is_told_anyway() -> Non
 
 
 def test_retracting_panes_take_back_what_they_replace() -> None:
-    told = [
+    outcome = [
         "0 EARLY [0,10) 0: 1",
         "1 -EARLY [0,10) 0: 1",
         "1 EARLY [0,10) 1: 2",
@@ -300,20 +300,20 @@ def test_retracting_panes_take_back_what_they_replace() -> None:
         "3 -LATE [0,10) 2: 2",
         "3 LATE [0,10) 3: 3",
     ]
-    assert story("retract") == story("update", "retracting") == told
+    assert story("retract") == story("update", "retracting") == outcome
 
 
 # The last pane
 
 
 def test_an_output_that_takes_no_late_events_is_done_when_it_closes() -> None:
-    told = told_of([events(1, 10)], counting(late="drop", lateness="50us"))
-    assert shown(told) == ["0 ON_TIME [0,10) 0: 1!"]
+    outcome = outcome_of([events(1, 10)], counting(late="drop", lateness="50us"))
+    assert shown(outcome) == ["0 ON_TIME [0,10) 0: 1!"]
 
 
 def test_of_two_panes_in_one_batch_only_the_second_is_the_last() -> None:
-    told = told_of([events(1, 10, 2, 40)], counting(lateness="20us"))
-    assert shown(told) == [
+    outcome = outcome_of([events(1, 10, 2, 40)], counting(lateness="20us"))
+    assert shown(outcome) == [
         "0 ON_TIME [0,10) 0: 1",
         "0 ON_TIME [10,20) 0: 1!",
         "0 LATE [0,10) 1: 2!",
@@ -328,10 +328,10 @@ def test_a_key_that_has_had_events_is_told_for_windows_without_any() -> None:
     read = [
         Arrival(time, time, payload={"key": key}) for time, key in [(1, "x"), (11, "y"), (35, "y"), (45, "x")]
     ]
-    told = told_of(one_by_one(read), output, drain=True)
+    outcome = outcome_of(one_by_one(read), output, drain=True)
     assert [
         (one.batch, one.pane.window_start, one.pane.key[0], one.pane.values["rows"])
-        for one in told.published["out"]
+        for one in outcome.published["out"]
     ] == [
         (1, 0, "x", 1),
         (2, 10, "x", 0),
@@ -349,13 +349,13 @@ def test_an_empty_window_counts_and_sums_zero_and_has_no_largest() -> None:
     output = Output(
         window=TUMBLING, aggregates={**AGGREGATES, "payers": "approx_count_distinct(payer)"}, emit_empty=True
     )
-    told = told_of([events(1, 20)], output)
-    assert told.panes("out")[1].values == {"paise": 0, "rows": 0, "largest": None, "payers": 0}
+    outcome = outcome_of([events(1, 20)], output)
+    assert outcome.panes("out")[1].values == {"paise": 0, "rows": 0, "largest": None, "payers": 0}
 
 
 def test_late_events_come_after_the_empty_pane() -> None:
-    told = told_of([events(1, 25, 12)], counting(lateness="50us", emit_empty=True))
-    assert shown(told) == ["0 ON_TIME [0,10) 0: 1", "0 ON_TIME [10,20) 0: 0", "0 LATE [10,20) 1: 1"]
+    outcome = outcome_of([events(1, 25, 12)], counting(lateness="50us", emit_empty=True))
+    assert shown(outcome) == ["0 ON_TIME [0,10) 0: 1", "0 ON_TIME [10,20) 0: 0", "0 LATE [10,20) 1: 1"]
 
 
 # Silence
@@ -363,32 +363,32 @@ def test_late_events_come_after_the_empty_pane() -> None:
 
 def test_a_heartbeat_closes_windows_when_all_is_silent() -> None:
     idling = Bounded("3us", every="5us", idle_after="20us")
-    told = told_of([[Arrival(1, 1)], Heartbeat(12), Heartbeat(24), Heartbeat(25)], counting(), idling)
-    assert shown(told) == ["1 ON_TIME [0,10) 0: 1!"]
-    assert told.watermarks == [BEGIN_OF_TIME, 22]
-    assert [entry.batch for entry in told.ledger] == [0, 0, 0]
+    outcome = outcome_of([[Arrival(1, 1)], Heartbeat(12), Heartbeat(24), Heartbeat(25)], counting(), idling)
+    assert shown(outcome) == ["1 ON_TIME [0,10) 0: 1!"]
+    assert outcome.watermarks == [BEGIN_OF_TIME, 22]
+    assert [entry.batch for entry in outcome.ledger] == [0, 0, 0]
 
 
 def test_a_heartbeat_at_which_nothing_fires_is_no_batch() -> None:
     idling = Bounded("0us", every="5us", idle_after="20us")
-    told = told_of([[Arrival(1, 1)], Heartbeat(8), [Arrival(2, 9)]], counting(), idling)
-    assert told.watermarks == [BEGIN_OF_TIME, 1]
+    outcome = outcome_of([[Arrival(1, 1)], Heartbeat(8), [Arrival(2, 9)]], counting(), idling)
+    assert outcome.watermarks == [BEGIN_OF_TIME, 1]
 
 
 def test_on_idle_hold_lets_a_heartbeat_only_end_the_tick() -> None:
     idling = Bounded("0us", every="5us", idle_after="20us", on_idle="hold")
-    told = told_of([[Arrival(1, 1), Arrival(12, 2)], Heartbeat(100)], counting(), idling)
-    assert told.watermarks == [BEGIN_OF_TIME, 12]
+    outcome = outcome_of([[Arrival(1, 1), Arrival(12, 2)], Heartbeat(100)], counting(), idling)
+    assert outcome.watermarks == [BEGIN_OF_TIME, 12]
 
 
 def test_a_trigger_by_the_arrival_clock_is_due_at_a_heartbeat_too() -> None:
-    told = told_of(
+    outcome = outcome_of(
         [[Arrival(1, 1)], Heartbeat(7), Heartbeat(30)],
         counting(trigger={"early": "10us"}),
         Bounded("1h", every="5us"),
     )
-    assert shown(told) == ["1 EARLY [0,10) 0: 1"]
-    assert told.watermarks[1] < 0
+    assert shown(outcome) == ["1 EARLY [0,10) 0: 1"]
+    assert outcome.watermarks[1] < 0
 
 
 @given(quiet_batches(rejects=False), watermarks(), any_outputs(trigger={}, emit_empty=False))
@@ -398,7 +398,7 @@ def test_the_timeline_hears_the_same_silence(
 ) -> None:
     reader, marks = Reader(strategy), list[int]()
     for length, batch in enumerate(batches, 1):
-        known, marks = marks, told_of(batches[:length], output, strategy).watermarks
+        known, marks = marks, outcome_of(batches[:length], output, strategy).watermarks
         if not isinstance(batch, Heartbeat):
             reader.read(batch)
         elif len(marks) > len(known):
@@ -410,9 +410,9 @@ def test_the_timeline_hears_the_same_silence(
 # What always holds
 
 
-def inserts(told: Interpretation) -> dict[tuple[object, ...], list[Pane]]:
+def inserts(outcome: Interpretation) -> dict[tuple[object, ...], list[Pane]]:
     found: dict[tuple[object, ...], list[Pane]] = {}
-    for pane in told.panes("out"):
+    for pane in outcome.panes("out"):
         if pane.op is Op.INSERT:
             found.setdefault(pane.place, []).append(pane)
     return found
@@ -423,11 +423,11 @@ def inserts(told: Interpretation) -> dict[tuple[object, ...], list[Pane]]:
 def test_the_ledger_balances_in_every_unit(
     batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output, drain: bool
 ) -> None:
-    told = told_of(batches, output, strategy, drain)
-    assert unbalanced(told.ledger) == []
-    fates = Counter(one.fate for one in told.judged["out"])
+    outcome = outcome_of(batches, output, strategy, drain)
+    assert unbalanced(outcome.ledger) == []
+    fates = Counter(one.fate for one in outcome.judged["out"])
     for fate in Fate:
-        booked = [entry.fates[fate] for entry in told.ledger if entry.unit == "assignments"]
+        booked = [entry.fates[fate] for entry in outcome.ledger if entry.unit == "assignments"]
         assert sum(booked) == fates[fate]
 
 
@@ -437,8 +437,8 @@ def test_panes_come_early_then_on_time_then_late_and_are_numbered(
     batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output, drain: bool
 ) -> None:
     order = [Timing.EARLY, Timing.ON_TIME, Timing.LATE, Timing.CLOSING]
-    told = told_of(batches, output, strategy, drain)
-    for panes in inserts(told).values():
+    outcome = outcome_of(batches, output, strategy, drain)
+    for panes in inserts(outcome).values():
         timings = [order.index(pane.timing) for pane in panes]
         assert timings == sorted(timings)
         assert timings.count(1) <= 1
@@ -453,9 +453,9 @@ def test_with_closing_every_number_is_said_to_be_final_once(
     batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output
 ) -> None:
     closing = output.model_copy(update={"trigger": output.trigger.model_copy(update={"closing": True})})
-    told = told_of(batches, closing, strategy, drain=True)
-    panes = inserts(told)
-    for place in told.surviving("out"):
+    outcome = outcome_of(batches, closing, strategy, drain=True)
+    panes = inserts(outcome)
+    for place in outcome.surviving("out"):
         assert [pane.is_last for pane in panes[place]].count(True) == 1
         assert panes[place][-1].is_last
 
@@ -472,11 +472,11 @@ def test_without_an_on_time_pane_there_is_nothing_new(
         update = {"on_time": on_time, "closing": False}
         trigger = output.trigger.model_copy(update=update)
         rules = output.model_copy(update={"trigger": trigger, "emit_empty": False})
-        both.append(told_of(batches, rules, strategy, drain=True))
+        both.append(outcome_of(batches, rules, strategy, drain=True))
     always, changed = both
     assert always.judged == changed.judged
     if output.accumulation is Accumulation.DISCARDING:
-        left, right = (told.summed("out", output) for told in both)
+        left, right = (outcome.summed("out", output) for outcome in both)
         assert {place: values["rows"] for place, values in left.items()} == {
             place: values["rows"] for place, values in right.items()
         }
@@ -490,14 +490,14 @@ def test_without_an_on_time_pane_there_is_nothing_new(
 def test_after_a_drain_nothing_waits(
     batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output
 ) -> None:
-    told = told_of(batches, output, strategy, drain=True)
-    accepted = sum(one.fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED) for one in told.judged["out"])
+    outcome = outcome_of(batches, output, strategy, drain=True)
+    accepted = sum(one.fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED) for one in outcome.judged["out"])
     if output.accumulation is Accumulation.DISCARDING:
-        finals = [values["rows"] for values in told.summed("out", output).values()]
+        finals = [values["rows"] for values in outcome.summed("out", output).values()]
     else:
-        finals = [pane.values["rows"] for pane in told.surviving("out").values()]
+        finals = [pane.values["rows"] for pane in outcome.surviving("out").values()]
     assert sum(finals) == accepted
-    assert told.open_windows["out"] == []
+    assert outcome.open_windows["out"] == []
 
 
 @given(quiet_batches() | out_of_step(), watermarks(), any_outputs())
@@ -509,8 +509,8 @@ def test_discarding_panes_add_up_to_the_accumulating_one(
     shared = {"late": LatePolicy.UPDATE, "emit_empty": False, "aggregates": additive}
     adding = output.model_copy(update={**shared, "accumulation": Accumulation.DISCARDING})
     holding = output.model_copy(update={**shared, "accumulation": Accumulation.ACCUMULATING})
-    added = told_of(batches, adding, strategy, drain=True).summed("out", adding)
-    held = told_of(batches, holding, strategy, drain=True).surviving("out")
+    added = outcome_of(batches, adding, strategy, drain=True).summed("out", adding)
+    held = outcome_of(batches, holding, strategy, drain=True).surviving("out")
     assert added == {place: pane.values for place, pane in held.items()}
 
 
@@ -522,8 +522,8 @@ def test_every_mode_publishes_at_the_same_times(
     found = []
     for mode in Accumulation:
         update = {"late": LatePolicy.UPDATE, "accumulation": mode}
-        told = told_of(batches, output.model_copy(update=update), strategy, drain=True)
-        panes = [replace(one, pane=replace(one.pane, values={})) for one in told.published["out"]]
+        outcome = outcome_of(batches, output.model_copy(update=update), strategy, drain=True)
+        panes = [replace(one, pane=replace(one.pane, values={})) for one in outcome.published["out"]]
         found.append([one for one in panes if one.pane.op is Op.INSERT])
     assert found[0] == found[1] == found[2]
 
@@ -533,7 +533,7 @@ def test_every_mode_publishes_at_the_same_times(
 def test_batch_cuts_change_no_verdict_and_no_final(
     read: list[Arrival], one: list[int], other: list[int], strategy: Strategy, output: Output
 ) -> None:
-    left, right = (told_of(cut(read, sizes), output, strategy, drain=True) for sizes in (one, other))
+    left, right = (outcome_of(cut(read, sizes), output, strategy, drain=True) for sizes in (one, other))
     assert [replace(each, batch=0) for each in left.judged["out"]] == [
         replace(each, batch=0) for each in right.judged["out"]
     ]
@@ -545,21 +545,23 @@ def test_batch_cuts_change_no_verdict_and_no_final(
         assert _on_time(left) == _on_time(right)
 
 
-def _finals(told: Interpretation) -> dict[tuple[object, ...], object]:
-    return {place: dict(pane.values) for place, pane in told.surviving("out").items()}
+def _finals(outcome: Interpretation) -> dict[tuple[object, ...], object]:
+    return {place: dict(pane.values) for place, pane in outcome.surviving("out").items()}
 
 
-def _on_time(told: Interpretation) -> set[tuple[object, ...]]:
+def _on_time(outcome: Interpretation) -> set[tuple[object, ...]]:
     return {
-        pane.place for pane in told.panes("out") if pane.timing is Timing.ON_TIME and pane.op is Op.INSERT
+        pane.place for pane in outcome.panes("out") if pane.timing is Timing.ON_TIME and pane.op is Op.INSERT
     }
 
 
 def test_a_drain_ends_at_the_end_of_time() -> None:
-    assert told_of([events(1)], counting(), drain=True).watermarks[-1] == END_OF_TIME
+    assert outcome_of([events(1)], counting(), drain=True).watermarks[-1] == END_OF_TIME
 
 
 @pytest.mark.parametrize("late", list(LatePolicy))
 def test_late_at_source_counts_filtered_events_too(late: LatePolicy) -> None:
-    told = interpret([events(20, 5)], PER_EVENT, {"out": counting(late=late)}, where={"out": lambda _: False})
-    assert [entry.late_at_source for entry in told.ledger] == [1, 0]
+    outcome = interpret(
+        [events(20, 5)], PER_EVENT, {"out": counting(late=late)}, where={"out": lambda _: False}
+    )
+    assert [entry.late_at_source for entry in outcome.ledger] == [1, 0]

@@ -123,8 +123,8 @@ def test_history_is_judged_as_it_was_when_it_came(
     as_it_came = [batch for batch in cut(read, live) if batch]
     verdicts = []
     for batches in (over_history, as_it_came):
-        told = [item for batch in batches for item in (Partitions({}, names), batch)]
-        outcome = interpret(told, strategy, {"out": output}, drain=True)
+        results = [item for batch in batches for item in (Partitions({}, names), batch)]
+        outcome = interpret(results, strategy, {"out": output}, drain=True)
         verdicts.append(
             sorted(
                 (repr(each.arrival), each.fate, each.window, each.watermark)

@@ -44,7 +44,7 @@ def at(written: str, zone: str = "UTC") -> int:
     return to_micros(datetime.fromisoformat(written).replace(tzinfo=ZoneInfo(zone)).astimezone(UTC))
 
 
-def told(window: Window) -> tuple[str | None, str | None]:
+def outcome_of(window: Window) -> tuple[str | None, str | None]:
     return iso(window.start), iso(window.end)
 
 
@@ -117,11 +117,11 @@ def test_calendar_windows_run_from_midnight_to_midnight(unit: str, start: str, e
 
 def test_months_end_where_the_zone_says() -> None:
     months = Calendar("month", zone="Asia/Kolkata")
-    assert told(months.assign_all(at("2026-04-30T18:29:59"))[0]) == (
+    assert outcome_of(months.assign_all(at("2026-04-30T18:29:59"))[0]) == (
         "2026-03-31T18:30:00Z",
         "2026-04-30T18:30:00Z",
     )
-    assert told(months.assign_all(at("2026-04-30T18:30:00"))[0])[0] == "2026-04-30T18:30:00Z"
+    assert outcome_of(months.assign_all(at("2026-04-30T18:30:00"))[0])[0] == "2026-04-30T18:30:00Z"
 
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-10-26", 24)])
@@ -132,12 +132,12 @@ def test_a_day_of_a_clock_change_is_longer_or_shorter(day: str, hours: int) -> N
 
 def test_a_day_whose_midnight_was_skipped_begins_with_the_jump() -> None:
     (window,) = Calendar("day", zone="America/Sao_Paulo").assign_all(at("2018-11-04T12:00:00"))
-    assert told(window) == ("2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z")
+    assert outcome_of(window) == ("2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z")
 
 
 def test_a_midnight_that_came_twice_counts_the_first_time() -> None:
     (window,) = Calendar("day", zone="America/Havana").assign_all(at("2026-11-01T12:00:00"))
-    assert told(window) == ("2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z")
+    assert outcome_of(window) == ("2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z")
 
 
 def test_a_day_that_was_left_out_holds_nothing() -> None:
@@ -222,12 +222,13 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize(("written", "meant"), WRITTEN)
-def test_a_window_is_read_as_it_is_written(written: object, meant: object) -> None:
+@pytest.mark.parametrize(("written", "expected"), WRITTEN)
+def test_a_window_is_read_as_it_is_written(written: object, expected: object) -> None:
     adapter: TypeAdapter[AnyWindow] = TypeAdapter(AnyWindow)
-    assert adapter.validate_python(written) == meant
+    assert adapter.validate_python(written) == expected
     assert (
-        adapter.validate_python(adapter.dump_python(adapter.validate_python(written), mode="json")) == meant
+        adapter.validate_python(adapter.dump_python(adapter.validate_python(written), mode="json"))
+        == expected
     )
 
 

@@ -23,15 +23,15 @@ def test_the_timeline_says_what_the_oracle_says(
     batches: list[list[Arrival]], names: list[dict[str, bool] | None], strategy: Strategy, restarts: bool
 ) -> None:
     """The watermark of every event, whatever is named before which batch; a restart forgets nothing."""
-    reader, told = Reader(strategy), list[object]()
+    reader, results = Reader(strategy), list[object]()
     for nth, batch in enumerate(batches):
         named = names[nth] if nth < len(names) else None
-        told += [Partitions(named), batch] if named is not None else [batch]
+        results += [Partitions(named), batch] if named is not None else [batch]
         reader.read(batch, named)
         if restarts:
             reader.restart()
     marks = {"marks": lambda payload: payload["ok"]} if strategy.needs.where else {}
-    judged = interpret(told, strategy, {"out": COUNTING}, **marks).judged["out"]  # type: ignore[arg-type]
+    judged = interpret(results, strategy, {"out": COUNTING}, **marks).judged["out"]  # type: ignore[arg-type]
     assert reader.in_force == {event.position: event.watermark for event in judged}
 
 
@@ -40,14 +40,14 @@ def test_the_timeline_says_what_the_oracle_says(
 def test_silence_says_the_same(
     batches: list[list[Arrival]], named: dict[str, bool] | None, strategy: Strategy, quiet: int
 ) -> None:
-    reader, told = Reader(strategy), list[object](batches)
+    reader, results = Reader(strategy), list[object](batches)
     for nth, batch in enumerate(batches):
         reader.read(batch, named if nth == len(batches) - 1 else None)
     if named is not None and batches:
-        told.insert(-1, Partitions(named))
+        results.insert(-1, Partitions(named))
     at = max((event.arrival_time for batch in batches for event in batch), default=0) + quiet
     row = reader.timeline.heartbeat(at)
-    outcome = interpret([*told, Heartbeat(at)], strategy, {"out": COUNTING})  # type: ignore[list-item]
+    outcome = interpret([*results, Heartbeat(at)], strategy, {"out": COUNTING})  # type: ignore[list-item]
     if row is not None and len(outcome.watermarks) > len(batches):
         assert outcome.watermarks[-1] == row.watermark
 

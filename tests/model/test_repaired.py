@@ -85,9 +85,9 @@ def test_every_other_event_is_judged_as_if_nothing_had_been_repaired(
     plain = interpret([arrivals[:cut], arrivals[cut:]], STRATEGY, OUTPUTS, drain=True)
     mixed = interpret([arrivals[:cut], again, arrivals[cut:]], STRATEGY, OUTPUTS, drain=True)
     for name in ("updated", "sliding"):
-        told = [(each.arrival, each.fate, each.watermark) for each in plain.judged[name]]
+        results = [(each.arrival, each.fate, each.watermark) for each in plain.judged[name]]
         others = [each for each in mixed.judged[name] if each.batch != 1]
-        assert [(each.arrival, each.fate, each.watermark) for each in others] == told
+        assert [(each.arrival, each.fate, each.watermark) for each in others] == results
     assert not unbalanced(mixed.ledger)
 
 

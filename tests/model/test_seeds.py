@@ -52,12 +52,12 @@ def minutes(payments: list[Arrival]) -> Interpretation:
     return interpret(cut(payments, [100] * 6), strategy, outputs, measures=["paise"], drain=True)
 
 
-def _paise(told: Interpretation, output: str, fate: Fate) -> int:
-    return sum(event.arrival.payload["paise"] for event in told.with_fate(output, fate))
+def _paise(outcome: Interpretation, output: str, fate: Fate) -> int:
+    return sum(event.arrival.payload["paise"] for event in outcome.with_fate(output, fate))
 
 
-def _standing(told: Interpretation, output: str, value: str = "paise") -> int:
-    return sum(pane.values[value] for pane in told.surviving(output).values())
+def _standing(outcome: Interpretation, output: str, value: str = "paise") -> int:
+    return sum(pane.values[value] for pane in outcome.surviving(output).values())
 
 
 def _sorted_out(payments: list[Arrival]) -> dict[str, list[Arrival]]:
@@ -158,12 +158,13 @@ def test_the_sweep_of_the_lateness_bound(
     units: list[Arrival], bound: int, completeness: str, dropped: int, latency: str
 ) -> None:
     output = Output(window={"tumbling": "10s"}, aggregates={"n": "count(*)"}, late="drop")
-    told = interpret(one_by_one(units), Bounded(f"{bound}s", every="event"), {"sweep": output})
-    assert len(told.with_fate("sweep", Fate.DROPPED)) == dropped
-    assert f"{len(told.with_fate('sweep', Fate.ON_TIME)) / len(units):.2%}" == completeness
+    outcome = interpret(one_by_one(units), Bounded(f"{bound}s", every="event"), {"sweep": output})
+    assert len(outcome.with_fate("sweep", Fate.DROPPED)) == dropped
+    assert f"{len(outcome.with_fate('sweep', Fate.ON_TIME)) / len(units):.2%}" == completeness
     # A window is emitted when the largest event time is the watermark of that batch plus the bound.
     waits = [
-        (told.watermarks[one.batch] - one.pane.window_end) / SECOND + bound for one in told.published["sweep"]
+        (outcome.watermarks[one.batch] - one.pane.window_end) / SECOND + bound
+        for one in outcome.published["sweep"]
     ]
     assert f"{sum(waits) / len(waits):.2f}" == latency
 
@@ -183,12 +184,12 @@ def checkouts() -> Interpretation:
     return interpret(one_by_one(morning_checkouts()), Bounded("60s", every="event"), {"totals": output})
 
 
-def _of_ann(told: Interpretation) -> list[tuple[str, Pane]]:
+def _of_ann(outcome: Interpretation) -> list[tuple[str, Pane]]:
     """Ann's panes, each with the wall-clock time of the arrival that published it."""
-    arrived = {event.batch: event.arrival.arrival_time for event in told.judged["totals"]}
+    arrived = {event.batch: event.arrival.arrival_time for event in outcome.judged["totals"]}
     day = clock("00:00:00")
     shown = []
-    for one in told.published["totals"]:
+    for one in outcome.published["totals"]:
         if one.pane.key == ("ann",):
             minutes, seconds = divmod((arrived[one.batch] - day) // SECOND, 60)
             shown.append((f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}", one.pane))

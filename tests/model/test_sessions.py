@@ -46,46 +46,46 @@ def steps(*times: int | str) -> list[list[Arrival]]:
     return one_by_one(read)
 
 
-def told_of(
+def outcome_of(
     batches: Sequence[Sequence[Arrival] | Heartbeat], output: Output, drain: bool = False
 ) -> Interpretation:
     return interpret(batches, PER_EVENT, {"out": output}, drain=drain)
 
 
-def shown(told: Interpretation) -> list[str]:
+def shown(outcome: Interpretation) -> list[str]:
     """Ann's panes: batch, timing, window, sequence, count; `-` takes back, `!` is the last."""
     return [
         f"{one.batch} {'-' if pane.op is Op.RETRACT else ''}{pane.timing.value} "
         f"[{pane.window_start},{pane.window_end}) {pane.sequence}: {pane.values['rows']}"
         f"{'!' if pane.is_last else ''}"
-        for one in told.published["out"]
+        for one in outcome.published["out"]
         for pane in [one.pane]
         if pane.key == ("ann",)
     ]
 
 
-def fates(told: Interpretation) -> list[Fate]:
-    return [one.fate for one in told.judged["out"] if one.arrival.payload["user"] == "ann"]
+def fates(outcome: Interpretation) -> list[Fate]:
+    return [one.fate for one in outcome.judged["out"] if one.arrival.payload["user"] == "ann"]
 
 
 # Merging
 
 
 def test_events_within_the_gap_are_one_session() -> None:
-    assert shown(told_of(steps(0, 9, 18, 28, "w90"), visits())) == [
+    assert shown(outcome_of(steps(0, 9, 18, 28, "w90"), visits())) == [
         "3 ON_TIME [0,28) 0: 3!",
         "4 ON_TIME [28,38) 0: 1!",  # exactly the gap later
     ]
 
 
 def test_an_event_can_join_two_sessions() -> None:
-    told = interpret(steps(0, 15, 8), SLOW, {"out": visits()}, drain=True)
-    assert shown(told) == ["3 ON_TIME [0,25) 0: 3!"]
+    outcome = interpret(steps(0, 15, 8), SLOW, {"out": visits()}, drain=True)
+    assert shown(outcome) == ["3 ON_TIME [0,25) 0: 3!"]
 
 
 def test_keys_have_sessions_of_their_own() -> None:
-    told = told_of(steps(0, "w5", 6), visits(), drain=True)
-    assert {(pane.window_start, pane.window_end, pane.key) for pane in told.panes("out")} == {
+    outcome = outcome_of(steps(0, "w5", 6), visits(), drain=True)
+    assert {(pane.window_start, pane.window_end, pane.key) for pane in outcome.panes("out")} == {
         (0, 16, ("ann",)),
         (5, 15, ("other",)),
     }
@@ -93,31 +93,31 @@ def test_keys_have_sessions_of_their_own() -> None:
 
 def test_max_cuts_where_it_does_not_depend_on_order() -> None:
     for times in ((0, 8, 16, 22), (22, 16, 8, 0)):
-        told = interpret(steps(*times), SLOW, {"out": visits(max="20us")}, drain=True)
-        assert shown(told) == ["4 ON_TIME [0,20) 0: 3!", "4 ON_TIME [22,32) 0: 1!"]
+        outcome = interpret(steps(*times), SLOW, {"out": visits(max="20us")}, drain=True)
+        assert shown(outcome) == ["4 ON_TIME [0,20) 0: 3!", "4 ON_TIME [22,32) 0: 1!"]
 
 
 # Late events
 
 
 def test_a_late_event_that_touches_an_open_session_is_on_time() -> None:
-    told = told_of(steps(0, 9, 18, "w20", 1), visits("drop"))
-    assert fates(told) == [Fate.ON_TIME] * 4
-    assert told.judged["out"][-1].late_at_source
+    outcome = outcome_of(steps(0, 9, 18, "w20", 1), visits("drop"))
+    assert fates(outcome) == [Fate.ON_TIME] * 4
+    assert outcome.judged["out"][-1].late_at_source
 
 
 def test_a_late_event_grows_a_session_that_is_kept_and_takes_its_pane_back() -> None:
     for late in ("update", "retract"):
-        told = told_of(steps(0, "w19", 8), visits(late, "20us"))
-        assert shown(told) == ["1 ON_TIME [0,10) 0: 1", "2 -LATE [0,10) 0: 1", "2 LATE [0,18) 0: 2"]
+        outcome = outcome_of(steps(0, "w19", 8), visits(late, "20us"))
+        assert shown(outcome) == ["1 ON_TIME [0,10) 0: 1", "2 -LATE [0,10) 0: 1", "2 LATE [0,18) 0: 2"]
 
 
 def test_a_late_event_inside_a_session_updates_it() -> None:
-    assert shown(told_of(steps(0, 8, "w30", 3), visits("update", "20us"))) == [
+    assert shown(outcome_of(steps(0, 8, "w30", 3), visits("update", "20us"))) == [
         "2 ON_TIME [0,18) 0: 2",
         "3 LATE [0,18) 1: 3",
     ]
-    assert shown(told_of(steps(0, 8, "w30", 3), visits("retract", "20us"))) == [
+    assert shown(outcome_of(steps(0, 8, "w30", 3), visits("retract", "20us"))) == [
         "2 ON_TIME [0,18) 0: 2",
         "3 -LATE [0,18) 0: 2",
         "3 LATE [0,18) 1: 3",
@@ -125,13 +125,13 @@ def test_a_late_event_inside_a_session_updates_it() -> None:
 
 
 def test_a_session_drawn_into_one_that_is_open_again_is_retracted_when_that_one_fires() -> None:
-    told = told_of(steps(0, "w12", 8, "w18"), visits("update", "20us"))
-    assert shown(told) == ["1 ON_TIME [0,10) 0: 1", "3 -LATE [0,10) 0: 1", "3 LATE [0,18) 0: 2"]
-    assert fates(told) == [Fate.ON_TIME, Fate.ON_TIME]
+    outcome = outcome_of(steps(0, "w12", 8, "w18"), visits("update", "20us"))
+    assert shown(outcome) == ["1 ON_TIME [0,10) 0: 1", "3 -LATE [0,10) 0: 1", "3 LATE [0,18) 0: 2"]
+    assert fates(outcome) == [Fate.ON_TIME, Fate.ON_TIME]
 
 
 def test_a_bridge_takes_back_every_session_that_it_joins() -> None:
-    assert shown(told_of(steps(0, 15, "w40", 8), visits("update", "90us"))) == [
+    assert shown(outcome_of(steps(0, 15, "w40", 8), visits("update", "90us"))) == [
         "1 ON_TIME [0,10) 0: 1",
         "2 ON_TIME [15,25) 0: 1",
         "3 -LATE [0,10) 0: 1",
@@ -141,49 +141,49 @@ def test_a_bridge_takes_back_every_session_that_it_joins() -> None:
 
 
 def test_a_session_of_late_events_only_has_no_on_time_pane() -> None:
-    assert shown(told_of(steps("w40", 8), visits("update", "90us"))) == ["1 LATE [8,18) 0: 1"]
+    assert shown(outcome_of(steps("w40", 8), visits("update", "90us"))) == ["1 LATE [8,18) 0: 1"]
 
 
 def test_a_rejected_event_leaves_nothing_behind() -> None:
-    told = told_of(steps("w40", 8, 12, "w90"), visits("update"))
-    assert fates(told) == [Fate.SIDE_OUTPUT, Fate.SIDE_OUTPUT]
-    assert shown(told) == []
+    outcome = outcome_of(steps("w40", 8, 12, "w90"), visits("update"))
+    assert fates(outcome) == [Fate.SIDE_OUTPUT, Fate.SIDE_OUTPUT]
+    assert shown(outcome) == []
 
 
 # Final sessions
 
 
 def test_an_event_that_touches_a_final_session_is_too_late() -> None:
-    told = told_of(steps(0, "w12", 8, "w90"), visits("update"))
-    assert fates(told) == [Fate.ON_TIME, Fate.SIDE_OUTPUT]
-    assert told.judged["out"][2].window == (0, 10)
-    assert shown(told) == ["1 ON_TIME [0,10) 0: 1!"]
+    outcome = outcome_of(steps(0, "w12", 8, "w90"), visits("update"))
+    assert fates(outcome) == [Fate.ON_TIME, Fate.SIDE_OUTPUT]
+    assert outcome.judged["out"][2].window == (0, 10)
+    assert shown(outcome) == ["1 ON_TIME [0,10) 0: 1!"]
 
 
 def test_an_event_right_after_a_final_session_starts_a_new_one() -> None:
-    assert shown(told_of(steps(0, "w12", 10, "w90"), visits("update"))) == [
+    assert shown(outcome_of(steps(0, "w12", 10, "w90"), visits("update"))) == [
         "1 ON_TIME [0,10) 0: 1!",
         "3 ON_TIME [10,20) 0: 1!",
     ]
 
 
 def test_what_takes_no_late_events_has_final_sessions_as_soon_as_they_close() -> None:
-    told = told_of(steps(0, "w12", 8), visits("drop", "50us"))
-    assert fates(told) == [Fate.ON_TIME, Fate.DROPPED]
-    assert shown(told) == ["1 ON_TIME [0,10) 0: 1!"]
+    outcome = outcome_of(steps(0, "w12", 8), visits("drop", "50us"))
+    assert fates(outcome) == [Fate.ON_TIME, Fate.DROPPED]
+    assert shown(outcome) == ["1 ON_TIME [0,10) 0: 1!"]
 
 
 # Triggers and modes
 
 
 def test_an_early_pane_is_taken_back_when_the_session_has_grown() -> None:
-    told = told_of(steps(0, 5, 8, "w90"), visits(trigger={"early": {"count": 2}}))
-    assert shown(told) == ["1 EARLY [0,15) 0: 2", "3 -ON_TIME [0,15) 0: 2", "3 ON_TIME [0,18) 0: 3!"]
+    outcome = outcome_of(steps(0, 5, 8, "w90"), visits(trigger={"early": {"count": 2}}))
+    assert shown(outcome) == ["1 EARLY [0,15) 0: 2", "3 -ON_TIME [0,15) 0: 2", "3 ON_TIME [0,18) 0: 3!"]
 
 
 def test_an_early_pane_takes_back_the_sessions_it_reopened() -> None:
-    told = told_of(steps(0, "w12", 8, "w18"), visits("update", "20us", trigger={"early": {"count": 1}}))
-    assert shown(told) == [
+    outcome = outcome_of(steps(0, "w12", 8, "w18"), visits("update", "20us", trigger={"early": {"count": 1}}))
+    assert shown(outcome) == [
         "0 EARLY [0,10) 0: 1",
         "1 ON_TIME [0,10) 1: 1",
         "2 -EARLY [0,10) 1: 1",
@@ -193,13 +193,13 @@ def test_an_early_pane_takes_back_the_sessions_it_reopened() -> None:
 
 
 def test_late_events_wait_for_their_trigger() -> None:
-    told = told_of(steps(0, "w40", 3, 8, 5), visits("update", "90us", trigger={"late": {"count": 3}}))
-    assert shown(told) == ["1 ON_TIME [0,10) 0: 1", "4 -LATE [0,10) 0: 1", "4 LATE [0,18) 0: 4"]
+    outcome = outcome_of(steps(0, "w40", 3, 8, 5), visits("update", "90us", trigger={"late": {"count": 3}}))
+    assert shown(outcome) == ["1 ON_TIME [0,10) 0: 1", "4 -LATE [0,10) 0: 1", "4 LATE [0,18) 0: 4"]
 
 
 def test_a_discarding_session_that_has_grown_tells_everything_anew() -> None:
-    told = told_of(steps(0, "w12", 3, 8, 4, "w40"), visits("update", "40us", accumulation="discarding"))
-    assert shown(told) == [
+    outcome = outcome_of(steps(0, "w12", 3, 8, 4, "w40"), visits("update", "40us", accumulation="discarding"))
+    assert shown(outcome) == [
         "1 ON_TIME [0,10) 0: 1",
         "5 -LATE [0,10) 0: 1",
         "5 LATE [0,18) 0: 4",
@@ -214,8 +214,8 @@ def test_a_discarding_session_that_has_grown_tells_everything_anew() -> None:
 def test_at_most_one_session_stands_at_any_instant(
     batches: list[list[Arrival] | Heartbeat], strategy: Strategy, output: Output
 ) -> None:
-    told = interpret(batches, strategy, {"out": output}, when=WHENS)
-    panes = told.panes("out")
+    outcome = interpret(batches, strategy, {"out": output}, when=WHENS)
+    panes = outcome.panes("out")
     for length in range(1, len(panes) + 1):
         if length < len(panes) and panes[length].op is Op.RETRACT:
             continue  # in the middle of replacing
@@ -241,8 +241,8 @@ def test_when_all_are_on_time_their_order_says_nothing(
         Arrival(one.event_time, place, "", one.payload)
         for place, one in enumerate(rng.sample(read, len(read)))
     ]
-    told = [interpret([each], SLOW, {"out": on_time}, drain=True, when=WHENS) for each in (read, shuffled)]
-    left, right = ({place: pane.values for place, pane in one.surviving("out").items()} for one in told)
+    outcome = [interpret([each], SLOW, {"out": on_time}, drain=True, when=WHENS) for each in (read, shuffled)]
+    left, right = ({place: pane.values for place, pane in one.surviving("out").items()} for one in outcome)
     assert left == right
 
 
@@ -251,14 +251,14 @@ def test_when_all_are_on_time_their_order_says_nothing(
 def test_sessions_on_time_are_the_runs_without_a_gap(read: list[Arrival], output: Output) -> None:
     """Worked out once more, from the sorted times."""
     whole = output.model_copy(update={"by": (), "window": output.window.model_copy(update={"max": None})})
-    told = interpret([read], SLOW, {"out": whole}, drain=True, when=WHENS)
+    outcome = interpret([read], SLOW, {"out": whole}, drain=True, when=WHENS)
     gap, runs = output.window.gap, []
     for time in sorted(one.event_time for one in read):
         if runs and (time < runs[-1][1] or (output.window.joins and time == runs[-1][1])):
             runs[-1] = (runs[-1][0], time + gap)
         else:
             runs.append((time, time + gap))
-    assert sorted((start, end) for start, end, _ in told.surviving("out")) == runs
+    assert sorted((start, end) for start, end, _ in outcome.surviving("out")) == runs
 
 
 @given(quiet_batches() | out_of_step(), watermarks(), any_outputs(sessions()))
@@ -298,5 +298,5 @@ def test_what_takes_no_late_events_takes_nothing_back_but_early_panes(
     panes = interpret(
         batches, strategy, {"out": output.model_copy(update=update)}, drain=True, when=WHENS
     ).panes("out")
-    told = {(pane.place, pane.sequence): pane.timing for pane in panes if pane.op is Op.INSERT}
-    assert {told[pane.place, pane.sequence].value for pane in panes if pane.op is Op.RETRACT} <= {"EARLY"}
+    outcome = {(pane.place, pane.sequence): pane.timing for pane in panes if pane.op is Op.INSERT}
+    assert {outcome[pane.place, pane.sequence].value for pane in panes if pane.op is Op.RETRACT} <= {"EARLY"}

@@ -67,18 +67,18 @@ def test_the_timeline_says_what_the_oracle_says(
     at_last: dict[str, bool] | None,
 ) -> None:
     """The watermark of every event, whatever is named before which batch, and that of silence after them."""
-    reader, told = Reader(strategy), list[object]()
+    reader, results = Reader(strategy), list[object]()
     for nth, batch in enumerate(of_sources(batches)):
         named = names[nth] if nth < len(names) else None
-        told += [Partitions(named), batch] if named is not None else [batch]
+        results += [Partitions(named), batch] if named is not None else [batch]
         reader.read(batch, named)
         if restarts:
             reader.restart()
     if at_last is not None:
-        told.append(Partitions(at_last))
+        results.append(Partitions(at_last))
         reader.timeline.name(at_last)
     at = max((event.arrival_time for batch in batches for event in batch), default=0) + quiet
-    outcome = interpret([*told, Heartbeat(at)], strategy, {"out": COUNTING})  # type: ignore[list-item]
+    outcome = interpret([*results, Heartbeat(at)], strategy, {"out": COUNTING})  # type: ignore[list-item]
     assert reader.in_force == {event.position: event.watermark for event in outcome.judged["out"]}
     row = reader.timeline.heartbeat(at)
     if row is not None and len(outcome.watermarks) > len(batches):
@@ -97,15 +97,15 @@ def test_the_oracle_itself_knows_which_sources_were_never_heard(
     batches: list[list[Arrival]], said: list[dict[str, bool] | None], strategy: BySource, restarts: bool
 ) -> None:
     """Told which sources there are, it names what an engine names that has read all of them, but for what is said."""
-    reader, told, sources = Reader(strategy), list[object](), tuple(strategy.sources)
+    reader, results, sources = Reader(strategy), list[object](), tuple(strategy.sources)
     for nth, batch in enumerate(of_sources(batches)):
         more = (said[nth] if nth < len(said) else None) or {}
         known = dict.fromkeys(reader.timeline.known(), False)
-        told += [Partitions(more, sources), batch]
+        results += [Partitions(more, sources), batch]
         reader.read(batch, {**named_partitions({"app": None}, {**known, **more}, sources, ()), **more})
         if restarts:
             reader.restart()
-    outcome = interpret(told, strategy, {"out": COUNTING})  # type: ignore[arg-type]
+    outcome = interpret(results, strategy, {"out": COUNTING})  # type: ignore[arg-type]
     assert reader.in_force == {event.position: event.watermark for event in outcome.judged["out"]}
 
 

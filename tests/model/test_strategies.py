@@ -43,7 +43,7 @@ def a_second_apart(count: int, start: int = NOON, behind: Sequence[int] = (0,)) 
     ]
 
 
-def told(read: Sequence[Arrival], strategy: Strategy, **more: object) -> Interpretation:
+def outcome_of(read: Sequence[Arrival], strategy: Strategy, **more: object) -> Interpretation:
     return interpret([read], strategy, {"out": MINUTES}, **more)
 
 
@@ -56,12 +56,12 @@ def with_a_visitor_from_the_future(count: int = 400) -> list[Arrival]:
     return [*read[:100], Arrival(at + 6 * HOUR, at), *read[100:]]
 
 
-def late(told: Interpretation) -> int:
-    return sum(event.verdict is not Verdict.ON_TIME for event in told.judged["out"])
+def late(outcome_of: Interpretation) -> int:
+    return sum(event.verdict is not Verdict.ON_TIME for event in outcome_of.judged["out"])
 
 
 def test_one_event_six_hours_in_the_future_poisons_a_bounded_watermark() -> None:
-    poisoned = told(with_a_visitor_from_the_future(), Bounded("5s", max_future="off"))
+    poisoned = outcome_of(with_a_visitor_from_the_future(), Bounded("5s", max_future="off"))
     assert poisoned.watermarks == [NOON + 100 * SECOND + 6 * HOUR - 5 * SECOND]
     assert late(poisoned) == 299  # every event from the next tick on
 
@@ -72,15 +72,15 @@ def test_max_future_keeps_it_from_a_bounded_watermark() -> None:
         Arrival(event.event_time, event.arrival_time, dead=event.event_time > event.arrival_time)
         for event in with_a_visitor_from_the_future()
     ]
-    guarded = told(read, Bounded("5s"))
+    guarded = outcome_of(read, Bounded("5s"))
     assert guarded.watermarks == [NOON + 393 * SECOND]
     assert sum(event.verdict is Verdict.LATE for event in guarded.judged["out"]) == 0
 
 
 def test_one_event_six_hours_in_the_future_moves_nothing_with_percentile() -> None:
     strategy = Percentile(0.95, of=100, delay="5s", max_future="off")
-    visited = told(with_a_visitor_from_the_future(), strategy)
-    undisturbed = told(a_second_apart(400), strategy)
+    visited = outcome_of(with_a_visitor_from_the_future(), strategy)
+    undisturbed = outcome_of(a_second_apart(400), strategy)
     assert late(visited) == 0
     # It takes one of a hundred places; among whole seconds that is a second, while it is remembered.
     assert undisturbed.watermarks[0] - visited.watermarks[0] in (0, SECOND)
@@ -91,11 +91,11 @@ def test_one_event_six_hours_in_the_future_moves_nothing_with_percentile() -> No
 def test_not_even_among_the_first_events() -> None:
     first = Arrival(NOON + 6 * HOUR, NOON)
     strategy = Percentile(0.95, of=100, max_future="off")
-    before = told([first, *a_second_apart(19)], strategy)
+    before = outcome_of([first, *a_second_apart(19)], strategy)
     assert before.watermarks == [
         BEGIN_OF_TIME
     ]  # nineteen seconds are over, with twenty events: the last open
-    after = told([first, *a_second_apart(21)], strategy)
+    after = outcome_of([first, *a_second_apart(21)], strategy)
     assert NOON <= after.watermarks[0] < NOON + 21 * SECOND
 
 
@@ -181,7 +181,7 @@ def test_the_delay_widens_in_a_burst_and_tightens_after_it() -> None:
     """Prompt, then a minute in which half the events come forty seconds late, then prompt again."""
     prompt, burst = a_second_apart(300), a_second_apart(60, NOON + 300 * SECOND, (0, 40 * SECOND))
     read = [*prompt, *burst, *a_second_apart(250, NOON + 360 * SECOND)]
-    judged = told(read, Adaptive(0.9, of=100)).judged["out"]
+    judged = outcome_of(read, Adaptive(0.9, of=100)).judged["out"]
     lag = [event.arrival.arrival_time - event.watermark for event in judged]
     assert lag[299] <= 2 * SECOND
     assert 39 * SECOND <= lag[359] <= 42 * SECOND
@@ -236,7 +236,7 @@ def test_only_marks_move_a_punctuated_watermark() -> None:
         )
         for place, event in enumerate(a_second_apart(60))
     ]
-    judged = told(
+    judged = outcome_of(
         read, Punctuated(where="kind = 'mark'", delay="2s"), marks=lambda row: row["kind"] == "mark"
     ).judged["out"]
     assert {event.watermark for event in judged} == {BEGIN_OF_TIME, NOON + 18 * SECOND, NOON + 38 * SECOND}
@@ -245,15 +245,15 @@ def test_only_marks_move_a_punctuated_watermark() -> None:
 def test_a_marker_that_holds_times_marks_them() -> None:
     read = [Arrival(0, 0), Arrival(10, 10, payload={"until": 7}), Arrival(20, 20, payload={"until": 3})]
     strategy = Punctuated(marker="until", every="event")
-    assert told(read, strategy).watermarks == [7]
+    assert outcome_of(read, strategy).watermarks == [7]
 
 
 def test_a_marker_beyond_max_future_marks_nothing() -> None:
     read = [Arrival(10, 10, payload={"until": 16}), Arrival(20, 20)]
-    assert told(read, Punctuated(marker="until", every="event", max_future="5us")).watermarks == [
+    assert outcome_of(read, Punctuated(marker="until", every="event", max_future="5us")).watermarks == [
         BEGIN_OF_TIME
     ]
-    assert told(read, Punctuated(marker="until", every="event", max_future="6us")).watermarks == [16]
+    assert outcome_of(read, Punctuated(marker="until", every="event", max_future="6us")).watermarks == [16]
 
 
 def test_a_partition_without_a_mark_holds_the_others_until_it_is_idle() -> None:

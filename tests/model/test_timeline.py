@@ -362,9 +362,9 @@ def test_every_event_meets_the_oracles_watermark(batches: list[list[Arrival]], s
     for batch in batches:
         reader.read(batch)
         after.append(reader.timeline.watermark)
-    told = interpret(batches, strategy, {"out": COUNTING})
-    assert reader.in_force == {event.position: event.watermark for event in told.judged["out"]}
-    assert after == told.watermarks
+    outcome = interpret(batches, strategy, {"out": COUNTING})
+    assert reader.in_force == {event.position: event.watermark for event in outcome.judged["out"]}
+    assert after == outcome.watermarks
 
 
 @given(out_of_step(rejects=False), bounded())
@@ -447,11 +447,11 @@ def _told(
     return interpret(cut(read, sizes), strategy, {"out": output}, where=keep, drain=drain)
 
 
-def _on_time(told: Interpretation) -> dict[tuple[object, ...], Pane]:
+def _on_time(outcome: Interpretation) -> dict[tuple[object, ...], Pane]:
     """That nothing more can come is known sooner or later, depending on the cut."""
     return {
         pane.place: replace(pane, is_last=False)
-        for pane in told.panes("out")
+        for pane in outcome.panes("out")
         if pane.timing is Timing.ON_TIME
     }
 
@@ -464,14 +464,14 @@ def test_any_two_cuts_give_one_outcome(
     """Verdicts, fates, ON_TIME panes, what is still open, and the numbers that stand."""
     left, right = _told(read, one, strategy, output, drain), _told(read, other, strategy, output, drain)
     judged_left, judged_right = (
-        [(event.position, event.fate, event.verdict, event.watermark) for event in told.judged["out"]]
-        for told in (left, right)
+        [(event.position, event.fate, event.verdict, event.watermark) for event in outcome.judged["out"]]
+        for outcome in (left, right)
     )
     assert judged_left == judged_right
     assert _on_time(left) == _on_time(right)
     assert left.open_windows == right.open_windows
     standing_left, standing_right = (
-        {place: pane.values for place, pane in told.surviving("out").items()} for told in (left, right)
+        {place: pane.values for place, pane in outcome.surviving("out").items()} for outcome in (left, right)
     )
     assert standing_left == standing_right
 

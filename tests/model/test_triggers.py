@@ -10,7 +10,7 @@ from latecomer.model.windows import Session
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         (None, None),
         ("1m", Every("1m")),
@@ -19,14 +19,14 @@ from latecomer.model.windows import Session
         ({"count": 100}, Count(100)),
     ],
 )
-def test_early(written: object, meant: object) -> None:
+def test_early(written: object, expected: object) -> None:
     trigger = Trigger(early=written)
-    assert trigger.early == meant
+    assert trigger.early == expected
     assert Trigger.model_validate(trigger.model_dump(mode="json")) == trigger
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         ("batch", "batch"),
         ("every 30s", Every("30s")),
@@ -34,14 +34,14 @@ def test_early(written: object, meant: object) -> None:
         ({"count": 100}, Count(100)),
     ],
 )
-def test_late(written: object, meant: object) -> None:
+def test_late(written: object, expected: object) -> None:
     trigger = Trigger(late=written)
-    assert trigger.late == meant
+    assert trigger.late == expected
     assert Trigger.model_validate(trigger.model_dump(mode="json")) == trigger
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         ({"after_first": "30s"}, AfterFirst("30s")),
         ({"when": "paise > 9"}, When("paise > 9")),
@@ -55,9 +55,9 @@ def test_late(written: object, meant: object) -> None:
         ({"count": 3, "per": "batch"}, Count(3, per="batch")),
     ],
 )
-def test_rules_that_are_put_together(written: object, meant: object) -> None:
+def test_rules_that_are_put_together(written: object, expected: object) -> None:
     trigger = Trigger(early=written)
-    assert trigger.early == meant
+    assert trigger.early == expected
     assert Trigger.model_validate(trigger.model_dump(mode="json")) == trigger
     assert Trigger.model_validate_json(trigger.model_dump_json()) == trigger
 

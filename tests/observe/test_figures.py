@@ -28,7 +28,7 @@ SECOND = 1_000_000
 
 def report(batch: int = 0, **more: object) -> BatchReport:
     fates = {Fate.ON_TIME: Decimal(6), Fate.SIDE_OUTPUT: Decimal(3), Fate.DEAD_LETTER: Decimal(1)}
-    told: dict[str, object] = {
+    outcome: dict[str, object] = {
         "kind": "data",
         "received": Received(10, 9, 0, 1),
         "seconds": 2.0,
@@ -40,7 +40,7 @@ def report(batch: int = 0, **more: object) -> BatchReport:
         "partitions": {"a": NOW - 90 * SECOND, "b": NOW - 10 * SECOND},
         "unread": 7,
     }
-    return BatchReport(batch, **{**told, **more})  # type: ignore[arg-type]
+    return BatchReport(batch, **{**outcome, **more})  # type: ignore[arg-type]
 
 
 @pytest.fixture

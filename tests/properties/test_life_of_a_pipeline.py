@@ -129,13 +129,13 @@ class Life(RuleBasedStateMachine):
     def panes_and_ledger_are_the_oracles(self) -> None:
         if not self.read:
             return
-        told, store = self._oracle(), open_store(self.bench.pipeline)
-        published = [(each.batch, each.pane) for each in told.published["first"]]
+        outcome, store = self._oracle(), open_store(self.bench.pipeline)
+        published = [(each.batch, each.pane) for each in outcome.published["first"]]
         require_equal(comparable(stored_panes(store, "first")), comparable(published))
-        require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
+        require_equal(as_lines(stored_entries(store)), as_lines(outcome.ledger))
         if "joined" in self.bench.outputs:
             stored = [pane for _, pane in stored_panes(store, "joined")]
-            require_equal(self._stands(stored), self._stands(told.panes("joined")))
+            require_equal(self._stands(stored), self._stands(outcome.panes("joined")))
 
     def teardown(self) -> None:
         try:

@@ -199,8 +199,8 @@ def require_right(
             return within[0] <= place[0] and place[1] <= min(within[1], reached.watermark)
         return place[1] <= reached.watermark and (within is None or within[0] <= place[0] < within[1])
 
-    told = {place: values for place, values in found.items() if wanted(place) and values["rows"]}
-    assert told == {place: values for place, values in expected.items() if wanted(place)}
+    outcome = {place: values for place, values in found.items() if wanted(place) and values["rows"]}
+    assert outcome == {place: values for place, values in expected.items() if wanted(place)}
 
 
 def require_served(bench: Bench, output: Output, read: Sequence[Arrival]) -> None:
@@ -220,13 +220,13 @@ def require_served(bench: Bench, output: Output, read: Sequence[Arrival]) -> Non
 
 def require_gap_free(panes: Sequence[Pane]) -> None:
     """The panes of a window and key are numbered from 0 on, and only what was told is taken back."""
-    told: dict[Place, list[int]] = {}
+    outcome: dict[Place, list[int]] = {}
     for pane in panes:
         if pane.op is Op.INSERT:
-            told.setdefault(pane.place, []).append(pane.sequence)
+            outcome.setdefault(pane.place, []).append(pane.sequence)
         else:
-            assert pane.sequence in told[pane.place]
-    assert {place: each for place, each in told.items() if each != list(range(len(each)))} == {}
+            assert pane.sequence in outcome[pane.place]
+    assert {place: each for place, each in outcome.items() if each != list(range(len(each)))} == {}
 
 
 def grouped(read: Sequence[Arrival], output: Output) -> dict[Place, dict[str, Any]]:

@@ -237,9 +237,9 @@ def test_kernels_of_sessions_equal_the_oracle(
     drain: bool,
 ) -> None:
     where = {"one": lambda payload: payload["ok"]} if output.where else {}
-    told = interpret(batches, strategy, {"one": output}, where=where, drain=drain, when=WHENS)
+    outcome = interpret(batches, strategy, {"one": output}, where=where, drain=drain, when=WHENS)
     kernels = Kernels(output, strategy, splits, buckets)
-    for number, batch in zip(told.numbers, batches, strict=False):
+    for number, batch in zip(outcome.numbers, batches, strict=False):
         if isinstance(batch, Heartbeat):
             trial = Timeline.restore(strategy, kernels.reader.timeline.carry())
             row = trial.heartbeat(batch.at)
@@ -251,7 +251,7 @@ def test_kernels_of_sessions_equal_the_oracle(
             kernels.data(number, batch)
     if drain:
         kernels.quiet(
-            len([each for each in told.numbers if each is not None]) - 1, kernels.reader.timeline.drain()
+            len([each for each in outcome.numbers if each is not None]) - 1, kernels.reader.timeline.drain()
         )
     assert kernels.judged == {
         each.position: (
@@ -260,7 +260,7 @@ def test_kernels_of_sessions_equal_the_oracle(
             if each.window is None or each.fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED)
             else each.window.end,
         )
-        for each in told.judged["one"]
+        for each in outcome.judged["one"]
     }
     expected = [
         (
@@ -274,7 +274,7 @@ def test_kernels_of_sessions_equal_the_oracle(
             each.pane.is_last,
             tuple(each.pane.values[name] for name in output.aggregates),
         )
-        for each in told.published["one"]
+        for each in outcome.published["one"]
     ]
     assert sorted(kernels.published(), key=repr) == sorted((_plain(each) for each in expected), key=repr)
 

@@ -55,8 +55,8 @@ def run_and_compare(
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(spark, Path(folder), strategy, named, PAYLOAD, spread=True)
         store = bench.run(batches, drain=drain, restart=restart)
-        told = bench.oracle(batches, drain=drain, filtered=lambda payload: payload["ok"])
-        assert_same(bench, store, told, batches)
+        outcome = bench.oracle(batches, drain=drain, filtered=lambda payload: payload["ok"])
+        assert_same(bench, store, outcome, batches)
         assert unbalanced(stored_entries(store)) == []
         for output in named:
             _retracts_cancel(store, output)

@@ -60,14 +60,14 @@ def test_what_cannot_be_followed_is_refused_and_nothing_is_changed(place: Place)
     apply(opened(place.kind, place.path, MORE), 0, insert(0, 1, 0, Decimal(5), 2, 3, shape=MORE))
     before = place.rows(place.path)
     by_two = shape_of({**KEY, "clerk": pa.string()}, {"paise": pa.decimal128(12, 0)})
-    for shape, told in (
+    for shape, outcome in (
         (by_two, "without clerk"),  # it would be null in a row that it tells from others
         (NARROW, "with most"),
         (shape_of(KEY, {"paise": pa.string(), "least": pa.int32(), "most": pa.int64()}), "paise"),
         (shape_of(KEY, {"paise": pa.decimal128(12, 2), "least": pa.int32(), "most": pa.int64()}), "paise"),
         (shape_of({"till": pa.int16()}, {"paise": pa.decimal128(9, 0)}), "with least"),
     ):
-        with pytest.raises(SinkError, match=told) as caught:
+        with pytest.raises(SinkError, match=outcome) as caught:
             opened(place.kind, place.path, shape)
         assert "has other columns (" in str(caught.value)
         assert " another " in str(caught.value)

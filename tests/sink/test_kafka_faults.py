@@ -57,7 +57,7 @@ def bring_up(fed: Fed, complete: int = 3) -> None:
         keeper.close()
 
 
-def told(kafka: Client, topic: str) -> list[tuple[int, bytes | None, bytes | None, str]]:
+def outcome_of(kafka: Client, topic: str) -> list[tuple[int, bytes | None, bytes | None, str]]:
     """What a consumer is told, in the order of each partition; offsets differ where something was given up."""
     return [
         (record.partition, record.key, record.value, record.header["batch"])
@@ -71,7 +71,7 @@ def undisturbed(
 ) -> list[tuple[int, bytes | None, bytes | None, str]]:
     topic = kafka.new_name()
     bring_up(fed_with(tmp_path_factory.mktemp("undisturbed"), topic, kafka.servers))
-    found = told(kafka, topic)
+    found = outcome_of(kafka, topic)
     assert len(found) == 4 * 51
     return found
 
@@ -90,10 +90,10 @@ def test_a_writer_that_is_killed_between_any_two_steps(
             check=False,
         )
         assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-        seen = {batch for *_, batch in told(kafka, topic)}
+        seen = {batch for *_, batch in outcome_of(kafka, topic)}
         assert seen == {str(batch) for batch in range(nth + (step == "committed"))}
     bring_up(fed)
-    assert told(kafka, topic) == undisturbed
+    assert outcome_of(kafka, topic) == undisturbed
 
 
 @pytest.mark.long
@@ -130,7 +130,7 @@ def test_a_broker_that_is_killed_in_the_middle_of_a_batch(
     keeper.finish()
     keeper.close()
     assert not due
-    assert told(own_kafka, topic) == undisturbed
+    assert outcome_of(own_kafka, topic) == undisturbed
     assert sink_status(fed.store).to_pylist()[0]["state"] == "up to date"
 
 
@@ -194,7 +194,7 @@ def test_secrets_come_from_outside_and_are_shown_nowhere(
         check_sinks(fed.store)
     monkeypatch.setenv("SESAME", PASSWORD)
     bring_up(fed)
-    assert len(told(guarded, topic)) == 4 * 51
+    assert len(outcome_of(guarded, topic)) == 4 * 51
 
     monkeypatch.setenv("SESAME", WRONG)
     other = signed(tmp_path / "wrong", guarded, guarded.new_name())

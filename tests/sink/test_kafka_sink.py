@@ -136,7 +136,7 @@ def test_a_compacted_topic_has_what_stands_and_tombstones_for_what_was_withdrawn
     apply(logic, 0, insert(0, "chai", 0), insert(0, "dosa", 0))
     apply(logic, 1, retract(0, "chai", 0), insert(0, "chai", 1), retract(0, "chai", 1), insert(0, "chai", 2))
     apply(logic, 2, retract(0, "dosa", 0))
-    told = [
+    outcome = [
         (
             json.loads(record.key or b"")["merchant"],
             record.header["batch"],
@@ -144,13 +144,13 @@ def test_a_compacted_topic_has_what_stands_and_tombstones_for_what_was_withdrawn
         )
         for record in kafka.consume(topic_of(sink))
     ]
-    assert [(merchant, batch, value and value["sequence"]) for merchant, batch, value in told] == [
+    assert [(merchant, batch, value and value["sequence"]) for merchant, batch, value in outcome] == [
         ("chai", "0", 0),
         ("dosa", "0", 0),
         ("chai", "1", 2),
         ("dosa", "2", None),
     ]
-    assert "op" not in told[0][2]
+    assert "op" not in outcome[0][2]
     assert kafka.config(topic_of(sink))["cleanup.policy"] == "compact"
 
 

@@ -323,7 +323,7 @@ def _start_and_finish(keeper: SinkKeeper) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sink", "told"),
+    ("sink", "outcome"),
     [
         ("{my_sinks:Bord: x}", "module my_sinks has no class Bord.*did you mean Board"),
         ("{my_sinks:BoardLogic: x}", r"BoardLogic is not a sink.*write class BoardLogic\(latecomer.Sink\)"),
@@ -337,8 +337,8 @@ def _start_and_finish(keeper: SinkKeeper) -> None:
         ("{sqlite: {path: x, on_outage: panic}}", r"on_outage: is not one of the choices"),
     ],
 )
-def test_a_wrong_sink_is_told_with_its_place(tmp_path: Path, board: Path, sink: str, told: str) -> None:
-    with pytest.raises(PipelineError, match=re.compile(told, re.S)) as caught:
+def test_a_wrong_sink_is_told_with_its_place(tmp_path: Path, board: Path, sink: str, outcome: str) -> None:
+    with pytest.raises(PipelineError, match=re.compile(outcome, re.S)) as caught:
         Fed(tmp_path, f"[{sink}]")
     assert "pipeline.yaml:" in str(caught.value)
 

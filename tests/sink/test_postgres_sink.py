@@ -335,8 +335,8 @@ def test_names_of_the_system_are_refused(path: Path) -> None:
 
 
 def test_the_progress_table_is_refused_as_a_target(path: Path) -> None:
-    told = "the table latecomer_progress holds the progress; give the sink another table"
-    assert told in refused_opening(path, table="latecomer_progress")
+    outcome = "the table latecomer_progress holds the progress; give the sink another table"
+    assert outcome in refused_opening(path, table="latecomer_progress")
 
 
 # Tables that are there
@@ -434,8 +434,8 @@ def test_a_user_who_may_only_write_rows_can_be_used(path: Path, postgres: Postgr
     writer = f"writer{next(NUMBERS)}"
     postgres.ask(f"create role {writer} login password '{PASSWORD}'")
     target = postgres.url_with_password.replace("ana:", f"{writer}:")
-    told = refused_opening(path, target=target)
-    assert "a permission is missing (permission denied for" in told
+    outcome = refused_opening(path, target=target)
+    assert "a permission is missing (permission denied for" in outcome
     postgres.ask(f"grant usage on schema {schema} to {writer}")
     postgres.ask(f"grant select, insert, update, delete on all tables in schema {schema} to {writer}")
     sink = opened("postgres", path, target=target)
@@ -459,10 +459,10 @@ def test_a_constraint_of_the_users_own_stops_the_run(path: Path, postgres: Postg
 
 def test_a_database_that_cannot_hold_every_text_is_refused(postgres: Postgres, path: Path) -> None:
     postgres.ask("create database latin encoding 'LATIN1' locale 'C' template template0")
-    told = refused_opening(path, target=postgres.url_with_password.replace("/postgres", "/latin"))
+    outcome = refused_opening(path, target=postgres.url_with_password.replace("/postgres", "/latin"))
     assert (
         "the database is in LATIN1, which not every text can be written in; use one with the encoding UTF8"
-        in told
+        in outcome
     )
 
 
@@ -522,7 +522,7 @@ def test_a_password_may_hold_anything(
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "outcome"),
     [
         (
             "postgresql://ana:s3/cr@et@db/books",
@@ -548,17 +548,17 @@ def test_a_password_may_hold_anything(
     ],
 )
 def test_a_target_that_cannot_be_used_is_refused_without_its_password(
-    target: str, told: str, tmp_path: Path
+    target: str, outcome: str, tmp_path: Path
 ) -> None:
     with pytest.raises(SinkError) as caught:
         open_sink(PostgresSink(target=target), tmp_path, "upi", SHAPE)
-    assert told in str(caught.value)
+    assert outcome in str(caught.value)
     assert "s3" not in str(caught.value)
     assert not isinstance(caught.value, SinkOutage)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "outcome"),
     [
         (
             (PASSWORD, "wrong-password"),
@@ -570,11 +570,11 @@ def test_a_target_that_cannot_be_used_is_refused_without_its_password(
     ],
 )
 def test_who_is_not_let_in_is_told_at_once(
-    path: Path, target: str, change: tuple[str, str], told: str
+    path: Path, target: str, change: tuple[str, str], outcome: str
 ) -> None:
     scheme, rest = target.split("://")
     said = refused_opening(path, target=f"{scheme}://{rest.replace(*change)}")
-    assert told in said
+    assert outcome in said
     assert "wrong-password" not in said
 
 

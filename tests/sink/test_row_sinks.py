@@ -194,7 +194,7 @@ def test_the_documented_sink_takes_rows(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("own")
 @pytest.mark.parametrize(
-    ("late_to", "dead_letters_to", "told"),
+    ("late_to", "dead_letters_to", "outcome"),
     [
         (
             "[{row_sinks:PanesOnly: x}]",
@@ -222,9 +222,9 @@ def test_the_documented_sink_takes_rows(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_sink_is_told_with_its_place(
-    tmp_path: Path, late_to: str, dead_letters_to: str, told: str
+    tmp_path: Path, late_to: str, dead_letters_to: str, outcome: str
 ) -> None:
-    with pytest.raises(PipelineError, match=re.compile(told, re.S)) as caught:
+    with pytest.raises(PipelineError, match=re.compile(outcome, re.S)) as caught:
         Fed(tmp_path, late_to=late_to, dead_letters_to=dead_letters_to)
     assert "pipeline.yaml:" in str(caught.value)
 

@@ -37,7 +37,7 @@ def latecomer(folder: Path, verb: str, files: int = 4096, **environment: str) ->
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
-    told = subprocess.run(
+    outcome = subprocess.run(
         command,
         capture_output=True,
         text=True,
@@ -46,7 +46,7 @@ def latecomer(folder: Path, verb: str, files: int = 4096, **environment: str) ->
         timeout=300,
         check=False,
     )
-    return told.returncode, told.stderr
+    return outcome.returncode, outcome.stderr
 
 
 def _environment() -> Mapping[str, str]:
@@ -56,7 +56,7 @@ def _environment() -> Mapping[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("wrote", "told"),
+    ("wrote", "outcome"),
     [
         (
             "Error occurred during initialization of VM\nToo small maximum heap\n",
@@ -69,17 +69,17 @@ def _environment() -> Mapping[str, str]:
         ("", "Java gateway process exited before sending its port number.; `latecomer doctor`"),
     ],
 )
-def test_what_a_jvm_that_ended_has_left_is_the_reason(tmp_path: Path, wrote: str, told: str) -> None:
+def test_what_a_jvm_that_ended_has_left_is_the_reason(tmp_path: Path, wrote: str, outcome: str) -> None:
     (tmp_path / "spark.console.log").write_text(wrote)
     ended = PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
-    assert told in why_not_started(ended, tmp_path / "spark.log")
+    assert outcome in why_not_started(ended, tmp_path / "spark.log")
 
 
 @pytest.mark.long
 def test_memory_that_java_does_not_understand(tmp_path: Path) -> None:
     write_json(tmp_path, "a.json", [{"at": "2026-11-08T14:00:00Z", "n": 1}])
-    code, told = latecomer(tmp_path, "run --once", LATECOMER_MEMORY="banana")
-    assert (code, told.splitlines()) == (
+    code, outcome = latecomer(tmp_path, "run --once", LATECOMER_MEMORY="banana")
+    assert (code, outcome.splitlines()) == (
         1,
         [
             "error: Spark could not be started: Invalid maximum heap size: -Xmxbanana; set LATECOMER_MEMORY to the "
@@ -94,10 +94,10 @@ def test_few_open_files(tmp_path: Path) -> None:
     get through a batch."""
     write_json(tmp_path, "a.json", ({"at": "2026-11-08T14:00:00Z", "n": 1} for _ in range(MANY)))
     for files in (12, 40, 200, 280, 320, 360):
-        code, told = latecomer(tmp_path, "run --once", files)
-        assert code == 1 or (code, told, files) == (0, "", 360)
+        code, outcome = latecomer(tmp_path, "run --once", files)
+        assert code == 1 or (code, outcome, files) == (0, "", 360)
         if code:
-            (sentence,) = told.splitlines()
+            (sentence,) = outcome.splitlines()
             assert "ulimit -n 4096" in sentence
             assert "unexpected" not in sentence
     assert latecomer(tmp_path, "run --once") == (0, "")
@@ -110,8 +110,8 @@ def test_a_folder_for_what_spark_shuffles_that_is_full(tmp_path: Path) -> None:
     with small_disk(tmp_path / "scratch", 1) as disk:
         disk.fill()
         settings = {"SPARK_LOCAL_DIRS": str(disk.root)}
-        code, told = latecomer(tmp_path, "run --once", **settings)
-        (sentence,) = told.splitlines()
+        code, outcome = latecomer(tmp_path, "run --once", **settings)
+        (sentence,) = outcome.splitlines()
         assert code == 1
         assert f"the disk is full: {disk.root}; make room there, and run again" in sentence
         disk.make_room()

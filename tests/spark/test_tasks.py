@@ -165,7 +165,7 @@ def test_what_a_task_says_of_files_is_what_this_process_says(spark: SparkSession
     folders = Folders(*(tmp_path / name for name in ("events", "duplicates", "letters")))
     in_one = [LogTask(0, parts, GIVEN, folders)]
     each_its_own = [LogTask(nth, [part], GIVEN, folders) for nth, part in enumerate(parts)]
-    told = []
+    outcome = []
     for runner, tasks in (
         (InProcess(lambda: spark), in_one),
         (SparkRunner(spark), in_one),
@@ -173,9 +173,9 @@ def test_what_a_task_says_of_files_is_what_this_process_says(spark: SparkSession
     ):
         with pytest.raises(UnreadableFiles) as raised:
             runner.run("log", partial(write_split, plan), tasks)
-        told.append(raised.value.reasons)
-    assert told[0] == told[1] == told[2]
-    assert [path[-9:] for path in told[0]] == ["a.parquet", "c.parquet"]
+        outcome.append(raised.value.reasons)
+    assert outcome[0] == outcome[1] == outcome[2]
+    assert [path[-9:] for path in outcome[0]] == ["a.parquet", "c.parquet"]
 
 
 def test_what_the_driver_is_told_is_packed_on_its_way() -> None:

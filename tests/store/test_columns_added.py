@@ -64,8 +64,8 @@ def test_a_column_that_is_declared_later_is_there_for_all_events(spark: SparkSes
     assert [row["total"] for row in reader.results("totals").to_pylist()] == [3]
     assert check_ledger(wider, spark) == []
     assert latecomer.replay(wider, spark=spark).equal
-    told = latecomer.explain(wider, "towers", "2026-11-08T14:00Z", {"tower": "B"})
-    assert told.reconciled
+    outcome = latecomer.explain(wider, "towers", "2026-11-08T14:00Z", {"tower": "B"})
+    assert outcome.reconciled
 
     assert source_columns(pipeline_in(tmp_path, SCHEMA)).keys() == {*SCHEMA, "tower", "fee.tax"}
     with pytest.raises(StoreMismatch, match="differs from the columns pinned in the store: tower"):

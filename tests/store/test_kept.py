@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cli.cli_kit import MINUTE, NOON, Lake, pane
-from dashboard.dashboard_kit import close, told_store
+from dashboard.dashboard_kit import close, published_store
 from latecomer.errors import TornCommit
 from latecomer.observe import recorded
 from latecomer.observe.check import recorded_by
@@ -28,7 +28,7 @@ ROUTES = ("now", "windows", "ledger")
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    return told_store(tmp_path / "told")
+    return published_store(tmp_path / "told")
 
 
 def said(answers: Answers) -> dict[str, bytes]:
@@ -76,7 +76,7 @@ def test_what_was_read_is_not_read_again(lake: Lake) -> None:
 def test_a_store_in_the_place_of_another_is_another(lake: Lake, tmp_path: Path) -> None:
     shelf = Shelf()
     assert shelf.store(lake.pipeline).ledger.last_batch() == 2
-    other = told_store(tmp_path / "other")
+    other = published_store(tmp_path / "other")
     goes_on(other, 3)
     shutil.rmtree(lake.store.root)
     shutil.copytree(other.store.root, lake.store.root)

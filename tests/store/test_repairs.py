@@ -53,8 +53,8 @@ def attempt(
 ) -> dict[str, Any]:
     amounts = [{"unit": "paise", "amount": Decimal(paise)}] if repaired else []
     named = {"letter_batch": 0, "letter_reason": "unreadable", "origin": "a", "position": position}
-    told = {"reason": reason, "detail": reason and f"said by {batch}", "amounts": amounts}
-    return {"batch": batch, **named, "repaired": repaired, **told}
+    results = {"reason": reason, "detail": reason and f"said by {batch}", "amounts": amounts}
+    return {"batch": batch, **named, "repaired": repaired, **results}
 
 
 def complete(store: Store, batch: int) -> None:

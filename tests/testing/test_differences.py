@@ -40,10 +40,10 @@ def _pane(line: str) -> Pane:
     )
 
 
-def held(lines: list[str], told: list[Pane], rules: Output = TOTALS) -> tuple[Pair, ...]:
+def held(lines: list[str], results: list[Pane], rules: Output = TOTALS) -> tuple[Pair, ...]:
     return matched(
         [read_pane(line, TIMES) for line in lines],
-        told,
+        results,
         lambda line, pane: line.names(pane, rules.by, TIMES),
         lambda pane: write_pane(pane, rules.by, TIMES),
         in_turn(rules),
@@ -64,10 +64,12 @@ MERGED = panes(
 
 
 def test_a_vague_line_leaves_the_pane_that_another_needs() -> None:
-    told = panes("14:00..14:01 key=a n=1", "14:00..14:01 key=b n=1")
-    assert not differs(held(["14:00..14:01", "14:00..14:01 key=a"], told))
-    assert not differs(held(["14:00..14:01 n=1", "14:00..14:01", "14:00..14:01 key=a n=1"], [*told, told[0]]))
-    assert differs(held(["14:00..14:01 key=a", "14:00..14:01 key=a"], told))
+    results = panes("14:00..14:01 key=a n=1", "14:00..14:01 key=b n=1")
+    assert not differs(held(["14:00..14:01", "14:00..14:01 key=a"], results))
+    assert not differs(
+        held(["14:00..14:01 n=1", "14:00..14:01", "14:00..14:01 key=a n=1"], [*results, results[0]])
+    )
+    assert differs(held(["14:00..14:01 key=a", "14:00..14:01 key=a"], results))
 
 
 def test_panes_of_one_window_and_key_stand_in_the_order_in_which_they_were_told() -> None:
@@ -82,8 +84,8 @@ def test_panes_of_one_window_and_key_stand_in_the_order_in_which_they_were_told(
 
 
 def test_windows_and_keys_do_not_wait_for_each_other() -> None:
-    told = [*REPLACED, *panes("14:00..14:01 key=b n=7", "14:01..14:02 key=a n=8")]
-    assert not differs(held(["14:01..14:02", "14:00..14:01 key=b", *LINES], told))
+    results = [*REPLACED, *panes("14:00..14:01 key=b n=7", "14:01..14:02 key=a n=8")]
+    assert not differs(held(["14:01..14:02", "14:00..14:01 key=b", *LINES], results))
 
 
 def test_a_session_comes_after_what_it_swallowed_is_taken_back() -> None:
@@ -107,17 +109,18 @@ def test_an_assertion_about_panes_asks_for_their_order(outcome: Outcome) -> None
 
 def test_two_outcomes_that_differ_in_order_alone_differ(outcome: Outcome) -> None:
     turned = [
-        replace(told, panes={name: each[::-1] for name, each in told.panes.items()}) for told in outcome.steps
+        replace(results, panes={name: each[::-1] for name, each in results.panes.items()})
+        for results in outcome.steps
     ]
     (difference,) = compare(outcome, replace(outcome, steps=turned))
     assert difference.what == "panes of totals after step 2"
 
 
 def test_the_tests_own_comparison_sees_a_pane_told_twice_and_one_out_of_turn() -> None:
-    told = [(0, pane) for pane in REPLACED]
-    assert len(comparable(told)) == 3
+    results = [(0, pane) for pane in REPLACED]
+    assert len(comparable(results)) == 3
     with pytest.raises(AssertionError, match="twice"):
-        comparable([*told, told[0]])
-    assert_in_turn(told, told, TOTALS)
+        comparable([*results, results[0]])
+    assert_in_turn(results, results, TOTALS)
     with pytest.raises(AssertionError, match=Op.RETRACT.value):
-        assert_in_turn([told[0], told[2], told[1]], told, TOTALS)
+        assert_in_turn([results[0], results[2], results[1]], results, TOTALS)

@@ -66,8 +66,8 @@ def test_public_names_are_sorted_and_there() -> None:
 
 def test_the_kit_needs_neither_hypothesis_nor_spark() -> None:
     code = "import latecomer.testing, sys; print({'hypothesis', 'pyspark', 'deltalake'} & set(sys.modules))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "set()"
+    results = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert results.stdout.strip() == "set()"
 
 
 def test_without_hypothesis_the_strategies_say_so() -> None:
@@ -75,8 +75,8 @@ def test_without_hypothesis_the_strategies_say_so() -> None:
         "import sys; sys.modules['hypothesis'] = None\n"
         "try:\n    import latecomer.testing.strategies\nexcept ImportError as error:\n    print(error)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "latecomer.testing.strategies needs Hypothesis: pip install hypothesis"
+    results = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert results.stdout.strip() == "latecomer.testing.strategies needs Hypothesis: pip install hypothesis"
 
 
 def test_a_batch_is_read_in_arrival_order() -> None:

@@ -110,12 +110,15 @@ def test_each_source_has_columns_times_and_a_watermark_of_its_own() -> None:
 
 
 def test_rows_become_a_batch_for_each_source() -> None:
-    told = Scenario().source("app").event("12:00").event("12:09").source("pos").event("12:01")
-    assert [(step.source, len(step.rows)) for step in batches_of(told.steps)] == [("app", 2), ("pos", 1)]
-    cut = told.cut(every="5m").duplicate().steps
+    outcome_of = Scenario().source("app").event("12:00").event("12:09").source("pos").event("12:01")
+    assert [(step.source, len(step.rows)) for step in batches_of(outcome_of.steps)] == [
+        ("app", 2),
+        ("pos", 1),
+    ]
+    cut = outcome_of.cut(every="5m").duplicate().steps
     assert [step.source for step in batches_of(cut)] == ["app", "pos", "app", "app"]
     assert [step.source for step in batches_of(all_in_one(cut))] == ["app", "pos", "app"]
-    assert [step.source for step in batches_of(one_by_one(told.steps))] == ["app", "pos", "app", "app"]
+    assert [step.source for step in batches_of(one_by_one(outcome_of.steps))] == ["app", "pos", "app", "app"]
 
 
 def batches_of(steps: list[Step]) -> list[Batch]:
@@ -123,16 +126,16 @@ def batches_of(steps: list[Step]) -> list[Batch]:
 
 
 def test_a_source_that_has_more_to_read_is_waited_for() -> None:
-    def told(pos: Any) -> Scenario:
+    def outcome_of(pos: Any) -> Scenario:
         silent = Scenario().source("app").event("12:00").partitions(pos=pos).event("12:01")
         return silent.event("13:00").cut().event("13:30")
 
-    assert_watermark(play(shop(), told("read")), "12:59:30")
-    assert_watermark(play(shop(), told("unread")), "none")
+    assert_watermark(play(shop(), outcome_of("read")), "12:59:30")
+    assert_watermark(play(shop(), outcome_of("unread")), "none")
 
 
 def test_a_watermark_put_by_hand_takes_the_place_of_all() -> None:
-    told = (
+    outcome_of = (
         Scenario()
         .source("app")
         .event("12:09", id=1)
@@ -143,13 +146,13 @@ def test_a_watermark_put_by_hand_takes_the_place_of_all() -> None:
         .watermark("12:16")
         .event("12:09", id=3)
     )
-    outcome = assert_same_for_all_cuts(shop(), told)
+    outcome = assert_same_for_all_cuts(shop(), outcome_of)
     assert_fates(outcome, ["on_time", "dead_letter too_far_ahead", "too_late", "too_late"], "all")
     assert_watermark(outcome, "12:16")
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "outcome_of"),
     [
         (Scenario().event("12:00"), "steps[0].batch: of which source?"),
         (
@@ -165,8 +168,8 @@ def test_a_watermark_put_by_hand_takes_the_place_of_all() -> None:
         (Scenario().source("pos").add("12:00 @12:00 source=pos"), "source: every row has the source"),
     ],
 )
-def test_a_mistake_is_told(steps: Scenario, told: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(told)):
+def test_a_mistake_is_told(steps: Scenario, outcome_of: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(outcome_of)):
         play(shop(), steps)
 
 
@@ -183,10 +186,12 @@ def test_columns_of_sources_that_cannot_be_put_together_are_told() -> None:
         del source["schema"]
         source.pop("columns", None)
     pipeline = Pipeline.model_validate({**written, "event": {"time": "at"}})
-    told = Scenario().source("app").event("12:00", paise=1).source("pos").event("12:00", paise=2.5, till="A")
+    outcome_of = (
+        Scenario().source("app").event("12:00", paise=1).source("pos").event("12:00", paise=2.5, till="A")
+    )
     with pytest.raises(PipelineError, match="is double here and bigint in app"):
-        play(pipeline, told)
-    exact = play(pipeline, told.drain(), columns={"paise": "decimal(9,2)"})
+        play(pipeline, outcome_of)
+    exact = play(pipeline, outcome_of.drain(), columns={"paise": "decimal(9,2)"})
     assert_results(exact, "12:00..12:10 n=2 paise=3.5", "all")
 
 
@@ -247,7 +252,7 @@ def test_a_transcript_has_rows_of_several_sources_that_are_read_together(on: Any
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "outcome_of"),
     [
         ("pos:", "pso:", "steps[0].source: the pipeline has no such source (value: 'pso')"),
         (
@@ -268,16 +273,16 @@ def test_a_transcript_has_rows_of_several_sources_that_are_read_together(on: Any
     ],
 )
 def test_a_mistake_in_rows_that_are_read_together_is_told(
-    old: str, new: str, told: str, tmp_path: Path
+    old: str, new: str, outcome_of: str, tmp_path: Path
 ) -> None:
     assert TOGETHER.count(old) == 1
     with pytest.raises(PipelineError) as caught:
         read(TOGETHER.replace(old, new), tmp_path)
-    assert told in str(caught.value)
+    assert outcome_of in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "outcome_of"),
     [
         (
             "    source: pos\n",
@@ -307,11 +312,11 @@ def test_a_mistake_in_rows_that_are_read_together_is_told(
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_line(old: str, new: str, told: str, tmp_path: Path) -> None:
+def test_a_mistake_is_told_with_its_line(old: str, new: str, outcome_of: str, tmp_path: Path) -> None:
     assert GOOD.count(old) == 1
     with pytest.raises(PipelineError) as caught:
         read(GOOD.replace(old, new), tmp_path)
-    assert told in str(caught.value)
+    assert outcome_of in str(caught.value)
 
 
 def test_columns_that_are_not_declared_are_found_as_a_run_finds_them(tmp_path: Path) -> None:
@@ -355,8 +360,10 @@ steps:
   - batch: [14:00 @14:00 -> on_time]
     source: app
 """
-    told = r"check.yaml:6: steps\[0\].source: the pipeline has one source, which has no name \(value: 'app'\)"
-    with pytest.raises(PipelineError, match=told):
+    outcome_of = (
+        r"check.yaml:6: steps\[0\].source: the pipeline has one source, which has no name \(value: 'app'\)"
+    )
+    with pytest.raises(PipelineError, match=outcome_of):
         parse_transcript(text, Path("check.yaml"))
 
 
@@ -403,7 +410,7 @@ def test_random_rows_are_of_one_source(found: list[Row]) -> None:
 
 
 def test_spark_says_the_same(spark: SparkSession) -> None:
-    told = (
+    outcome_of = (
         Scenario()
         .source("app")
         .stream("12:00", "12:30", every="3m", delay="1s", paise=1)
@@ -421,7 +428,7 @@ def test_spark_says_the_same(spark: SparkSession) -> None:
         .event("13:20", id=10, paise=7)
         .heartbeat("14:30")
     )
-    expected, actual = play(shop(), told), play(shop(), told, on="spark", spark=spark)
+    expected, actual = play(shop(), outcome_of), play(shop(), outcome_of, on="spark", spark=spark)
     assert compare(expected, actual) == []
     fates = [found and found[-1].fate.value for found in expected.fates["all"]]
     assert [fates.count(fate) for fate in ("dead_letter", "duplicate", "side_output")] == [3, 1, 1]
@@ -436,7 +443,7 @@ def test_spark_says_the_same_of_a_topic_beside_files(by_hand: bool, spark: Spark
     written["sources"]["app"] |= {"kafka": {"servers": "localhost:9092", "topics": ["payments"]}}
     del written["sources"]["app"]["files"]
     pipeline = Pipeline.model_validate(written)
-    told = (
+    outcome_of = (
         Scenario()
         .partitions(pos="unread")
         .source("app")
@@ -451,10 +458,14 @@ def test_spark_says_the_same_of_a_topic_beside_files(by_hand: bool, spark: Spark
         .source("app")
         .event("13:20", id=3, paise=3)
     )
-    told = told.watermark("13:10").event("12:20", delay="1h", id=4) if by_hand else told.heartbeat("15:00")
-    expected = play(pipeline, told)
+    outcome_of = (
+        outcome_of.watermark("13:10").event("12:20", delay="1h", id=4)
+        if by_hand
+        else outcome_of.heartbeat("15:00")
+    )
+    expected = play(pipeline, outcome_of)
     assert_watermark(expected, "13:10" if by_hand else "14:50")
-    assert compare(expected, play(pipeline, told, on="spark", spark=spark)) == []
+    assert compare(expected, play(pipeline, outcome_of, on="spark", spark=spark)) == []
 
 
 @pytest.mark.long

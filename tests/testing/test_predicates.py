@@ -116,11 +116,11 @@ def test_spark_gives_the_same_answers(spark: SparkSession) -> None:
     frame = own_session(spark).createDataFrame(table)
     frame = frame.select(*(F.col(quoted(name)).cast(kind).alias(name) for name, kind in kinds.items()))
     asked = frame.selectExpr(*(f"({written}) as p{n}" for n, written in enumerate(PREDICATES)))
-    told = [list(row) for row in asked.collect()]
+    outcome = [list(row) for row in asked.collect()]
     ours = [[predicate(written, COLUMNS)(row) for written in PREDICATES] for row in ROWS]
     assert [
         (PREDICATES[n], row, theirs, mine)
-        for row, sides in enumerate(zip(told, ours, strict=True))
+        for row, sides in enumerate(zip(outcome, ours, strict=True))
         for n, (theirs, mine) in enumerate(zip(*sides, strict=True))
         if theirs is not mine
     ] == []

@@ -124,7 +124,7 @@ def test_a_column_of_ones_own_goes_first(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "unit", "told"),
+    ("kind", "unit", "outcome"),
     [
         ("float", "s", "at: a float is too short for a time; declare the column as double"),
         ("int", "ms", "at: a time in ms is too large for int; declare a larger type"),
@@ -133,11 +133,11 @@ def test_a_column_of_ones_own_goes_first(data: st.DataObject) -> None:
 )
 @given(data=st.data())
 @few
-def test_what_cannot_hold_a_time_is_refused(kind: str, unit: str, told: str, data: st.DataObject) -> None:
+def test_what_cannot_hold_a_time_is_refused(kind: str, unit: str, outcome: str, data: st.DataObject) -> None:
     around = pipeline({"at": kind}, unit=unit)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=outcome):
         play(around, [Batch((Row(0 if kind == "float" else Times().read("14:00"), 0),))])
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=outcome):
         assume(data.draw(rows(around, corrupt=False)))
 
 
@@ -147,7 +147,7 @@ def test_a_type_that_there_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "row", "told"),
+    ("columns", "row", "outcome"),
     [
         ({"x": "timestamp"}, {"x": "a"}, "x: a is no timestamp"),
         ({"x": "timestamp"}, {"x": [5]}, r"x: \[5\] is no timestamp"),
@@ -162,11 +162,11 @@ def test_a_type_that_there_is_not() -> None:
     ],
 )
 def test_a_value_that_its_column_does_not_hold(
-    columns: dict[str, str], row: dict[str, Any], told: str
+    columns: dict[str, str], row: dict[str, Any], outcome: str
 ) -> None:
-    marked = told.endswith("14:00:10")
+    marked = outcome.endswith("14:00:10")
     watermark = Punctuated(marker="x", every="event") if marked else BOUNDED
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=outcome):
         play(pipeline(columns, watermark, unit="s"), Scenario().event("14:00:00.5", **row))
 
 

@@ -49,7 +49,7 @@ def changed(old: str, new: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "shown"),
     [
         ("rule: A payment", "rulle: A payment", "late.yaml:1: rulle: unknown key"),
         ("rule: A payment", "rulle: A payment", "rule: is missing"),
@@ -132,10 +132,10 @@ def changed(old: str, new: str) -> str:
         ("steps:\n", "steps: !!python/object:os.system {}\nother:\n", "is not valid YAML"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(old: str, new: str, told: str) -> None:
+def test_a_mistake_is_told_with_its_line(old: str, new: str, shown: str) -> None:
     with pytest.raises(PipelineError) as raised:
         read(changed(old, new))
-    assert told in str(raised.value)
+    assert shown in str(raised.value)
 
 
 def test_a_transcript_that_expects_nothing_is_refused() -> None:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from latecomer.cli.options import Format, Formatted, WrongUsage, choose_zone, hush_spark, load, moment_of
-from latecomer.model.counting import counted
 
 if TYPE_CHECKING:
     from latecomer.after.migrate.drift import Drift
-    from latecomer.schemas.migrations import Migration, Situation, State
+    from latecomer.schemas.migrations import Migration
     from latecomer.schemas.registry.client import Client
+from latecomer.cli.migrate_shown import (
+    moment,
+    print_drift,
+    print_json,
+    print_status,
+    print_step,
+    require_no_csv,
+)
 
 migrate = typer.Typer(
     help="Change a schema in a way that breaks readers, in four phases: expand, dual_write, migrate, contract.",
@@ -89,7 +95,7 @@ def status(file: File, form: Formatted = Format.TABLE) -> None:
     from latecomer.after.migrate.steps import look
 
     migration, client = _opened(file)
-    _print_status(look(client, migration, _now()), form)
+    print_status(look(client, migration, _now()), form)
 
 
 @migrate.command("check")
@@ -136,10 +142,10 @@ def check(
         drift = _measured(migration, pipeline, from_then, examples)
         if since is None and situation.state.phase is not None:
             keep_measured(client, situation, drift.events, drift.drifted)
-    _print_drift(migration, drift, form)
+    print_drift(migration, drift, form)
     whole = drift.complete_since
     if whole is not None and (drift.since is None or drift.since < whole):
-        note(f"retention has removed events before {_moment(whole)} from the log; they are not counted")
+        note(f"retention has removed events before {moment(whole)} from the log; they are not counted")
     if fail and drift.share > migration.drift_limit:
         raise typer.Exit(1)
 
@@ -162,7 +168,7 @@ def advance(file: File, pipeline: PipelineFile = None, form: Formatted = Format.
         drift = _measured(migration, pipeline, since, 0)
         keep_measured(client, situation, drift.events, drift.drifted)
         situation = look(client, migration, _now())
-    _print_step(situation, go_on(client, situation), form)
+    print_step(situation, go_on(client, situation), form)
 
 
 @migrate.command("rollback")
@@ -174,7 +180,7 @@ def rollback(file: File, form: Formatted = Format.TABLE) -> None:
     migration, client = _opened(file)
     situation = look(client, migration, _now(), briefly=True)
     was = situation.state.phase
-    _print_step(situation, roll_back(client, situation), form)
+    print_step(situation, roll_back(client, situation), form)
     if str(was) == "contract":
         for name, sql in migration.backward.items():
             note(f"events that were written without {name} have it by: {sql}")
@@ -198,7 +204,7 @@ def tables(
     from latecomer.cli.render import note
     from latecomer.store.store import open_store
 
-    _require_no_csv(form)
+    require_no_csv(form)
     if pipeline is None:
         raise WrongUsage("--pipeline", False, "is missing", "name the pipeline whose sinks have the tables")
     migration, client = _opened(file)
@@ -218,7 +224,7 @@ def tables(
             }
             for each in found
         ]
-        _print_json({"migration": migration.migration, "phase": str(state.phase), "tables": rows})
+        print_json({"migration": migration.migration, "phase": str(state.phase), "tables": rows})
         return
     for each in found:
         print(f"{each.kind} {each.target}, table {each.table}: {each.steps}")
@@ -248,11 +254,11 @@ def seen(
     client.migration(migration.migration)  # says whether the registry keeps migrations at all
     reader = json.dumps(migration.consumers[consumer].reader)
     state = client.consumer_seen(migration.migration, consumer, reader)
-    at = _moment(state.seen[consumer].at)
+    at = moment(state.seen[consumer].at)
     if form is Format.TABLE:
         print(f"{consumer} seen at {at}")
     else:
-        _print_json({"migration": migration.migration, "consumer": consumer, "seen": at})
+        print_json({"migration": migration.migration, "consumer": consumer, "seen": at})
 
 
 # What the verbs share
@@ -278,12 +284,6 @@ def _micros_of(text: str) -> int:
     return to_micros(moment_of("--since", text))
 
 
-def _moment(micros: int | None) -> str | None:
-    from latecomer.cli.render import moment
-
-    return moment(micros)
-
-
 def _measured(migration: Migration, pipeline: Path, since: int | None, examples: int) -> Drift:
     from latecomer.after.migrate.drift import measure_drift
     from latecomer.schemas.migrations import checks_of
@@ -293,183 +293,3 @@ def _measured(migration: Migration, pipeline: Path, since: int | None, examples:
     if checks_of(migration, store.layout.types).needs_spark:
         hush_spark()
     return measure_drift(store, migration, since, examples)
-
-
-def _print_json(document: Mapping[str, Any]) -> None:
-    print(json.dumps(document, ensure_ascii=False, indent=2))
-
-
-def _require_no_csv(form: Format) -> None:
-    if form is Format.CSV:
-        raise WrongUsage("--format", "csv", "is for rows", "write table or json")
-
-
-def _print_status(situation: Situation, form: Format) -> None:
-    from latecomer.schemas.migrations import Phase, consumer_standings, obstacles
-
-    _require_no_csv(form)
-    migration, state = situation.migration, situation.state
-    following = Phase.EXPAND if state.phase is None else state.phase.next
-    found = obstacles(situation)
-    standings = consumer_standings(situation)
-    measured = state.measured
-    if form is Format.JSON:
-        _print_json(
-            {
-                **_standing(situation, state),
-                "next": None if following is None else str(following),
-                "obstacles": [{"reason": each.reason, "ask": each.ask} for each in found],
-                "drift": None
-                if measured is None
-                else {**measured.body(), "at": _moment(measured.at), "share": measured.share},
-                "consumers": [
-                    {
-                        "name": each.name,
-                        "owner": each.owner,
-                        "migrated": each.migrated,
-                        "needs": list(dict.fromkeys((*each.declared, *each.running))),
-                        "seen": _moment(each.seen_at),
-                        "read": None
-                        if each.read is None
-                        else {"at": _moment(each.read.at), "id": each.read.id},
-                    }
-                    for each in standings
-                ],
-            }
-        )
-        return
-    print(_sentence(situation, state))
-    print(f"owner: {migration.owner}")
-    if measured is not None:
-        print(
-            f"drift: {measured.drifted:,} of {counted(measured.events, 'event')}, at {_moment(measured.at)}"
-        )
-    for each in standings:
-        ready = "ready" if each.migrated else "needs the old shape"
-        last = "never seen" if each.seen_at is None else f"last seen {_moment(each.seen_at)}"
-        if each.read is not None:
-            last += f"; last read schema {each.read.id} at {_moment(each.read.at)}"
-        print(f"consumer {each.name}: {ready}; {last}; ask {each.owner}")
-    if following is None:
-        print("nothing follows; latecomer migrate rollback goes back")
-    elif not found:
-        print(f"it can advance to {following}")
-    else:
-        print(f"it cannot advance to {following} yet:")
-        for obstacle in found:
-            print(f"  - {obstacle}")
-
-
-def _standing(situation: Situation, state: State) -> dict[str, Any]:
-    return {
-        "migration": situation.migration.migration,
-        "subject": situation.migration.subject,
-        "owner": situation.migration.owner,
-        "phase": None if state.phase is None else str(state.phase),
-        "since": _moment(state.since),
-        "revision": state.revision,
-        "expanded": state.expanded,
-        "contracted": state.contracted,
-    }
-
-
-def _sentence(situation: Situation, state: State) -> str:
-    name, subject = situation.migration.migration, situation.migration.subject
-    if state.phase is None:
-        return f"{name} of {subject} has not begun"
-    return f"{name} of {subject} is in {state.phase} since {_moment(state.since)}"
-
-
-def _print_step(before: Situation, after: State, form: Format) -> None:
-    _require_no_csv(form)
-    if form is Format.JSON:
-        was = before.state.phase
-        _print_json({"from": None if was is None else str(was), **_standing(before, after)})
-        return
-    print(_sentence(before, after))
-    for what, version, earlier in (
-        ("both shapes", after.expanded, before.state.expanded),
-        ("the new shape alone", after.contracted, before.state.contracted),
-    ):
-        if version is not None and version != earlier:
-            print(f"registered: version {version}, with {what}")
-        elif version is None and earlier is not None:
-            print(f"deleted, and still to be read: version {earlier}, with {what}")
-
-
-def _print_drift(migration: Migration, drift: Drift, form: Format) -> None:
-    from latecomer.cli.terminal import harmless
-    from latecomer.schemas.migrations.rules import shown_share
-
-    _require_no_csv(form)
-    whose = sorted(drift.by.items(), key=lambda each: (-each[1].drifted, str(each[0])))
-    if form is Format.JSON:
-        _print_json(
-            {
-                "migration": migration.migration,
-                "since": _moment(drift.since),
-                "events": drift.events,
-                "drifted": drift.drifted,
-                "share": drift.share,
-                "limit": migration.drift_limit,
-                "first_drift": _moment(drift.first),
-                "by": [
-                    {
-                        "producer": producer,
-                        "schema_id": schema_id,
-                        "events": each.events,
-                        "drifted": each.drifted,
-                        "kinds": dict(each.kinds),
-                        "first": _moment(each.first),
-                        "last": _moment(each.last),
-                    }
-                    for (producer, schema_id), each in whose
-                ],
-                "examples": [
-                    {
-                        "kind": each.kind,
-                        "producer": each.producer,
-                        "schema_id": each.schema_id,
-                        "event_id": each.event_id,
-                        "arrival_time": _moment(each.arrival_time),
-                        "origin": each.origin,
-                        "position": each.position,
-                        "values": _texts(each.values),
-                        "expected": _texts(each.expected),
-                    }
-                    for each in drift.examples
-                ],
-            }
-        )
-        return
-    print(
-        f"{drift.drifted:,} of {counted(drift.events, 'event')} drift ({shown_share(drift.share)}; "
-        f"the limit is {shown_share(migration.drift_limit)})"
-    )
-    for (producer, schema_id), each in whose:
-        if each.drifted:
-            kinds = ", ".join(f"{kind}: {count}" for kind, count in sorted(each.kinds.items()))
-            print(
-                f"producer {harmless(producer or '-')}, schema {schema_id}: {each.drifted} of {each.events} since "
-                f"{_moment(each.first)}, last {_moment(each.last)} ({kinds})"
-            )
-    for example in drift.examples:
-        print(
-            harmless(
-                f"  {_moment(example.arrival_time)} {example.event_id or example.origin}: {example.kind}; "
-                f"has {_pairs(example.values)}; expected {_pairs(example.expected)}"
-            )
-        )
-
-
-def _texts(values: Mapping[str, Any]) -> dict[str, Any]:
-    from latecomer.model.written_values import json_value
-
-    return {name: json_value(value) for name, value in values.items()}
-
-
-def _pairs(values: Mapping[str, Any]) -> str:
-    pairs: Sequence[str] = [
-        f"{name}={'-' if value is None else value}" for name, value in _texts(values).items()
-    ]
-    return ", ".join(pairs)

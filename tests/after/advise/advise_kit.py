@@ -48,18 +48,18 @@ def iso(micros: int) -> str:
 
 def written(folder: Path, form: str, given: Sequence[Row] | None = None) -> Path:
     """The rows in one file of a format."""
-    told = [
+    outcome = [
         {**vars(row), "event_time": iso(row.event_time), "arrival_time": iso(row.arrival_time)}
         for row in given or rows()
     ]
     file = folder / f"arrivals.{form}"
     if form == "json":
-        file.write_text("".join(json.dumps(each) + "\n" for each in told))
+        file.write_text("".join(json.dumps(each) + "\n" for each in outcome))
     elif form == "csv":
         with open(file, "w", newline="") as out:
-            writer = csv.DictWriter(out, list(told[0]))
+            writer = csv.DictWriter(out, list(outcome[0]))
             writer.writeheader()
-            writer.writerows(told)
+            writer.writerows(outcome)
     else:
         table = pa.Table.from_pylist([vars(row) for row in given or rows()])
         for name in ("event_time", "arrival_time"):

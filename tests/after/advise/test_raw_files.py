@@ -58,9 +58,9 @@ def test_every_format_says_the_same(tmp_path: Path, form: str) -> None:
     assert found.age.percentiles[0.5] == pytest.approx(1.5 * SECOND, rel=0.002)
     # What is a minute behind is so behind the newest before its own second.
     assert 57 * SECOND <= found.behind.percentiles[0.99] <= 59.2 * SECOND
-    told = settings_of(found)
+    outcome = settings_of(found)
     for delay, lateness in ((0, 300), (30, 300)):
-        answer = told[delay, lateness]
+        answer = outcome[delay, lateness]
         assert (answer.on_time, answer.late, answer.too_late) == by_hand(rows(), delay, lateness)
     (far,) = found.late_groups
     assert (far.column, far.value) == ("region", "far")
@@ -189,7 +189,7 @@ def test_a_sample_agrees_with_the_whole_within_its_error(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "outcome"),
     [
         ({}, "--event-time: is needed for raw files"),
         ({"event_time": "evnt_time"}, "did you mean event_time?"),
@@ -207,10 +207,10 @@ def test_a_sample_agrees_with_the_whole_within_its_error(tmp_path: Path) -> None
         ({"event_time": "region", "arrival": "arrival_time"}, "no row has a readable event time"),
     ],
 )
-def test_wrong_options_are_told(tmp_path: Path, options: dict[str, Any], told: str) -> None:
+def test_wrong_options_are_told(tmp_path: Path, options: dict[str, Any], outcome: str) -> None:
     with pytest.raises(PipelineError) as error:
         advise(written(tmp_path, "parquet", rows(20)), **options)
-    assert told in str(error.value)
+    assert outcome in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def test_a_what_if_is_what_a_replay_computes(spark: SparkSession, tmp_path: Path
             lateness = parse_duration(grace) if output.accepts else 0
             answer = output.answer(Setting(parse_duration(delay), lateness))
             row = setting_row(answer, output, sampled=False)
-            told = {fate: row[fate] for fate in ("on_time", "late_accepted", "side_output", "dropped")}
-            assert told == {fate: fates.get((name, fate), 0) for fate in told}, (name, delay)
+            outcome = {fate: row[fate] for fate in ("on_time", "late_accepted", "side_output", "dropped")}
+            assert outcome == {fate: fates.get((name, fate), 0) for fate in outcome}, (name, delay)
             panes = Reader(replayed.pipeline).panes(name).to_pylist()
             timings = Counter(pane["timing"] for pane in panes if pane["op"] == "insert")
             assert answer.first_numbers == timings["ON_TIME"]
@@ -104,11 +104,11 @@ def test_outputs_with_derived_columns_are_advised_like_others(spark: SparkSessio
     bench = Bench(spark, tmp_path, Bounded("5s", idle_after="20s"), outputs, PAYLOAD)
     bench.run(cut(arrivals(80), [80]))
     found = advise(bench.pipeline, delays=["0s"], lateness=["30s"])
-    told = {
+    outcome = {
         each.name: setting_row(each.answer(Setting(0, parse_duration("30s"))), each, sampled=False)
         for each in found.outputs
     }
-    assert told.keys() == {"plain", "derived"}
+    assert outcome.keys() == {"plain", "derived"}
     own = {"output": "", "retained_bytes": 0}
-    assert {**told["plain"], **own} == {**told["derived"], **own}
+    assert {**outcome["plain"], **own} == {**outcome["derived"], **own}
     assert any("only Spark can compute who" in note for note in found.notes)

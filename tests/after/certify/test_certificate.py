@@ -35,13 +35,13 @@ def test_the_hash_does_not_depend_on_how_rows_were_written(lake: Lake, tmp_path:
 
 
 def test_every_certified_value_changes_the_hash(tmp_path: Path) -> None:
-    told = row(0, "amul", 10)
+    outcome = row(0, "amul", 10)
     changes = [{}, {"merchant": "bata"}, {"merchant": None}, {"paise": 11}, {"paise": None}, {"payments": 2}]
     hashes = set()
     for nth, change in enumerate(changes):
         (tmp_path / str(nth)).mkdir()
         lake = closed_at(lake_in(tmp_path / str(nth)), 10)
-        lake.panes("totals", 0, [{**told, **change}])
+        lake.panes("totals", 0, [{**outcome, **change}])
         hashes.add(certify(lake.pipeline, "totals").sha256)
     assert len(hashes) == len(changes)
 
@@ -86,7 +86,7 @@ def test_a_certificate_is_read_as_it_was_written(lake: Lake, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "outcome"),
     [
         ({"format": 2}, "format: is not a certificate of a known format (value: 2)"),
         ({"rows": "3"}, "rows: is missing or of another type (value: '3')"),
@@ -98,7 +98,7 @@ def test_a_certificate_is_read_as_it_was_written(lake: Lake, tmp_path: Path) -> 
     ],
 )
 def test_a_certificate_that_does_not_fit_is_refused(
-    lake: Lake, tmp_path: Path, change: dict[str, object], told: str
+    lake: Lake, tmp_path: Path, change: dict[str, object], outcome: str
 ) -> None:
     lake.panes("totals", 0, [row(0, "amul", 10)])
     written = json.loads(certify(lake.pipeline, "totals").written())
@@ -106,7 +106,7 @@ def test_a_certificate_that_does_not_fit_is_refused(
     file.write_text(json.dumps({**written, **change}))
     with pytest.raises(PipelineError) as refused:
         check(lake.pipeline, "totals", read_certificate(file))
-    assert told in str(refused.value)
+    assert outcome in str(refused.value)
 
 
 def test_a_certificate_of_a_longer_store_is_refused(lake: Lake, tmp_path: Path) -> None:

@@ -18,22 +18,22 @@ def main(file: str, folder: str) -> None:
     latecomer.register(spark)
     options = {"pipeline": file, "output": "minutes"}
     rows = spark.read.format("latecomer").options(**options).load().where("merchant = 'a'")
-    told = {"results": sorted(int(row.paise) for row in rows.collect())}
-    told["called"] = sorted(int(row.paise) for row in latecomer.results(spark, file, "minutes").collect())
+    outcome = {"results": sorted(int(row.paise) for row in rows.collect())}
+    outcome["called"] = sorted(int(row.paise) for row in latecomer.results(spark, file, "minutes").collect())
     written = f"using latecomer options (pipeline '{file}', output 'minutes')"
     spark.sql(f"create temporary view minutes {written}")
-    told["sql"] = [int(row[0]) for row in spark.sql("select sum(paise) from minutes").collect()]
+    outcome["sql"] = [int(row[0]) for row in spark.sql("select sum(paise) from minutes").collect()]
     changes = latecomer.changes(spark, file, "minutes").writeStream.format("parquet")
     place = {"path": str(Path(folder) / "changes"), "checkpointLocation": str(Path(folder) / "checkpoint")}
     changes.options(**place).trigger(availableNow=True).start().awaitTermination()
     published = spark.read.parquet(place["path"])
-    told["changes"] = sorted([row.op, int(row.paise)] for row in published.collect())
+    outcome["changes"] = sorted([row.op, int(row.paise)] for row in published.collect())
     try:
         _ = spark.read.format("latecomer").options(pipeline=file, output="hours").load().schema
     except AnalysisException as error:
-        told["mistake"] = next(line for line in str(error).splitlines() if "option output" in line)
+        outcome["mistake"] = next(line for line in str(error).splitlines() if "option output" in line)
     spark.stop()
-    sys.stdout.write(json.dumps(told))
+    sys.stdout.write(json.dumps(outcome))
 
 
 if __name__ == "__main__":

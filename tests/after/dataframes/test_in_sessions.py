@@ -161,9 +161,9 @@ MISTAKES = [
 def test_a_wrong_option_is_named_with_its_value_and_a_fix(
     spark: SparkSession, lake: Lake, options: dict[str, str], message: str, fix: str
 ) -> None:
-    with pytest.raises(PipelineError) as told:
+    with pytest.raises(PipelineError) as outcome:
         latecomer.results(spark, lake.file, **options)  # type: ignore[arg-type]
-    first, second, *_ = str(told.value).splitlines()
+    first, second, *_ = str(outcome.value).splitlines()
     assert message in first
     assert fix in second
 
@@ -174,9 +174,9 @@ def test_spark_puts_few_words_around_it(session: SparkSession, lake: Lake) -> No
         "option tabel: there is no such",
         "did you mean table?",
     )
-    with pytest.raises(AnalysisException) as told:
+    with pytest.raises(AnalysisException) as outcome:
         loaded(session, lake, **options)
-    lines = str(told.value).splitlines()
+    lines = str(outcome.value).splitlines()
     nth = next(nth for nth, line in enumerate(lines) if message in line)
     assert nth <= 4, lines  # Spark's own sentence, and one place in the source, come before it
     assert fix in lines[nth + 1]
@@ -211,6 +211,6 @@ def test_a_file_that_is_gone_is_named(session: SparkSession, lake: Lake) -> None
     rows = loaded(session, lake, output="minutes")
     for file in lake.tables("minutes").panes.files():
         Path(lake.tables("minutes").panes.location(file)).unlink()
-    with pytest.raises(Exception, match="panes cannot be used") as told:
+    with pytest.raises(Exception, match="panes cannot be used") as outcome:
         rows.count()
-    assert "restore it from a copy" in str(told.value)
+    assert "restore it from a copy" in str(outcome.value)

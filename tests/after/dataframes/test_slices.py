@@ -134,12 +134,12 @@ LEFT_TO_SPARK: list[Filter] = [
 @pytest.mark.parametrize("filters", [each for each, _ in FILTERS], ids=[name for _, name in FILTERS])
 def test_a_filter_keeps_what_spark_would_keep(lake: Lake, filters: list[Filter]) -> None:
     plan = plan_of(Reader(lake.pipeline), Asked(output="minutes"))
-    told = conditions(filters, plan.columns)
-    assert len(told) == len(filters)
+    outcome = conditions(filters, plan.columns)
+    assert len(outcome) == len(filters)
     rows: list[dict[str, Any]] = read_by(lake, Table.RESULTS).to_pylist()
     kept = [row for row in rows if all(_meets(row, each) for each in filters)]
     assert 0 < len(kept) < len(rows)
-    same_rows(planned(lake, Asked(output="minutes"), told), pa.Table.from_pylist(kept, plan.schema))
+    same_rows(planned(lake, Asked(output="minutes"), outcome), pa.Table.from_pylist(kept, plan.schema))
 
 
 def _meets(row: dict[str, Any], asked: Any) -> bool:
@@ -187,9 +187,9 @@ def test_keys_of_every_type_are_compared_by_value(lake: Lake) -> None:
         ([LessThan(("day",), day + timedelta(days=1))], [1]),
         ([GreaterThan(("day",), day)], [2]),
     ]:
-        told = conditions(filters, columns)
-        assert len(told) == 1
-        assert planned(lake, Asked(output="odd"), told)["select"].to_pylist() == expected
+        outcome = conditions(filters, columns)
+        assert len(outcome) == 1
+        assert planned(lake, Asked(output="odd"), outcome)["select"].to_pylist() == expected
 
 
 def test_files_without_rows_of_interest_are_not_read(lake: Lake) -> None:
@@ -199,6 +199,6 @@ def test_files_without_rows_of_interest_are_not_read(lake: Lake) -> None:
         if file.minimum["window_start"] < at(50):
             Path(panes.location(file)).unlink()
     columns = plan_of(Reader(lake.pipeline), Asked(output="minutes")).columns
-    told = conditions([GreaterThan(("window_start",), at(0) + timedelta(minutes=60))], columns)
-    assert planned(lake, Asked(output="minutes"), told).num_rows == 10
-    assert planned(lake, Asked(Table.PANES, "minutes"), told).num_rows == 10
+    outcome = conditions([GreaterThan(("window_start",), at(0) + timedelta(minutes=60))], columns)
+    assert planned(lake, Asked(output="minutes"), outcome).num_rows == 10
+    assert planned(lake, Asked(Table.PANES, "minutes"), outcome).num_rows == 10

@@ -191,9 +191,9 @@ def test_the_side_output_is_a_stream_until_retention_takes_it(lake: Lake) -> Non
     ],
 )
 def test_wrong_options_of_a_stream(lake: Lake, options: Mapping[str, str], message: str) -> None:
-    with pytest.raises(PipelineError) as told:
+    with pytest.raises(PipelineError) as outcome:
         Query(lake, **options)
-    assert message in str(told.value).splitlines()[0]
+    assert message in str(outcome.value).splitlines()[0]
 
 
 def test_a_downstream_query_follows_a_correction(spark: SparkSession, lake: Lake, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
-from dashboard.dashboard_kit import HOSTILE, SECOND, told_store
+from dashboard.dashboard_kit import HOSTILE, SECOND, published_store
 from latecomer import PipelineError
 from latecomer.after.explain.arrived import MOST_MARKS, arrived, timeline
 from latecomer.after.explain.diagram import FATES, HEIGHT, WIDTH, Diagram, Point, drawn
@@ -58,7 +58,7 @@ def test_everything_stays_on_paper_and_every_late_event_is_drawn(diagram: Diagra
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    return told_store(tmp_path_factory.mktemp("diagram") / "told", HOSTILE)
+    return published_store(tmp_path_factory.mktemp("diagram") / "told", HOSTILE)
 
 
 def test_each_event_has_the_fate_that_the_log_gives_it(lake: Lake) -> None:
@@ -82,7 +82,7 @@ def test_each_event_has_the_fate_that_the_log_gives_it(lake: Lake) -> None:
 
 def test_events_of_sessions_behind_the_watermark_are_not_drawn_as_on_time(tmp_path: Path) -> None:
     text = PIPELINE.replace("window: {tumbling: 1m}", "window: {session: 1m}", 1)
-    sessions = told_store(tmp_path / "told", text=text)
+    sessions = published_store(tmp_path / "told", text=text)
     found = arrived(Reader(sessions.pipeline), "minute_totals")
     assert [at - NOON for _, at in found.diagram.unjudged] == [25 * SECOND]
     assert sorted(at - NOON for _, at in found.diagram.on_time) == [

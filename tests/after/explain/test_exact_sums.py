@@ -36,5 +36,5 @@ def test_a_sum_of_decimals_keeps_every_digit() -> None:
 def test_a_difference_of_decimals_keeps_every_digit() -> None:
     values = {"fee": LONGEST}
     pane = LifePane(Window(0, 1), values, 1, Timing.LATE, Op.INSERT, False, 0, None, None, None, None)
-    told = Published(pane, before={"fee": Decimal("0.01")})
-    assert told.differences == {"fee": Decimal("12345678901234567890123456789012345.66")}
+    outcome = Published(pane, before={"fee": Decimal("0.01")})
+    assert outcome.differences == {"fee": Decimal("12345678901234567890123456789012345.66")}

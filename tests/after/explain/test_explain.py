@@ -45,7 +45,7 @@ def story(tmp_path: Path) -> Story:
 
 
 @pytest.fixture(scope="session")
-def told_once(tmp_path_factory: pytest.TempPathFactory) -> Story:
+def story_once(tmp_path_factory: pytest.TempPathFactory) -> Story:
     """Two payments on time, one late, one too late, one sent twice, and others that are none of ours."""
     story = new_story(tmp_path_factory.mktemp("told"))
     story.logged(0, 20, None, [paid(10, 100), paid(15, 50, merchant="bata"), paid(20, 200)])
@@ -66,10 +66,10 @@ def told_once(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 
 @pytest.fixture
-def told(told_once: Story, tmp_path: Path) -> Story:
+def played(story_once: Story, tmp_path: Path) -> Story:
     """The same, for a test to change."""
-    shutil.copytree(told_once.file.parent, tmp_path, dirs_exist_ok=True)
-    return Story(tmp_path / told_once.file.name)
+    shutil.copytree(story_once.file.parent, tmp_path, dirs_exist_ok=True)
+    return Story(tmp_path / story_once.file.name)
 
 
 def asked(story: Story, output: str = "totals", moment: datetime = IN_IT, **key: str | None) -> Explanation:
@@ -84,8 +84,8 @@ def times(events: Sequence[Any]) -> list[int]:
 # What a pane took in
 
 
-def test_each_pane_tells_the_events_that_the_one_before_had_not(told: Story) -> None:
-    found = asked(told)
+def test_each_pane_tells_the_events_that_the_one_before_had_not(played: Story) -> None:
+    found = asked(played)
     assert [(each.pane.sequence, each.pane.op, times(each.took)) for each in found.panes] == [
         (0, "insert", [10, 20]),
         (0, "retract", []),
@@ -97,22 +97,22 @@ def test_each_pane_tells_the_events_that_the_one_before_had_not(told: Story) -> 
     assert found.notes == []
 
 
-def test_a_pane_has_the_clocks_of_its_batch(told: Story) -> None:
-    found = asked(told)
+def test_a_pane_has_the_clocks_of_its_batch(played: Story) -> None:
+    found = asked(played)
     assert [each.pane.published_at for each in found.panes] == [second(7200), second(7201), second(7201)]
     assert [each.pane.ended_at for each in found.panes] == [second(95), second(500), second(500)]
 
 
-def test_how_late_an_event_was_and_where_it_came_from(told: Story) -> None:
-    (late,) = asked(told).panes[2].took
+def test_how_late_an_event_was_and_where_it_came_from(played: Story) -> None:
+    (late,) = asked(played).panes[2].took
     event = late.event
     assert (event.partition, event.batch, event.file, event.position) == ("t2", 1, "1.json", 1)
     assert (event.behind, late.past_end) == (35_000_000, 5_000_000)
     assert late.fate is Fate.LATE_ACCEPTED
 
 
-def test_the_events_that_did_not_get_in_and_why(told: Story) -> None:
-    left_out = asked(told).left_out
+def test_the_events_that_did_not_get_in_and_why(played: Story) -> None:
+    left_out = asked(played).left_out
     (aside,) = left_out[Fate.SIDE_OUTPUT]
     assert times([aside]) == [50]
     assert aside.reason == "late by 5m 40s for its window: allowed are 5m, and too_late is side_output"
@@ -121,9 +121,9 @@ def test_the_events_that_did_not_get_in_and_why(told: Story) -> None:
     assert not left_out[Fate.DROPPED]
 
 
-def test_only_the_files_that_touch_the_window_are_read(told: Story) -> None:
-    told.logged(3, 600, 400, [paid(550, 3)])
-    assert (asked(told).files, asked(told).files_read) == (4, 3)
+def test_only_the_files_that_touch_the_window_are_read(played: Story) -> None:
+    played.logged(3, 600, 400, [paid(550, 3)])
+    assert (asked(played).files, asked(played).files_read) == (4, 3)
 
 
 def test_an_event_late_by_the_timeline_that_no_table_has_was_dropped(story: Story) -> None:
@@ -169,10 +169,10 @@ def test_a_predicate_that_needs_spark_is_said_and_nothing_guessed(
     assert times(found.left_out[Fate.FILTERED]) == [31]
 
 
-def test_what_does_not_add_up_is_said(told: Story) -> None:
-    told.panes("totals", 3, [shown(MINUTE, 2, 999, 9, "LATE")])
-    told.late("totals", 3, [{"window_start": second(0), "window_end": second(60), "merchant": "amul"}])
-    found = asked(told)
+def test_what_does_not_add_up_is_said(played: Story) -> None:
+    played.panes("totals", 3, [shown(MINUTE, 2, 999, 9, "LATE")])
+    played.late("totals", 3, [{"window_start": second(0), "window_end": second(60), "merchant": "amul"}])
+    found = asked(played)
     assert not found.reconciled
     assert found.panes[3].check.agrees is False
     assert (
@@ -204,38 +204,38 @@ def test_what_is_accepted_and_not_yet_told(story: Story) -> None:
     assert (list(found.panes), times(found.untold), found.stands) == ([], [10], None)
 
 
-def test_a_correction_tells_what_it_took_in_only_if_the_log_gives_the_same(told: Story) -> None:
-    told.panes("totals", 3, [shown(MINUTE, 2, 347, 4, "CORRECTION")])
-    found = asked(told)
+def test_a_correction_tells_what_it_took_in_only_if_the_log_gives_the_same(played: Story) -> None:
+    played.panes("totals", 3, [shown(MINUTE, 2, 347, 4, "CORRECTION")])
+    found = asked(played)
     assert times(found.panes[3].took) == [50]
     assert not found.left_out[Fate.SIDE_OUTPUT]
-    told.panes("totals", 4, [shown(MINUTE, 3, 1, 1, "CORRECTION")])
-    wrong = asked(told).panes[4]
+    played.panes("totals", 4, [shown(MINUTE, 3, 1, 1, "CORRECTION")])
+    wrong = asked(played).panes[4]
     assert (wrong.took, wrong.check.agrees) == ([], False)
 
 
-def test_a_correction_names_its_rebuild(told: Story) -> None:
-    told.panes("totals", 3, [shown(MINUTE, 2, 347, 4, "CORRECTION")])
-    found = asked(told)
+def test_a_correction_names_its_rebuild(played: Story) -> None:
+    played.panes("totals", 3, [shown(MINUTE, 2, 347, 4, "CORRECTION")])
+    found = asked(played)
     assert found.why(found.panes[3]) == "a correction: the number was computed anew"
-    rebuilds = Rebuilds(told.pipeline.store_path, "totals")
+    rebuilds = Rebuilds(played.pipeline.store_path, "totals")
     rebuild = rebuilds.keep(
         rebuilds.draft(), Record("totals", 0, 1, 2, 0, 0, 0, {"where": "paise > 1"}, {"assignments": "1"})
     )
     rebuild.accept(3)
-    found = asked(told)
+    found = asked(played)
     assert found.why(found.panes[3]) == (
         f"rebuild {rebuild.id}, by the log up to batch 2, under another definition: the number was computed anew"
     )
 
 
-def test_a_policy_holds_for_the_batches_in_which_it_was_in_force(told: Story) -> None:
+def test_a_policy_holds_for_the_batches_in_which_it_was_in_force(played: Story) -> None:
     """The late event came under `retract`; that the file now says something else changes nothing of it."""
-    told.ledger(2, [{"output": "totals"}])
+    played.ledger(2, [{"output": "totals"}])
     changed = PIPELINE.replace("late: retract", "late: side_output", 1)
-    told.file.write_text(changed, encoding="utf-8")
-    told.store.pin()
-    assert times(asked(told).panes[2].took) == [30]
+    played.file.write_text(changed, encoding="utf-8")
+    played.store.pin()
+    assert times(asked(played).panes[2].took) == [30]
 
 
 def test_a_null_key_is_a_key(story: Story) -> None:
@@ -330,34 +330,34 @@ def test_what_is_connected_is_all_that_touches(moments: list[int], around: int) 
 # What never was
 
 
-def test_a_moment_in_no_window_names_the_nearest(told: Story) -> None:
+def test_a_moment_in_no_window_names_the_nearest(played: Story) -> None:
     with pytest.raises(PipelineError) as error:
-        asked(told, moment=at(30))
+        asked(played, moment=at(30))
     assert str(error.value) == (
         "pipeline upi: window: no window for merchant=amul holds this moment (value: '2026-04-25T12:30:00Z')\n"
         "    fix: the nearest are 2026-04-25T12:00:00Z to 2026-04-25T12:01:00Z"
     )
 
 
-def test_a_key_that_never_was_names_the_nearest(told: Story) -> None:
+def test_a_key_that_never_was_names_the_nearest(played: Story) -> None:
     with pytest.raises(PipelineError) as error:
-        asked(told, merchant="amull")
+        asked(played, merchant="amull")
     assert "key: the window has no such key (value: 'merchant=amull')" in str(error.value)
     assert "fix: the nearest in this window: --key merchant=amul" in str(error.value)
 
 
-def test_a_key_that_was_not_said_is_found_or_asked_for(told: Story) -> None:
+def test_a_key_that_was_not_said_is_found_or_asked_for(played: Story) -> None:
     with pytest.raises(
         PipelineError, match=r"the window has 2 keys .*\n.*--key merchant=amul; --key merchant=bata"
     ):
-        explain(Reader(told.pipeline), "totals", at(0, 30))
-    told.panes("dropping", 1, [shown(MINUTE, 0, 50, 1, merchant="bata")])
-    assert explain(Reader(told.pipeline), "dropping", at(0, 30)).key == {"merchant": "bata"}
+        explain(Reader(played.pipeline), "totals", at(0, 30))
+    played.panes("dropping", 1, [shown(MINUTE, 0, 50, 1, merchant="bata")])
+    assert explain(Reader(played.pipeline), "dropping", at(0, 30)).key == {"merchant": "bata"}
 
 
-def test_a_column_that_is_no_key_is_told(told: Story) -> None:
+def test_a_column_that_is_no_key_is_told(played: Story) -> None:
     with pytest.raises(PipelineError, match="the output has no such key column"):
-        asked(told, merchnt="a")
+        asked(played, merchnt="a")
 
 
 def test_of_windows_that_overlap_one_is_named_by_its_start(story: Story) -> None:
@@ -389,8 +389,8 @@ def command(story: Story, *more: object) -> str:
     return said("explain", story.file, "totals", *key, *more)
 
 
-def test_the_text_tells_the_whole_life(told: Story) -> None:
-    text = command(told)
+def test_the_text_tells_the_whole_life(played: Story) -> None:
+    text = command(played)
     for line in (
         "totals · 2026-04-25T12:00:00Z to 2026-04-25T12:01:00Z · merchant=amul",
         "stands at paise 340, payments 3",
@@ -408,8 +408,8 @@ def test_the_text_tells_the_whole_life(told: Story) -> None:
         assert line in text.splitlines()
 
 
-def test_the_document_has_the_keys_that_are_documented(told: Story) -> None:
-    whole = json.loads(command(told, "-f", "json"))
+def test_the_document_has_the_keys_that_are_documented(played: Story) -> None:
+    whole = json.loads(command(played, "-f", "json"))
     page = (Path(__file__).parents[3] / "docs" / "as-of-and-explain.md").read_text(encoding="utf-8")
     assert set(whole) == set(
         re.findall(r"^\| `(\w+)` \|", page.split("### The document")[1].split("###")[0], re.M)
@@ -426,16 +426,16 @@ def test_the_document_has_the_keys_that_are_documented(told: Story) -> None:
     assert whole["log"] == {"files": 3, "files_read": 3}
 
 
-def test_many_events_are_summed_up(told: Story) -> None:
-    some = json.loads(command(told, "-f", "json", "--events", "1"))["panes"][0]["took_in"]
+def test_many_events_are_summed_up(played: Story) -> None:
+    some = json.loads(command(played, "-f", "json", "--events", "1"))["panes"][0]["took_in"]
     assert (some["count"], some["sums"], len(some["events"])) == (2, {"paise": 300}, 1)
-    assert "  and 1 more; --events all lists them" in command(told, "--events", "1").splitlines()
-    every = json.loads(command(told, "-f", "json", "--events", "all"))["panes"][0]["took_in"]
+    assert "  and 1 more; --events all lists them" in command(played, "--events", "1").splitlines()
+    every = json.loads(command(played, "-f", "json", "--events", "all"))["panes"][0]["took_in"]
     assert len(every["events"]) == 2
 
 
-def test_csv_has_a_line_an_event(told: Story) -> None:
-    header, *lines = command(told, "-f", "csv").splitlines()
+def test_csv_has_a_line_an_event(played: Story) -> None:
+    header, *lines = command(played, "-f", "csv").splitlines()
     assert header.startswith("pane,fate,event_time,arrival_time,partition,batch,file,position,event_id")
     fates = [line.split(",")[:2] for line in lines]
     assert fates == [["0", "on_time"]] * 2 + [["1", "late_accepted"], ["", "side_output"], ["", "duplicate"]]
@@ -449,19 +449,19 @@ def test_csv_has_a_line_an_event(told: Story) -> None:
         (["--svg", "/nowhere/at/all.svg"], r"--svg '/nowhere/at/all.svg' cannot be written: No such file"),
     ],
 )
-def test_wrong_options_are_told(told: Story, options: list[str], reason: str) -> None:
+def test_wrong_options_are_told(played: Story, options: list[str], reason: str) -> None:
     with pytest.raises(WrongUsage, match=reason):
-        command(told, *options)
+        command(played, *options)
 
 
-def test_a_moment_that_is_none(told: Story) -> None:
+def test_a_moment_that_is_none(played: Story) -> None:
     with pytest.raises(WrongUsage, match="--window 'noon' is not a moment"):
-        said("explain", told.file, "totals", "--window", "noon")
+        said("explain", played.file, "totals", "--window", "noon")
 
 
-def test_the_picture_has_a_dot_a_pane_and_a_tick_for_each_late_event(told: Story, tmp_path: Path) -> None:
+def test_the_picture_has_a_dot_a_pane_and_a_tick_for_each_late_event(played: Story, tmp_path: Path) -> None:
     path = tmp_path / "life.svg"
-    command(told, "--svg", path)
+    command(played, "--svg", path)
     drawn = ET.fromstring(path.read_text(encoding="utf-8"))
     name = "{http://www.w3.org/2000/svg}"
     dots = [each for each in drawn.iter(f"{name}circle") if each.find(f"{name}title") is not None]
@@ -499,7 +499,7 @@ def test_a_window_of_all_time_can_be_drawn(tmp_path: Path) -> None:
     ET.fromstring(path.read_text(encoding="utf-8"))
 
 
-def test_explaining_starts_no_spark(told: Story) -> None:
+def test_explaining_starts_no_spark(played: Story) -> None:
     code = (
         "import sys; from latecomer.cli import main\n"
         "try: main(sys.argv[1:])\n"
@@ -508,7 +508,7 @@ def test_explaining_starts_no_spark(told: Story) -> None:
     )
     asked = [
         "explain",
-        str(told.file),
+        str(played.file),
         "successes",
         "--window",
         "2026-04-25T12:00Z",

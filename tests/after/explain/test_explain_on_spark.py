@@ -111,7 +111,7 @@ def explanations(ran: Ran, output: str) -> Iterator[Explanation]:
             if place in seen:
                 continue
             found = explain(ran.reader, output, to_moment(at), key)
-            seen |= {each.event.place for each in told_of(found)}
+            seen |= {each.event.place for each in outcome_of(found)}
             assert place in seen
             if (found.window, event["key"]) not in seen:
                 seen.add((found.window, event["key"]))
@@ -123,9 +123,13 @@ def explanations(ran: Ran, output: str) -> Iterator[Explanation]:
                 yield explain(ran.reader, output, to_moment(window.start), key)
 
 
-def told_of(found: Explanation) -> list[Any]:
+def outcome_of(found: Explanation) -> list[Any]:
     logged = [events for fate, events in found.left_out.items() if fate is not Fate.DUPLICATE]
-    return [each for group in (*(told.took for told in found.panes), found.untold, *logged) for each in group]
+    return [
+        each
+        for group in (*(outcome.took for outcome in found.panes), found.untold, *logged)
+        for each in group
+    ]
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
@@ -137,7 +141,7 @@ def test_the_explanations_together_are_the_ledger_and_the_results(ran: Ran, outp
     for found in explanations(ran, output):
         assert (found.reconciled, found.notes) == (True, [])
         # Two sessions may both have a word on an event that neither took; it has one fate.
-        judged |= {(session or found.window, each.event.place, each.fate) for each in told_of(found)}
+        judged |= {(session or found.window, each.event.place, each.fate) for each in outcome_of(found)}
         panes += len(found.panes)
         if found.stands is not None:
             stands[found.window, tuple(found.key.values())] = dict(found.stands)

@@ -45,7 +45,7 @@ BATCHES = st.lists(
 def history(batches: list[tuple[int, list[Step]]]) -> list[tuple[int, list[Pane]]]:
     """Batches as they can happen, with the machine's clock: sequences grow, a retract takes back the last insert."""
     last: dict[tuple[int, str | None], tuple[int, bool]] = {}
-    clock, told = 0, []
+    clock, played = 0, []
     for seconds, steps in batches:
         clock += seconds
         panes = []
@@ -58,8 +58,8 @@ def history(batches: list[tuple[int, list[Step]]]) -> list[tuple[int, list[Pane]
             start = NOON + minute * MINUTE
             values = {"paise": sequence + 1, "payments": 1}
             panes.append(Pane(start, start + MINUTE, (key,), values, sequence, Timing.LATE, op))
-        told.append((clock, panes))
-    return told
+        played.append((clock, panes))
+    return played
 
 
 def stored(lake: Lake, output: str, batch: int, panes: list[Pane]) -> None:
@@ -93,8 +93,8 @@ def test_as_of_a_moment_stands_what_the_model_says_of_the_panes_that_had_been_pu
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         story = new_story(Path(folder))
-        told, at, published = history(batches), None, []
-        for batch, (clock, panes) in enumerate(told):
+        played, at, published = history(batches), None, []
+        for batch, (clock, panes) in enumerate(played):
             stored(story, output, batch, panes)
             story.published(batch, second(clock))
             at = publication_time(at, second(clock))
@@ -137,7 +137,7 @@ def story(tmp_path: Path) -> Story:
 
 
 @pytest.fixture
-def told(story: Story) -> Story:
+def played(story: Story) -> Story:
     """A number published at 12:02, corrected at 12:04; another window beside it at 12:04. All of it arrived within
     a minute, hours before."""
     story.watermarks(0, [{"tick": 1, "at": second(-7200)}])
@@ -159,67 +159,67 @@ def amounts(story: Story, **asked: Any) -> list[int]:
     return found
 
 
-def test_a_pane_is_known_when_it_was_published_not_when_it_could_have_been(told: Story) -> None:
-    assert amounts(told, as_of=at(1, 59)) == []
-    assert amounts(told, as_of=at(2)) == [5]
-    assert amounts(told, as_of=at(3, 59)) == [5]
-    assert amounts(told, as_of=at(4)) == [9, 1]
-    assert amounts(told, as_of_arrival=at(0) - timedelta(hours=2)) == [5]
-    assert amounts(told, as_of_arrival=at(0) - timedelta(hours=1)) == [9, 1]
+def test_a_pane_is_known_when_it_was_published_not_when_it_could_have_been(played: Story) -> None:
+    assert amounts(played, as_of=at(1, 59)) == []
+    assert amounts(played, as_of=at(2)) == [5]
+    assert amounts(played, as_of=at(3, 59)) == [5]
+    assert amounts(played, as_of=at(4)) == [9, 1]
+    assert amounts(played, as_of_arrival=at(0) - timedelta(hours=2)) == [5]
+    assert amounts(played, as_of_arrival=at(0) - timedelta(hours=1)) == [9, 1]
 
 
-def test_a_batch_that_is_not_complete_is_not_known_yet(told: Story) -> None:
-    told.panes("totals", 2, [pane(5, 0, merchant="a", paise=7)])
-    assert amounts(told) == [9, 1, 7]
-    assert amounts(told, as_of=at(59)) == [9, 1]
-    assert Reader(told.pipeline).panes("totals")["published_at"].to_pylist()[-2:] == [at(4), None]
+def test_a_batch_that_is_not_complete_is_not_known_yet(played: Story) -> None:
+    played.panes("totals", 2, [pane(5, 0, merchant="a", paise=7)])
+    assert amounts(played) == [9, 1, 7]
+    assert amounts(played, as_of=at(59)) == [9, 1]
+    assert Reader(played.pipeline).panes("totals")["published_at"].to_pylist()[-2:] == [at(4), None]
 
 
-def test_the_ledgers_commit_says_when_where_a_kill_came_right_after_it(told: Story) -> None:
-    told.panes("totals", 2, [pane(5, 0, merchant="a", paise=7)])
+def test_the_ledgers_commit_says_when_where_a_kill_came_right_after_it(played: Story) -> None:
+    played.panes("totals", 2, [pane(5, 0, merchant="a", paise=7)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("latecomer.store.publications.failpoint", killed_at("ledger.committed"))
         with pytest.raises(Killed):
-            told.published(2, second(600))
-    assert told.store.publications.last_batch() == 1
+            played.published(2, second(600))
+    assert played.store.publications.last_batch() == 1
     for _ in range(2):
-        assert amounts(told, as_of=at(9, 59)) == [9, 1]
-        assert amounts(told, as_of=at(10)) == [9, 1, 7]
-        assert Reader(told.pipeline).panes("totals")["published_at"].to_pylist()[-1] == at(10)
-        PublicationClock(told.store, lambda: second(900)).begin()  # the next run writes it down
-    assert told.store.publications.last_batch() == 2
-    told.panes("totals", 3, [pane(6, 0, merchant="a", paise=8)])
-    told.published(3, second(-9000))
-    assert amounts(told, as_of=at(9, 59)) == [9, 1]
-    assert amounts(told, as_of=at(10)) == [9, 1, 7, 8], (
+        assert amounts(played, as_of=at(9, 59)) == [9, 1]
+        assert amounts(played, as_of=at(10)) == [9, 1, 7]
+        assert Reader(played.pipeline).panes("totals")["published_at"].to_pylist()[-1] == at(10)
+        PublicationClock(played.store, lambda: second(900)).begin()  # the next run writes it down
+    assert played.store.publications.last_batch() == 2
+    played.panes("totals", 3, [pane(6, 0, merchant="a", paise=8)])
+    played.published(3, second(-9000))
+    assert amounts(played, as_of=at(9, 59)) == [9, 1]
+    assert amounts(played, as_of=at(10)) == [9, 1, 7, 8], (
         "a clock that was set back does not take the store with it"
     )
 
 
-def test_an_output_that_joined_later_was_not_known_before_it_was_computed(told: Story) -> None:
-    told.panes("successes", 1, [pane(0, 0, merchant="a", paise=5)])
-    empty = told.store.ledger.schema.empty_table()
-    PublicationClock(told.store, lambda: second(600)).close(1, empty, output="successes")
-    reader = Reader(told.pipeline)
+def test_an_output_that_joined_later_was_not_known_before_it_was_computed(played: Story) -> None:
+    played.panes("successes", 1, [pane(0, 0, merchant="a", paise=5)])
+    empty = played.store.ledger.schema.empty_table()
+    PublicationClock(played.store, lambda: second(600)).close(1, empty, output="successes")
+    reader = Reader(played.pipeline)
     assert reader.results("successes", as_of=at(9, 59)).num_rows == 0
     assert reader.results("successes", as_of=at(10)).num_rows == 1
     assert reader.panes("successes")["published_at"].to_pylist() == [at(10)]
-    assert amounts(told, as_of=at(4)) == [9, 1]
+    assert amounts(played, as_of=at(4)) == [9, 1]
 
 
-def test_an_output_that_joined_nobody_knows_when_is_known_with_the_next_batch(told: Story) -> None:
-    told.panes("successes", 1, [pane(0, 0, merchant="a", paise=5)])
-    told.store.ledger.append(1, told.store.ledger.schema.empty_table(), joining("successes"))
-    told.ledger(2, [{"output": "totals"}])
-    forget_commits(told)
+def test_an_output_that_joined_nobody_knows_when_is_known_with_the_next_batch(played: Story) -> None:
+    played.panes("successes", 1, [pane(0, 0, merchant="a", paise=5)])
+    played.store.ledger.append(1, played.store.ledger.schema.empty_table(), joining("successes"))
+    played.ledger(2, [{"output": "totals"}])
+    forget_commits(played)
     for _ in range(2):
-        reader = Reader(told.pipeline)
+        reader = Reader(played.pipeline)
         with pytest.raises(PipelineError, match="it is not known which batches"):
             reader.results("successes", as_of=at(9, 59))
         assert reader.results("successes", as_of=datetime.now(UTC)).num_rows == 1
         assert reader.panes("successes")["published_at"].to_pylist() == [None]
-        assert amounts(told, as_of=at(9, 59)) == [9, 1]
-        PublicationClock(told.store).begin()
+        assert amounts(played, as_of=at(9, 59)) == [9, 1]
+        PublicationClock(played.store).begin()
 
 
 def forget_commits(story: Story) -> None:
@@ -297,43 +297,43 @@ def test_without_a_timeline_the_arrival_clock_goes_by_when_a_pane_fired(story: S
     assert amounts(story, as_of_arrival=at(1)) == [7]
 
 
-def test_valid_at_keeps_the_windows_that_hold_the_moment(told: Story) -> None:
-    assert amounts(told, valid_at=at(0)) == [9]
-    assert amounts(told, valid_at=at(0, 59)) == [9]
-    assert amounts(told, valid_at=at(1)) == [1]
-    assert amounts(told, valid_at=at(2)) == []
+def test_valid_at_keeps_the_windows_that_hold_the_moment(played: Story) -> None:
+    assert amounts(played, valid_at=at(0)) == [9]
+    assert amounts(played, valid_at=at(0, 59)) == [9]
+    assert amounts(played, valid_at=at(1)) == [1]
+    assert amounts(played, valid_at=at(2)) == []
 
 
-def test_both_together(told: Story) -> None:
-    assert amounts(told, as_of=at(2), valid_at=at(0)) == [5]
-    assert amounts(told, as_of=at(2), valid_at=at(1)) == []
-    assert amounts(told, as_of=at(4), valid_at=at(1)) == [1]
+def test_both_together(played: Story) -> None:
+    assert amounts(played, as_of=at(2), valid_at=at(0)) == [5]
+    assert amounts(played, as_of=at(2), valid_at=at(1)) == []
+    assert amounts(played, as_of=at(4), valid_at=at(1)) == [1]
 
 
-def test_a_moment_without_zone_is_utc(told: Story) -> None:
-    assert amounts(told, as_of=datetime(2026, 4, 25, 12, 2)) == [5]
-    assert amounts(told, as_of=at(2) - timedelta(microseconds=1)) == []
+def test_a_moment_without_zone_is_utc(played: Story) -> None:
+    assert amounts(played, as_of=datetime(2026, 4, 25, 12, 2)) == [5]
+    assert amounts(played, as_of=at(2) - timedelta(microseconds=1)) == []
 
 
-def test_valid_at_holds_for_open_windows_too(told: Story) -> None:
+def test_valid_at_holds_for_open_windows_too(played: Story) -> None:
     for minute in (2, 3):
-        told.partials("totals", minute, [pane(minute, None, merchant="a", paise=minute)])
-    reader = Reader(told.pipeline)
+        played.partials("totals", minute, [pane(minute, None, merchant="a", paise=minute)])
+    reader = Reader(played.pipeline)
     shown = reader.results("totals", include_open=True, valid_at=at(3)).to_pylist()
     assert [(row["paise"], row["timing"]) for row in shown] == [(3, "OPEN")]
 
 
 @pytest.mark.parametrize("option", ["as_of", "as_of_arrival"])
-def test_open_windows_have_no_past(told: Story, option: str) -> None:
+def test_open_windows_have_no_past(played: Story, option: str) -> None:
     with pytest.raises(
         PipelineError, match=rf"{option}: open windows are known only as they are now .*\n.*fix"
     ):
-        amounts(told, include_open=True, **{option: at(2)})
+        amounts(played, include_open=True, **{option: at(2)})
 
 
-def test_only_one_clock_can_be_asked(told: Story) -> None:
+def test_only_one_clock_can_be_asked(played: Story) -> None:
     with pytest.raises(PipelineError, match=r"as_of: goes by another clock than as_of_arrival .*\n.*fix"):
-        amounts(told, as_of=at(2), as_of_arrival=at(2))
+        amounts(played, as_of=at(2), as_of_arrival=at(2))
 
 
 # The clock
@@ -377,9 +377,9 @@ def test_the_old_way_to_choose_a_clock_works_and_names_the_new_one(caught_up: St
         assert amounts(caught_up, as_of=at(5), clock="published") == []
 
 
-def test_another_clock_is_told_with_those_there_are(told: Story) -> None:
+def test_another_clock_is_told_with_those_there_are(played: Story) -> None:
     with pytest.raises(PipelineError, match=r"clock: there is no such clock \(value: 'wall'\)\n.*arrival"):
-        amounts(told, as_of=at(2), clock="wall")
+        amounts(played, as_of=at(2), clock="wall")
 
 
 def test_explain_tells_both_clocks(caught_up: Story) -> None:
@@ -403,8 +403,8 @@ def said(*arguments: object) -> str:
     return ended.stdout
 
 
-def test_results_as_of_and_valid_at_on_the_command_line(told: Story) -> None:
-    asked = ["results", told.file, "totals", "-f", "json"]
+def test_results_as_of_and_valid_at_on_the_command_line(played: Story) -> None:
+    asked = ["results", played.file, "totals", "-f", "json"]
     assert [row["paise"] for row in json.loads(said(*asked, "--as-of", "2026-04-25T12:02:00Z"))] == [5]
     assert [row["paise"] for row in json.loads(said(*asked, "--as-of", "2026-04-25T17:34:00+05:30"))] == [
         9,
@@ -448,8 +448,8 @@ def test_the_old_option_for_the_clock_works_and_names_the_new_one(
     assert "--as-of-arrival T" in caplog.messages[0]
 
 
-def test_no_row_says_why(told: Story) -> None:
-    asked = ["results", told.file, "totals"]
+def test_no_row_says_why(played: Story) -> None:
+    asked = ["results", played.file, "totals"]
     assert said(*asked, "--as-of", "2026-04-25T12:01Z") == "no window had a number by 2026-04-25T12:01Z\n"
     none = said(*asked, "--valid-at", "2020-01-01")
     assert none == "no window that holds 2020-01-01 has a number; --open shows those still open\n"
@@ -484,9 +484,9 @@ def test_no_row_says_why(told: Story) -> None:
         ),
     ],
 )
-def test_wrong_moments_are_told(told: Story, options: list[str], reason: str) -> None:
+def test_wrong_moments_are_told(played: Story, options: list[str], reason: str) -> None:
     with pytest.raises(WrongUsage, match=reason):
-        said("results", told.file, "totals", *options)
+        said("results", played.file, "totals", *options)
 
 
 def test_the_kits_pipeline_has_every_accumulation(story: Story) -> None:

@@ -61,15 +61,15 @@ def test_any_cut_comes_to_what_the_whole_list_comes_to(
     published = arrow_type(PUBLISHED.get((aggregate.function, kind), "double"))
     (found,) = values_of(aggregate, [[state_of(aggregate, part, kind) for part in parts]], kind, published)
     in_order = sorted((event for part in parts for event in part), key=lambda event: (event["t"], event["p"]))
-    meant = aggregate.evaluate([event["v"] for event in in_order])
-    if aggregate.function == "avg" and isinstance(meant, Decimal):
-        meant = meant.quantize(Decimal("1.000000"), ROUND_HALF_UP)
-    if aggregate.function == "approx_percentile" and meant is not None:
-        meant = float(meant)  # sketches are of doubles
-    if isinstance(meant, float) and aggregate.function != "median":
-        assert found == pytest.approx(meant, rel=1e-9, abs=1e-3 if kind == "double" else 0.0)
+    expected = aggregate.evaluate([event["v"] for event in in_order])
+    if aggregate.function == "avg" and isinstance(expected, Decimal):
+        expected = expected.quantize(Decimal("1.000000"), ROUND_HALF_UP)
+    if aggregate.function == "approx_percentile" and expected is not None:
+        expected = float(expected)  # sketches are of doubles
+    if isinstance(expected, float) and aggregate.function != "median":
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-3 if kind == "double" else 0.0)
     else:
-        assert found == meant
+        assert found == expected
 
 
 def test_a_state_that_is_not_known_leaves_the_value_unknown() -> None:

@@ -41,7 +41,7 @@ def in_ranges(missing: list[int]) -> list[tuple[int, int]]:
     return [(group[0], group[-1]) for group in placed]
 
 
-def told(gaps: Gaps) -> list[tuple[int, int, int]]:
+def outcome_of(gaps: Gaps) -> list[tuple[int, int, int]]:
     return list(zip(gaps.producer.tolist(), gaps.first.tolist(), gaps.last.tolist(), strict=True))
 
 
@@ -61,14 +61,14 @@ def test_a_gap_is_what_the_sets_lack(parts: list[Rows]) -> None:
         found = {row[1] for row in rows if row[0] == producer}
         lacking = sorted(set(range(min(found), max(found) + 1)) - found)
         wanted += [(producer, *ends) for ends in in_ranges(lacking)]
-    assert told(gaps_between(seen_in(parts).intervals())) == wanted
+    assert outcome_of(gaps_between(seen_in(parts).intervals())) == wanted
 
 
 @given(st.lists(st.lists(ROW, max_size=8), max_size=6))
 def test_a_gap_says_what_is_around_it(parts: list[Rows]) -> None:
     rows = [row for part in parts for row in part]
     gaps = gaps_between(seen_in(parts).intervals())
-    for nth, (producer, first, last) in enumerate(told(gaps)):
+    for nth, (producer, first, last) in enumerate(outcome_of(gaps)):
         of_it = [row for row in rows if row[0] == producer]
         assert not [row for row in of_it if first <= row[1] <= last]
         before, after = ([row for row in of_it if row[1] == beside] for beside in (first - 1, last + 1))

@@ -97,8 +97,8 @@ def test_a_rebuild_was_published_when_it_was_and_not_before(folder: Path) -> Non
     before = {**LOG, ("a", 0): 2}
     del before["c", 0]
     assert list(known.values()) == [before, LOG]
-    told = DeltaTable(str(folder / "delta")).to_pyarrow_table().to_pylist()
-    assert {row["published_at"] for row in told if row["timing"] == "CORRECTION"} == {rebuilt}
+    outcome = DeltaTable(str(folder / "delta")).to_pyarrow_table().to_pylist()
+    assert {row["published_at"] for row in outcome if row["timing"] == "CORRECTION"} == {rebuilt}
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])

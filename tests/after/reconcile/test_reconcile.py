@@ -161,8 +161,8 @@ def as_sqlite(folder: Path, paise: int) -> dict[str, Any]:
     with closing(sqlite3.connect(folder / "books.db")) as database:
         database.execute("drop table if exists told")
         database.execute(f"create table told ({', '.join(NAMES)})")
-        told = (start(0), "amul", 1, paise, "12.50", 0.1 + 0.2, "amul", "2026-04-25 12:00:30")
-        database.execute(f"insert into told values ({', '.join('?' * len(NAMES))})", told)
+        outcome = (start(0), "amul", 1, paise, "12.50", 0.1 + 0.2, "amul", "2026-04-25 12:00:30")
+        database.execute(f"insert into told values ({', '.join('?' * len(NAMES))})", outcome)
         database.execute("insert into told (window_start) values (?)", (start(1),))
         database.commit()
     return {"source": f"sqlite:{folder / 'books.db'}", "query": "select * from told"}
@@ -415,8 +415,8 @@ WRONG: dict[str, tuple[str, str]] = {
 def test_a_source_that_cannot_be_compared_is_refused(lake: Lake, tmp_path: Path, text: str) -> None:
     with pytest.raises(PipelineError) as refused:
         against(lake, "totals", csv(tmp_path, text))
-    for told in WRONG[text]:
-        assert told in str(refused.value)
+    for outcome in WRONG[text]:
+        assert outcome in str(refused.value)
 
 
 def test_sources_that_are_not_there_or_not_meant(lake: Lake, tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ def test_sources_that_are_not_there_or_not_meant(lake: Lake, tmp_path: Path) -> 
     pq.write_table(pa.table({"merchant": pa.Array.from_buffers(pa.string(), 1, foreign.buffers())}), rows)
     latin = tmp_path / "latin.csv"
     latin.write_bytes(b"window_start,merchant,paise\n@0,caf\xe9,1")
-    for asked, told in (
+    for asked, outcome in (
         ({"source": str(rows)}, "cannot be read: "),
         ({"source": str(latin)}, "cannot be read: "),
         ({"source": "nowhere.csv"}, "there is no such file or folder (value: 'nowhere.csv')"),
@@ -448,7 +448,7 @@ def test_sources_that_are_not_there_or_not_meant(lake: Lake, tmp_path: Path) -> 
     ):
         with pytest.raises(PipelineError) as refused:
             against(lake, "totals", **asked)
-        assert told in str(refused.value)
+        assert outcome in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -66,15 +66,15 @@ def test_against_the_log_every_gap_is_explained(ran: Ran, spark: SparkSession, o
     expected = group(rules, events_of(READING))
     store = open_store(ran.pipeline)
     rows = truth(Accounts(store, output, Span()), store.ledger.last_batch(), spark).rows.to_pylist()
-    told: dict[tuple[Any, ...], dict[str, Any]] = {
+    outcome: dict[tuple[Any, ...], dict[str, Any]] = {
         (to_micros(row["window_start"]), to_micros(row["window_end"]), *(row[key] for key in rules.by)): row
         for row in rows
     }
-    assert told.keys() == expected.keys()
+    assert outcome.keys() == expected.keys()
     for place, events in expected.items():
         for name, value in VALUES.items():
             if name in rules.aggregates:
-                assert told[place][name] == value(events), (place, name)
+                assert outcome[place][name] == value(events), (place, name)
 
     found = reconcile(ran.pipeline, output, Against("log"), spark=spark)
     assert not found.equal  # there are late events and open windows, or this would show nothing
@@ -115,24 +115,24 @@ def test_a_number_changed_by_other_hands_is_found_and_not_explained(
 
     after = certify(pipeline, "drops")
     assert after.sha256 != before.sha256
-    told = check(pipeline, "drops", after, spark)
-    assert not told.reproduced
-    assert told.sha256 == before.sha256
+    outcome = check(pipeline, "drops", after, spark)
+    assert not outcome.reproduced
+    assert outcome.sha256 == before.sha256
 
 
 @pytest.mark.parametrize("output", ["aside", "sessions"])
 def test_the_log_reproduces_the_hash(ran: Ran, spark: SparkSession, output: str) -> None:
     certificate = certify(ran.pipeline, output)
-    told = check(ran.pipeline, output, certificate, spark)
+    outcome = check(ran.pipeline, output, certificate, spark)
     assert certificate.rows > 3
-    assert (told.rows, told.sha256) == (certificate.rows, certificate.sha256)
-    assert told.reproduced
-    assert told.stands
+    assert (outcome.rows, outcome.sha256) == (certificate.rows, certificate.sha256)
+    assert outcome.reproduced
+    assert outcome.stands
 
 
 def test_later_events_do_not_break_a_certificate(ran: Ran, spark: SparkSession) -> None:
-    told = check(ran.pipeline, "updates", ran.early, spark)
+    outcome = check(ran.pipeline, "updates", ran.early, spark)
     assert ran.early.batches == 1
     assert ran.early.rows > 0
-    assert told.reproduced
-    assert not told.stands  # late events have changed what was certified
+    assert outcome.reproduced
+    assert not outcome.stands  # late events have changed what was certified

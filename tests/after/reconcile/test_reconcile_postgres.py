@@ -54,8 +54,8 @@ def test_a_query_is_compared_exactly(lake: Lake, postgres: Postgres, monkeypatch
 
 
 def test_numeric_and_double_are_compared_by_value(lake: Lake, postgres: Postgres) -> None:
-    told = {**pane(0, 0, merchant="amul", shop=1, paise=2**60 + 1, km=0.3), "fee": Decimal("2.50")}
-    lake.panes("kinds", 0, [told])
+    outcome = {**pane(0, 0, merchant="amul", shop=1, paise=2**60 + 1, km=0.3), "fee": Decimal("2.50")}
+    lake.panes("kinds", 0, [outcome])
     query = """select date_trunc('minute', at) as window_start, shop as merchant, 1 as shop,
         sum(paise) as paise, sum(fee) as fee, sum(km) as km
         from payments where shop is not null group by 1, 2"""
@@ -99,7 +99,7 @@ def test_a_query_cannot_write(lake: Lake, postgres: Postgres, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("change", "query", "told"),
+    ("change", "query", "outcome"),
     [
         (("", ""), "select * from gone", 'relation "gone" does not exist'),
         (("", ""), "selec 1", "syntax error"),
@@ -116,14 +116,14 @@ def test_what_goes_wrong_is_told_without_the_password(
     capsys: pytest.CaptureFixture[str],
     change: tuple[str, str],
     query: str,
-    told: str,
+    outcome: str,
 ) -> None:
     url = postgres.url_with_password.replace(*change) if change[0] else postgres.url_with_password
     with pytest.raises(SystemExit) as ended:
         main(["--debug", "reconcile", str(lake.file), "totals", "--against", url, "--query", query])
     said = capsys.readouterr()
     assert ended.value.code == 2
-    assert told in said.err
+    assert outcome in said.err
     assert PASSWORD not in said.err + said.out
 
 

@@ -164,8 +164,8 @@ def test_every_kind_of_window_and_trigger_is_repeated_exactly(spark: SparkSessio
     found = replayed(bench)
     assert_exact(found)
     assert found.outputs["discarding"].results.counts["equal"] > 5
-    told = Reader(bench.pipeline)
-    timings = {name: set(told.panes(name).column("timing").to_pylist()) for name in EVERY_WINDOW}
+    outcome_of = Reader(bench.pipeline)
+    timings = {name: set(outcome_of.panes(name).column("timing").to_pylist()) for name in EVERY_WINDOW}
     assert "EARLY" in timings["days"] & timings["all"] & timings["early_by_event"] & timings["discarding"]
     assert "LATE" in timings["zoned"] | timings["early_by_event"]
 
@@ -393,7 +393,7 @@ def test_a_file_that_no_longer_fits_the_store_is_refused(history: Bench) -> None
 # The command line
 
 
-def told(
+def outcome_of(
     arguments: Sequence[str],
     bench: Bench,
     monkeypatch: pytest.MonkeyPatch,
@@ -410,7 +410,7 @@ def told(
 def test_the_command_line_says_that_all_is_equal(
     plain: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, out = told([], plain, monkeypatch, capsys)
+    status, out = outcome_of([], plain, monkeypatch, capsys)
     assert status == 0
     assert out.startswith("replayed 4 batches as they were\nout: equal (")
     assert len(out.splitlines()) == 2
@@ -421,12 +421,12 @@ def test_the_command_line_tells_what_would_have_been(
     plain: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--set", "watermark.delay=70s", "--output", "out"]
-    status, out = told([*options, "--limit", "3"], plain, monkeypatch, capsys)
+    status, out = outcome_of([*options, "--limit", "3"], plain, monkeypatch, capsys)
     assert status == 0
     assert "replayed 4 batches with watermark.delay=70s\nout: panes " in out
     assert "what became of events" in out
     assert "out: panes, the largest difference first" in out
-    status, out = told([*options, "--format", "json"], plain, monkeypatch, capsys)
+    status, out = outcome_of([*options, "--format", "json"], plain, monkeypatch, capsys)
     assert status == 0
     whole = json.loads(out)
     assert (whole["exact"], whole["equal"], whole["batches"]) == (False, False, 4)
@@ -442,7 +442,7 @@ def test_the_command_line_fails_where_an_exact_replay_differs(
     bench = bench_of(spark, tmp_path, out=Output(**OUT))
     store = bench.run([arrivals(40)], drain=True)
     DeltaTable(str(store.ledger.root)).update({"on_time": "on_time + 1"}, predicate="unit = 'events'")
-    status, out = told(["--format", "csv"], bench, monkeypatch, capsys)
+    status, out = outcome_of(["--format", "csv"], bench, monkeypatch, capsys)
     assert status == 1
     header, line = out.splitlines()
     counts = dict(zip(header.split(","), line.split(","), strict=True))

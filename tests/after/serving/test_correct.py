@@ -170,14 +170,14 @@ def test_corrections_by_hour_and_day_of_the_windows_own_zone(lake: Lake) -> None
 
 
 @pytest.mark.parametrize(
-    ("output", "grain", "told"),
+    ("output", "grain", "outcome"),
     [
         ("sliding", Grain.DAY, "windows that overlap"),
         ("days", Grain.HOUR, "shorter than the output's windows"),
     ],
 )
-def test_a_grain_that_makes_no_sense_is_refused(lake: Lake, output: str, grain: Grain, told: str) -> None:
-    with pytest.raises(PipelineError, match=rf"by: .*{told}.*\(value: '{grain}'\)"):
+def test_a_grain_that_makes_no_sense_is_refused(lake: Lake, output: str, grain: Grain, outcome: str) -> None:
+    with pytest.raises(PipelineError, match=rf"by: .*{outcome}.*\(value: '{grain}'\)"):
         check_grain(reader(lake), output, grain)
     check_grain(reader(lake), "days", Grain.DAY)
     check_grain(reader(lake), "sessions", Grain.HOUR)
@@ -254,25 +254,25 @@ def test_whatever_was_called_base_and_correction_are_a_group_by_over_all_events(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lake = make_lake(Path(folder))
-        told: list[Any] = []
+        outcome: list[Any] = []
         aside: list[Any] = []
         for batch, step in enumerate([*history, (None, None, None)]):
             match step:
                 case ("on time", found):
-                    told += found
-                    publish(lake, "totals", batch, told)
+                    outcome += found
+                    publish(lake, "totals", batch, outcome)
                 case ("late", found):
                     aside += found
                     lake.late("totals", batch, found)
                 case "rebuild":
-                    told, aside = [*told, *aside], []
-                    publish(lake, "totals", batch, told, timing="CORRECTION")
+                    outcome, aside = [*outcome, *aside], []
+                    publish(lake, "totals", batch, outcome, timing="CORRECTION")
                 case place, since, until:
                     correct_or_die(lake, place, since, until)
         names = list(lake.pipeline.outputs["totals"].aggregates)
         found = served(serving(reader(lake), "totals").to_pylist(), *names)
         expected = {}
-        for (start, merchant), values in grouped(lake, "totals", [*told, *aside]).items():
+        for (start, merchant), values in grouped(lake, "totals", [*outcome, *aside]).items():
             values["mean"] = None if values["mean"] is None else rounded(values["mean"])
             expected[(start - NOON) // MINUTE, merchant] = tuple(values[name] for name in names)
         assert found == expected

@@ -123,9 +123,9 @@ def test_an_output_that_joins_counts_it_once(spark: SparkSession, delivered: Pat
     assert lines["short"]["duplicate"] == 64
     assert lines["long"]["duplicate"] == 64 + 1 + 2 + 16
     assert check_ledger(pipeline, spark) == []
-    told = explain(Reader(pipeline), "long", FIRST_WINDOW)
-    assert told.reconciled, told.notes
-    assert [each.event.event_id for each in told.left_out[Fate.DUPLICATE]] == ["a", "b", "late"]
+    outcome = explain(Reader(pipeline), "long", FIRST_WINDOW)
+    assert outcome.reconciled, outcome.notes
+    assert [each.event.event_id for each in outcome.left_out[Fate.DUPLICATE]] == ["a", "b", "late"]
 
 
 @pytest.mark.long

@@ -452,10 +452,10 @@ def test_a_run_corrected_is_a_group_by_over_the_log(spark: SparkSession, tmp_pat
     for place, events in groups.items():
         for name, aggregate in pipeline.outputs["totals"].aggregates.items():
             column = {"tower": "source_partition"}.get(aggregate.column or "", aggregate.column or "")
-            meant = aggregate.evaluate([event.get(column) for event in events])
+            wanted = aggregate.evaluate([event.get(column) for event in events])
             found = shown[place][name]
-            same = meant == pytest.approx(found) if isinstance(meant, float) else meant == found
-            assert same, (place, name, found, meant)
+            same = wanted == pytest.approx(found) if isinstance(wanted, float) else wanted == found
+            assert same, (place, name, found, wanted)
     spark.sql(view(reads, "totals", Engine.SPARK).rstrip(";\n"))
     assert spark.sql("select sum(paise) from totals_serving").collect()[0][0] == sum(
         event["paise"] for events in groups.values() for event in events

@@ -32,11 +32,11 @@ def test_the_evening_at_1_to_5000_is_right_the_next_day(spark: SparkSession, tmp
     account = live_through(scenario, spark=spark)
 
     require_every_claim(scenario, account)
-    told = StringIO()
-    console = Console(file=told, width=110)
+    outcome = StringIO()
+    console = Console(file=outcome, width=110)
     telling.show(console, scenario, account)
     telling.the_ledger(console, Reader(load_pipeline(scenario.file)))
-    require_told(told.getvalue())
+    require_shown(outcome.getvalue())
 
 
 @pytest.mark.long
@@ -77,7 +77,7 @@ def require_every_claim(scenario: Scenario, account: Account) -> None:
     assert account.differences == []
 
 
-def require_told(text: str) -> None:
+def require_shown(text: str) -> None:
     """The table's last lines are right, its first are wrong, and nothing is unaccounted for."""
     first, rebuilt, log, left = (
         next(line.split() for line in text.splitlines() if line.strip().startswith(name))

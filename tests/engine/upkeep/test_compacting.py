@@ -72,8 +72,8 @@ def test_every_row_stays_and_files_become_few(days: Days) -> None:
         "outputs/totals/panes": 2,  # the newest can still be reached by late events
         "outputs/totals/late": 1,
     }
-    told = {row["table"]: (row["files"], row["files_after"]) for row in report.rows.to_pylist()}
-    assert told == {name: (12, count) for name, count in counts.items()}
+    outcome = {row["table"]: (row["files"], row["files_after"]) for row in report.rows.to_pylist()}
+    assert outcome == {name: (12, count) for name, count in counts.items()}
     assert report.total("bytes_after") < report.total("bytes")
 
 
@@ -220,7 +220,7 @@ def test_readers_answer_the_same(days: Days) -> None:
             reader.dead_letters(),
             reader.watermarks(),
             reader.ledger(),
-            (life.stands, life.reconciled, life.notes, [told.took for told in life.panes]),
+            (life.stands, life.reconciled, life.notes, [outcome.took for outcome in life.panes]),
         ]
 
     before = answers()

@@ -190,16 +190,16 @@ def test_snapshots_beside_a_run_are_gone_on_with_to_the_same_end(bench: Bench, t
             continue
     running.join()
     assert taken
-    told = bench.oracle(BATCHES, drain=True)
+    outcome = bench.oracle(BATCHES, drain=True)
     for copied in taken:
         here = at(pipeline, copied.place)
         assert check_ledger(here) == []
         run_to_the_end(here)
         store = open_store(here)
         for output in OUTPUTS:
-            published = [(each.batch, each.pane) for each in told.published[output]]
+            published = [(each.batch, each.pane) for each in outcome.published[output]]
             require_equal(comparable(stored_panes(store, output)), comparable(published))
-        require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
+        require_equal(as_lines(stored_entries(store)), as_lines(outcome.ledger))
 
 
 # Moving

@@ -65,8 +65,8 @@ def test_batches_whose_events_are_all_old_go(days: Days) -> None:
     report = keep(days)
     assert batches(days, "events") == batches(days, "duplicates") == set(range(GONE + 1, 12))
     assert removed_until(days.store, "events") == GONE
-    told = {row["table"]: row["rows_removed"] for row in report.rows.to_pylist()}
-    assert (told["events"], told["duplicates"]) == (6 * 3, 3)
+    outcome = {row["table"]: row["rows_removed"] for row in report.rows.to_pylist()}
+    assert (outcome["events"], outcome["duplicates"]) == (6 * 3, 3)
 
 
 def test_the_log_is_whole_from_a_moment_on(days: Days) -> None:

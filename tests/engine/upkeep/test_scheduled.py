@@ -228,9 +228,9 @@ def test_an_engine_goes_on_with_files_that_upkeep_has_made(
         engine.close()
     assert intake.upkeep.done.times == 2 * len(batches)
     assert not intake.upkeep.done.failures
-    store, told = open_store(bench.pipeline), bench.oracle(batches, drain=True)
+    store, outcome = open_store(bench.pipeline), bench.oracle(batches, drain=True)
     for output in outputs:
-        published = [(each.batch, each.pane) for each in told.published[output]]
+        published = [(each.batch, each.pane) for each in outcome.published[output]]
         require_equal(comparable(stored_panes(store, output)), comparable(published))
     assert len(list((store.root / "events" / "data").rglob("*.parquet"))) <= 3
 

@@ -73,7 +73,7 @@ BATCHES = cut(arrivals(), [40, 50])
 @dataclass(frozen=True)
 class Ran:
     bench: Bench
-    told: Interpretation
+    outcome: Interpretation
     early: Certificate
     """Of the output `updates`, after the first batch."""
 
@@ -121,16 +121,16 @@ def test_the_engine_does_not_notice(ran: Ran) -> None:
     store = open_store(ran.pipeline)
     assert any(is_merged(file) for file in store.events.files())
     assert any(is_merged(file) for file in store.output_tables("sessions", None).panes.files())
-    assert_as_told(ran.bench, ran.told)
+    assert_as_published(ran.bench, ran.outcome)
 
 
-def assert_as_told(bench: Bench, told: Interpretation) -> None:
+def assert_as_published(bench: Bench, outcome: Interpretation) -> None:
     """Every pane and every line of the ledger is what the oracle says."""
     store = open_store(bench.pipeline)
     for output in OUTPUTS:
-        published = [(each.batch, each.pane) for each in told.published[output]]
+        published = [(each.batch, each.pane) for each in outcome.published[output]]
         require_equal(_exact(comparable(stored_panes(store, output))), _exact(comparable(published)))
-    require_equal(as_lines(stored_entries(store)), as_lines(told.ledger))
+    require_equal(as_lines(stored_entries(store)), as_lines(outcome.ledger))
 
 
 def _exact(panes: dict) -> dict:
@@ -202,7 +202,7 @@ def test_upkeep_without_pause_while_the_engine_works(spark: SparkSession, tmp_pa
                     over.wait(0.1)
             working.result()
     assert calls > 5
-    assert_as_told(bench, bench.oracle(batches, drain=True))
+    assert_as_published(bench, bench.oracle(batches, drain=True))
 
 
 @pytest.mark.long

@@ -85,11 +85,11 @@ class Days(Lake):
         seen = MIDNIGHT + batch * DAY
         self.watermarks(batch, [{"tick": batch, "at": seen, "watermark": seen}])
         self.publish(batch, events)
-        told, dead = Decimal(sum(event["paise"] for event in events)), Decimal(7)
+        outcome, dead = Decimal(sum(event["paise"] for event in events)), Decimal(7)
         one, rows = Decimal(1), Decimal(count)
         counted = {"output": "totals", "received": 2 * rows + one, "on_time": rows, "duplicate": rows}
-        measured = {"output": "totals", "unit": "paise", "received": 2 * told + dead, "on_time": told}
-        measured |= {"duplicate": told, "dead_letter": dead}
+        measured = {"output": "totals", "unit": "paise", "received": 2 * outcome + dead, "on_time": outcome}
+        measured |= {"duplicate": outcome, "dead_letter": dead}
         self.ledger(
             batch,
             [
@@ -120,12 +120,12 @@ class Days(Lake):
 
     def settle(self, batch: int, events: Sequence[Mapping[str, Any]], late: Mapping[str, Any]) -> None:
         """The ledger's lines."""
-        told = Decimal(sum(event["paise"] for event in events))
+        outcome = Decimal(sum(event["paise"] for event in events))
         aside, twice, dead = (Decimal(each) for each in (late["paise"], events[0]["paise"], 7))
         counted = {"output": "totals", "received": Decimal(8), "on_time": Decimal(5)}
         counted |= dict.fromkeys(("side_output", "duplicate", "dead_letter"), Decimal(1))
-        measured = {"output": "totals", "unit": "paise", "received": told + aside + twice + dead}
-        measured |= {"on_time": told, "side_output": aside, "duplicate": twice, "dead_letter": dead}
+        measured = {"output": "totals", "unit": "paise", "received": outcome + aside + twice + dead}
+        measured |= {"on_time": outcome, "side_output": aside, "duplicate": twice, "dead_letter": dead}
         notes = {"late_at_source": 1}
         self.ledger(batch, [{**counted, **notes}, {**counted, "unit": "assignments"}, measured])
 

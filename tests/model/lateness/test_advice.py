@@ -51,15 +51,15 @@ def test_the_allowed_lateness_covers_what_the_delay_leaves() -> None:
 @pytest.mark.parametrize(("delay", "reason"), [("10m", "no event"), ("2m30s", "are on time without any")])
 def test_no_allowed_lateness_is_needed_where_all_are_on_time(delay: str, reason: str) -> None:
     overdue = counted([200 * SECOND])
-    lateness, told = lateness_for(overdue, 100_000, parse_duration(delay), Wish())
+    lateness, outcome = lateness_for(overdue, 100_000, parse_duration(delay), Wish())
     assert lateness == 0
-    assert reason in told
+    assert reason in outcome
 
 
 def test_who_comes_exactly_at_the_delay_is_late() -> None:
     """Times are whole seconds as a rule, and so are delays."""
-    lateness, told = lateness_for(counted([9 * SECOND] * 80), 100_000, 9 * SECOND, Wish())
-    assert (lateness, told) == (0, "99.92 % of the events are on time without any")
+    lateness, outcome = lateness_for(counted([9 * SECOND] * 80), 100_000, 9 * SECOND, Wish())
+    assert (lateness, outcome) == (0, "99.92 % of the events are on time without any")
 
 
 def test_one_event_is_one() -> None:
@@ -91,8 +91,8 @@ def test_clocks_that_are_ahead_set_max_future() -> None:
 
 
 def test_a_short_history_is_said() -> None:
-    told = cautions(counted([1, 2, 3]), [], 3_600 * SECOND, 600 * SECOND, Wish())
-    assert told == [
+    outcome = cautions(counted([1, 2, 3]), [], 3_600 * SECOND, 600 * SECOND, Wish())
+    assert outcome == [
         "p99 rests on 3 events and needs 1,000: take it as a guess",
         "p99.9 rests on 3 events and needs 10,000: take it as a guess",
         "the history is 1h long: what happens once a day or a week is not in it",
@@ -101,17 +101,17 @@ def test_a_short_history_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scales", "told"),
+    ("scales", "outcome"),
     [
         ([5] * 10, None),
         (list(range(5, 25, 2)), "the history drifts"),
         ([5, 5, 5, 5, 60, 60, 5, 5, 5, 5], "lateness varies"),
     ],
 )
-def test_a_history_that_drifts_is_said(scales: list[int], told: str | None) -> None:
+def test_a_history_that_drifts_is_said(scales: list[int], outcome: str | None) -> None:
     slices = [counted(RANDOM.exponential(scale * SECOND, 20_000)) for scale in scales]
     found = cautions(counted(RANDOM.exponential(SECOND, 20_000)), slices, 9 * DAY, SECOND, Wish())
-    assert [each.split(":")[0] for each in found] == ([told] if told else [])
+    assert [each.split(":")[0] for each in found] == ([outcome] if outcome else [])
 
 
 def test_what_is_rounded_up_is_not_less_and_not_much_more() -> None:

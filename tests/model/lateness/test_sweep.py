@@ -93,7 +93,7 @@ def test_the_sweep_of_the_fourth_seed_to_the_last_digit() -> None:
     units = scrambled_units()
     settings = [Setting(bound * SECOND, 0) for bound in SWEEP]
     _, answers = measured([units], Bounded("0s", every="event"), Tumbling("10s"), settings, accepts=False)
-    told = {
+    outcome = {
         answer.setting.delay // SECOND: (
             f"{answer.completeness:.2%}",
             answer.too_late,
@@ -101,7 +101,7 @@ def test_the_sweep_of_the_fourth_seed_to_the_last_digit() -> None:
         )
         for answer in answers
     }
-    assert told == SWEEP
+    assert outcome == SWEEP
 
 
 @st.composite
@@ -155,17 +155,17 @@ def test_any_setting_says_what_the_oracle_says(
         late="update",
         allowed_lateness=f"{lateness}s",
     )
-    told = interpret(batches, Bounded(f"{delay}s", **fields), {"out": output})
+    outcome = interpret(batches, Bounded(f"{delay}s", **fields), {"out": output})
     settings = [Setting(each * SECOND, g * SECOND) for each in {0, 3, delay} for g in {0, lateness}]
     _, answers = measured(batches, Bounded("7s", **fields), output.window, settings)
     (answer,) = [each for each in answers if each.setting == Setting(delay * SECOND, lateness * SECOND)]
-    fates = Counter(event.fate for event in told.judged["out"])
+    fates = Counter(event.fate for event in outcome.judged["out"])
     assert (answer.assignments_on_time, answer.assignments_late, answer.assignments_too_late) == (
         fates[Fate.ON_TIME],
         fates[Fate.LATE_ACCEPTED],
         fates[Fate.SIDE_OUTPUT],
     )
-    panes = Counter(pane.timing for pane in told.panes("out") if pane.op is Op.INSERT)
+    panes = Counter(pane.timing for pane in outcome.panes("out") if pane.op is Op.INSERT)
     assert answer.corrections == panes[Timing.LATE]
     assert answer.first_numbers == panes[Timing.ON_TIME]
 

@@ -33,15 +33,15 @@ def test_intervals_of_90_percent_hold_85_to_95_percent(name: str) -> None:
     for filled in [each for seed in range(2) for each in world.filled(seed)]:
         rows = np.flatnonzero((filled.window >= half) & (filled.seen[EVENTS] > 0))
         for row in rows[:: max(len(rows) // 150, 1)]:
-            for column, told in held.items():
+            for column, outcome in held.items():
                 past = filled.chosen(column, int(filled.key[row]), half)
                 found = past.estimate(float(filled.seen[column][row]))
                 assert found is not None
                 assert past.alike == (len(world.sizes) < 10), "a key's own past where it has enough"
-                told.append(bool(found.low <= filled.final[column][row] <= found.high))
-    for column, told in held.items():
-        assert len(told) > 500
-        assert FEW <= np.mean(told) <= MANY, column
+                outcome.append(bool(found.low <= filled.final[column][row] <= found.high))
+    for column, outcome in held.items():
+        assert len(outcome) > 500
+        assert FEW <= np.mean(outcome) <= MANY, column
 
 
 @given(

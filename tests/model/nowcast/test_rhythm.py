@@ -38,10 +38,10 @@ def held(world: Weeks, filled: Filled, days: frozenset[int]) -> list[tuple[bool,
         if int(starts[row] - MONDAY) // DAY % 7 not in days:
             continue
         past = filled.chosen(EVENTS, 0, row - 2, int(starts[row]))
-        told = past.estimate(float(filled.seen[EVENTS][row]))
-        assert told is not None
-        inside = bool(told.low <= filled.final[EVENTS][row] <= told.high)
-        found.append((inside, (told.high - told.low) / told.value, past.like))
+        outcome = past.estimate(float(filled.seen[EVENTS][row]))
+        assert outcome is not None
+        inside = bool(outcome.low <= filled.final[EVENTS][row] <= outcome.high)
+        found.append((inside, (outcome.high - outcome.low) / outcome.value, past.like))
     return found
 
 

@@ -28,7 +28,7 @@ def enum(*symbols: str, **others: Any) -> dict[str, Any]:
     return {"type": "enum", "name": "Way", "symbols": list(symbols), **others}
 
 
-def told(reader: Any, writer: Any) -> list[str]:
+def outcome_of(reader: Any, writer: Any) -> list[str]:
     return [str(problem) for problem in incompatibilities(schema_of(reader), schema_of(writer))]
 
 
@@ -79,7 +79,7 @@ READ: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("reader", "writer"), READ)
 def test_what_can_be_read(reader: Any, writer: Any) -> None:
-    assert told(reader, writer) == []
+    assert outcome_of(reader, writer) == []
 
 
 NOT_READ: list[tuple[Any, Any, list[str]]] = [
@@ -180,20 +180,20 @@ NOT_READ: list[tuple[Any, Any, list[str]]] = [
 def test_what_cannot_be_read_is_told_with_its_place_its_rule_and_what_would_pass(
     reader: Any, writer: Any, expected: list[str]
 ) -> None:
-    assert told(reader, writer) == expected
+    assert outcome_of(reader, writer) == expected
 
 
 def test_an_alias_is_proposed_only_where_it_would_pass() -> None:
     """Within a namespace it cannot name a type that has none."""
-    (problem,) = told(record(name="shop.Trip"), record())
+    (problem,) = outcome_of(record(name="shop.Trip"), record())
     assert problem.endswith("keep the name Ride")
-    assert told(record(name="shop.Trip", aliases=["Ride"]), record())
-    assert "the alias b.Ride" in told(record(name="shop.Trip"), record(name="b.Ride"))[0]
+    assert outcome_of(record(name="shop.Trip", aliases=["Ride"]), record())
+    assert "the alias b.Ride" in outcome_of(record(name="shop.Trip"), record(name="b.Ride"))[0]
 
 
 def test_aliases_are_the_readers() -> None:
-    assert told(record(), record(name="Trip", aliases=["Ride"]))
-    assert told(record(field("int", "new")), record(field("int", aliases=["new"])))
+    assert outcome_of(record(), record(name="Trip", aliases=["Ride"]))
+    assert outcome_of(record(field("int", "new")), record(field("int", aliases=["new"])))
 
 
 def test_every_problem_is_told_in_the_order_of_the_schema() -> None:

@@ -51,10 +51,10 @@ TEXTS = [
 @pytest.mark.parametrize(("text", "message"), TEXTS, ids=[message for _, message in TEXTS])
 def test_a_text_that_goes_too_far_is_refused(text: str, message: str) -> None:
     begun = time.thread_time()
-    with pytest.raises(SchemaError, match=message) as told:
+    with pytest.raises(SchemaError, match=message) as outcome:
         parse_schema(text)
     assert time.thread_time() - begun < SOON
-    assert len(str(told.value)) < 1000
+    assert len(str(outcome.value)) < 1000
 
 
 def test_a_key_that_stands_twice_is_told_with_its_place() -> None:

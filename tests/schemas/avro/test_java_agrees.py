@@ -72,10 +72,10 @@ def location(problem: Incompatibility) -> str:
     return "/" + "/".join(map(str, problem.path))
 
 
-def as_java_tells(problem: Incompatibility, told: frozenset[tuple[str, str]]) -> tuple[str, str]:
+def as_java_tells(problem: Incompatibility, outcome: frozenset[tuple[str, str]]) -> tuple[str, str]:
     """A missing field of an enum with a default is a TYPE_MISMATCH to Java: it compares the enum with the record."""
     found = (problem.rule, location(problem))
-    if problem.rule is Rule.READER_FIELD_MISSING_DEFAULT_VALUE and found not in told:
+    if problem.rule is Rule.READER_FIELD_MISSING_DEFAULT_VALUE and found not in outcome:
         return Rule.TYPE_MISMATCH.value, f"{location(problem)}/type"
     return found
 
@@ -97,12 +97,14 @@ def agree(java: JavaAvro, reader: Any, writer: Any) -> None:
         assert may_stand_for_several(*ours)
         return
     assert bool(found) == bool(verdict.found)
-    told = {as_java_tells(each, verdict.found) for each in found}
+    outcome = {as_java_tells(each, verdict.found) for each in found}
     if not has_unions(ours[0]) and not has_unions(ours[1]):
         own = {(each.rule, location(each)) for each in found}
-        assert own & told <= verdict.found <= told  # two missing fields of one enum have one place in Java
+        assert (
+            own & outcome <= verdict.found <= outcome
+        )  # two missing fields of one enum have one place in Java
     else:  # Java takes a record for readable while it looks into it, and loses the way to what it looked at in a union
-        assert {rule for rule, _ in verdict.found} <= {rule for rule, _ in told}
+        assert {rule for rule, _ in verdict.found} <= {rule for rule, _ in outcome}
 
 
 @few

@@ -66,8 +66,8 @@ def test_the_first_version_breaks_nothing() -> None:
 
 
 def test_a_breach_says_which_version_and_which_of_the_two_reads() -> None:
-    told = [str(each) for each in breaches(schema_of("int"), {4: schema_of("null")}, Level.FULL)]
-    assert told == [
+    outcome = [str(each) for each in breaches(schema_of("int"), {4: schema_of("null")}, Level.FULL)]
+    assert outcome == [
         "the new schema cannot read data of version 4: the schema: null is written, and int is read "
         "(TYPE_MISMATCH); read null",
         "version 4 cannot read data of the new schema: the schema: int is written, and null is read "

@@ -220,14 +220,14 @@ WRONG: list[tuple[Any, str, str, str]] = [
 
 @pytest.mark.parametrize(("schema", "path", "message", "fix"), WRONG)
 def test_a_mistake_is_told_with_its_place_and_a_fix(schema: Any, path: str, message: str, fix: str) -> None:
-    with pytest.raises(SchemaError) as told:
+    with pytest.raises(SchemaError) as outcome:
         schema_of(schema)
-    assert str(told.value).startswith(f"{path}: ")
-    assert message in told.value.message
-    assert fix in told.value.fix
+    assert str(outcome.value).startswith(f"{path}: ")
+    assert message in outcome.value.message
+    assert fix in outcome.value.fix
     with pytest.raises(SchemaError, match=r".") as from_text:
         parse_schema(json.dumps(schema))
-    assert str(from_text.value) == str(told.value)
+    assert str(from_text.value) == str(outcome.value)
 
 
 DEFAULTS: list[tuple[Any, Any, str, str]] = [
@@ -265,19 +265,19 @@ DEFAULTS: list[tuple[Any, Any, str, str]] = [
 
 @pytest.mark.parametrize(("kind", "default", "place", "fix"), DEFAULTS)
 def test_a_default_must_fit_its_type(kind: Any, default: Any, place: str, fix: str) -> None:
-    with pytest.raises(SchemaError, match="does not fit its type") as told:
+    with pytest.raises(SchemaError, match="does not fit its type") as outcome:
         schema_of(record(field(kind, default=default)))
-    assert str(told.value).startswith(f"fields[0].default{place}: ")
-    assert fix in told.value.fix
+    assert str(outcome.value).startswith(f"fields[0].default{place}: ")
+    assert fix in outcome.value.fix
 
 
 @pytest.mark.parametrize("default", [{"f": 1}, {}, None])
 def test_a_default_is_not_held_against_a_record_whose_definition_has_not_ended(default: Any) -> None:
     with pytest.raises(
         SchemaError, match="would be held against Ride, whose definition has not ended"
-    ) as told:
+    ) as outcome:
         schema_of(record(field(["Ride", "null"], default=default)))
-    assert "before Ride in the union" in told.value.fix
+    assert "before Ride in the union" in outcome.value.fix
 
 
 # Types of other schemas

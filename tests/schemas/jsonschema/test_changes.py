@@ -207,9 +207,9 @@ PLAIN: list[tuple[Any, Any, list[str]]] = [
 def test_what_strict_refuses(old: Any, new: Any, rules: list[str]) -> None:
     assert found(old, new) == rules
     # Below a property it is the same, at its place.
-    told = changes(schema_of(opened(below=new)), schema_of(opened(below=old)))
-    assert [str(each.rule) for each in told] == rules
-    assert all(each.path[:2] == ("properties", "below") for each in told)
+    outcome = changes(schema_of(opened(below=new)), schema_of(opened(below=old)))
+    assert [str(each.rule) for each in outcome] == rules
+    assert all(each.path[:2] == ("properties", "below") for each in outcome)
 
 
 def recent(schema: Any) -> Any:
@@ -392,8 +392,8 @@ def test_a_problem_says_where_what_and_what_would_pass() -> None:
 )
 def test_where_the_policies_differ(old: Any, new: Any, verdicts: str) -> None:
     """As docs/registry.md lists them."""
-    told = [found(old, new), found(old, new, lenient=True)]
-    assert " ".join("no" if each else "yes" for each in told) == verdicts
+    outcome = [found(old, new), found(old, new, lenient=True)]
+    assert " ".join("no" if each else "yes" for each in outcome) == verdicts
 
 
 def test_lenient_takes_rules_that_there_are() -> None:

@@ -41,8 +41,8 @@ def test_what_each_level_refuses(new: Schema, old: Schema, refused: set[Level]) 
 
 def test_a_breach_says_which_version_and_which_of_the_two_reads() -> None:
     versions = {3: schema_of({"type": "integer"}), 2: schema_of({"type": "string"})}
-    told = [str(each) for each in breaches(schema_of({"type": "number"}), versions, Level.FULL_TRANSITIVE)]
-    assert told == [
+    outcome = [str(each) for each in breaches(schema_of({"type": "number"}), versions, Level.FULL_TRANSITIVE)]
+    assert outcome == [
         "version 3 cannot read data of the new schema: the schema: number is written, and integer is read "
         "(TYPE_NARROWED); read number",
         "the new schema cannot read data of version 2: the schema: string is written, and number is read "

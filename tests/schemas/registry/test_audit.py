@@ -15,7 +15,7 @@ from schemas.registry.registry_kit import Asking, Server, beside, record
 ONE, TWO = record("id:long"), record("id:long", "x:int=0")
 
 
-def told(entries: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def outcome_of(entries: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(e["action"], e["subject"], e["version"], e["before"], e["after"]) for e in entries]
 
 
@@ -36,7 +36,7 @@ def test_every_change_is_told(registry: Server) -> None:
     naming = {"rules": [{"subjects": "a*"}], "others": "allow"}
     about = {"owner": "ana", "metadata": {}}
     entries = ask.get("/audit")
-    assert told(entries) == [
+    assert outcome_of(entries) == [
         ("register", "a", 1, None, kept),
         ("set config", "a", None, None, {"compatibility": "FULL"}),
         ("set config", "a", None, {"compatibility": "FULL"}, {"compatibility": "NONE"}),
@@ -53,8 +53,10 @@ def test_every_change_is_told(registry: Server) -> None:
     moments = [datetime.fromisoformat(each["at"]) for each in entries]
     assert moments == sorted(moments)
     assert all(each.tzinfo is not None for each in moments)
-    assert told(ask.get("/audit?after=3&limit=2")) == told(entries[3:5])
-    assert told(ask.get("/audit?subject=a&after=3")) == told([e for e in entries[3:] if e["subject"] == "a"])
+    assert outcome_of(ask.get("/audit?after=3&limit=2")) == outcome_of(entries[3:5])
+    assert outcome_of(ask.get("/audit?subject=a&after=3")) == outcome_of(
+        [e for e in entries[3:] if e["subject"] == "a"]
+    )
 
 
 @pytest.mark.parametrize("query", ["after=-1", "limit=0", "limit=10001", "limit=x", "subject=%00"])

@@ -71,32 +71,32 @@ def test_two_processes_share_a_file(tmp_path: Path) -> None:
         assert one.asking.get("/subjects") == two.asking.get("/subjects")
 
 
-def acknowledged(asking: Asking, prefix: str, told: dict[str, int], stop: threading.Event) -> None:
+def acknowledged(asking: Asking, prefix: str, outcome: dict[str, int], stop: threading.Event) -> None:
     """Register one schema after the other, and keep what was answered."""
     number = 0
     while not stop.is_set():
         number += 1
         subject = f"{prefix}-{number}"
         try:
-            told[subject] = asking.register(subject, numbered(random.randrange(10**9)))
+            outcome[subject] = asking.register(subject, numbered(random.randrange(10**9)))
         except (OSError, http.client.HTTPException, json.JSONDecodeError):
             return
 
 
 @pytest.mark.parametrize("after", [0.05, 0.2, pytest.param(0.7, marks=pytest.mark.long)])
 def test_killed_it_has_lost_nothing_that_it_answered(tmp_path: Path, after: float) -> None:
-    told: dict[str, int] = {}
+    outcome: dict[str, int] = {}
     rounds = 2
     for each in range(rounds):
         stop = threading.Event()
         with serving(tmp_path / "r.db") as server:
             threads = [
-                threading.Thread(target=acknowledged, args=(server.asking, f"r{each}w{n}", told, stop))
+                threading.Thread(target=acknowledged, args=(server.asking, f"r{each}w{n}", outcome, stop))
                 for n in range(4)
             ]
             for thread in threads:
                 thread.start()
-            while len(told) < 3 * (each + 1):
+            while len(outcome) < 3 * (each + 1):
                 stop.wait(0.01)
             stop.wait(after)
             server.kill()
@@ -104,14 +104,14 @@ def test_killed_it_has_lost_nothing_that_it_answered(tmp_path: Path, after: floa
             for thread in threads:
                 thread.join(30)
     with serving(tmp_path / "r.db") as server:
-        for subject, number in told.items():
+        for subject, number in outcome.items():
             assert server.asking.get(f"/subjects/{subject}/versions/1")["id"] == number
             assert server.asking.get(f"/schemas/ids/{number}")
         entries = server.asking.get("/audit?limit=10000")
         subjects = server.asking.get("/subjects")
     assert [each["number"] for each in entries] == list(range(1, len(entries) + 1))
     assert sorted(each["subject"] for each in entries) == subjects
-    assert set(told) <= set(subjects)
+    assert set(outcome) <= set(subjects)
     with sqlite3.connect(tmp_path / "r.db") as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     database.close()

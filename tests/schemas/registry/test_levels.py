@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from latecomer.schemas.avro import Level
+from latecomer.schemas import Level
 from schemas.registry.registry_kit import Asking, record
 
 PLAIN = record("id:long")

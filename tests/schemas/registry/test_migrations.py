@@ -149,13 +149,13 @@ def test_the_registry_itself_sees_to_soak_and_drift(registry: Registry, clock: C
     clock.now += 7 * DAY
     on = Phase.MIGRATE
     assert "drift was not looked at since dual_write began" in refused(registry, change(migration, state, on))
-    for events, drifted, told in (
+    for events, drifted, outcome in (
         (0, 0, "no event has been there"),
         (10, 3, r"3 of 10 events drift (30%), and the limit is 20%"),
     ):
         measured = change(migration, state, Phase.DUAL_WRITE, measured=(events, drifted))
         state = registry.change_migration(ANA, "m", measured)
-        assert told in refused(registry, change(migration, state, on))
+        assert outcome in refused(registry, change(migration, state, on))
     state = registry.change_migration(ANA, "m", change(migration, state, Phase.DUAL_WRITE, measured=(10, 2)))
     other = made(pricing(**{"from": {"fare_cents": "pricing.base + pricing.surge + pricing.tax + 1"}}))
     assert "other fields or expressions" in refused(registry, change(other, state, on))
@@ -185,9 +185,9 @@ def test_a_consumer_that_was_seen_with_the_old_shape_holds_the_last_phase(
     registry.consumer_seen(ANA, "m", "nobody of the file", text(RIDE))
     state = registry.consumer_seen(ANA, "m", "billing", text(RIDE))
     left = contracted_text(latest(registry, migration), migration)
-    told = refused(registry, change(migration, state, Phase.CONTRACT, left))
-    assert "consumer billing was last seen with a schema that needs the old shape" in told
-    assert "nobody" not in told
+    outcome = refused(registry, change(migration, state, Phase.CONTRACT, left))
+    assert "consumer billing was last seen with a schema that needs the old shape" in outcome
+    assert "nobody" not in outcome
     state = registry.consumer_seen(ANA, "m", "billing", left)
     assert registry.change_migration(ANA, "m", change(migration, state, Phase.CONTRACT, left)).contracted == 3
 

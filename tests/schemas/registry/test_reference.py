@@ -57,10 +57,10 @@ def test_every_documented_path_is_there_or_is_named_as_left_out(ask: Asking) -> 
     assert {path: set(methods.split()) for path, methods in DOCUMENTED.items()} == {
         path: set(paths[path]) for path in DOCUMENTED
     }
-    told = DOCUMENT.read_text()
+    outcome = DOCUMENT.read_text()
     for method, path in LEFT_OUT:
         assert ask.refused(method, path, {} if method == "POST" else None).status in (404, 405), path
-        assert f"`{path}`" in told
+        assert f"`{path}`" in outcome
 
 
 @pytest.fixture
@@ -161,8 +161,8 @@ def test_compatibility_and_the_rest(filled: Asking) -> None:
     path = "/compatibility/subjects/a/versions"
     for which in ("", "/latest", "/1"):
         assert ask("POST", path + which, {"schema": TWO}).body == {"is_compatible": True}
-        told = ask("POST", f"{path}{which}?verbose=true", {"schema": OTHER}).body
-        assert (told["is_compatible"], bool(told["messages"])) == (False, True)
+        outcome = ask("POST", f"{path}{which}?verbose=true", {"schema": OTHER}).body
+        assert (outcome["is_compatible"], bool(outcome["messages"])) == (False, True)
     assert ask.get("/") == {}
     assert ask.get("/contexts") == ["."]
     assert ask.get("/schemas/types") == ["AVRO", "JSON", "PROTOBUF"]

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from latecomer.errors import RegistryError
-from latecomer.schemas.avro import Level
+from latecomer.schemas import Level
 from latecomer.schemas.migrations import Phase
 from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.databases import StorageError

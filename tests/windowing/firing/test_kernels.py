@@ -95,7 +95,7 @@ def folded(layout: PaneLayout, rows: pa.Table, ticks: dict[int, int]) -> Folded:
     return found
 
 
-def told(panes: pa.Table, *names: str) -> list[tuple[Any, ...]]:
+def outcome_of(panes: pa.Table, *names: str) -> list[tuple[Any, ...]]:
     shown = ["window_start", "key", "rows", "paise", *names]
     moments = panes.set_column(0, "window_start", panes.column("window_start").cast(pa.int64()))
     return sorted(tuple(row[name] for name in shown) for row in moments.select(shown).to_pylist())
@@ -122,11 +122,11 @@ def lanes() -> dict[str, pa.Table]:
 
 
 def test_partial_states_and_open_ones_become_panes(lanes: dict[str, pa.Table]) -> None:
-    assert told(lanes[Lane.FIRED], "sequence", "timing") == [(10, "a", 3, 19, 0, "ON_TIME")]
+    assert outcome_of(lanes[Lane.FIRED], "sequence", "timing") == [(10, "a", 3, 19, 0, "ON_TIME")]
     assert lanes[Lane.FIRED].column("watermark").cast(pa.int64()).to_pylist() == [39]
     assert lanes[Lane.FIRED].column("fired_at").cast(pa.int64()).to_pylist() == [102]
-    assert told(lanes[Lane.OPEN]) == [(50, "b", 1, 8)]
-    assert told(lanes[Lane.LATE]) == [(0, "a", 1, 4), (0, "b", 1, 32)]
+    assert outcome_of(lanes[Lane.OPEN]) == [(50, "b", 1, 8)]
+    assert outcome_of(lanes[Lane.LATE]) == [(0, "a", 1, 4), (0, "b", 1, 32)]
     assert lanes[Lane.REST].column("timing").to_pylist() == ["side_output"]
 
 
@@ -136,7 +136,7 @@ def test_late_panes_take_back_what_stands(lanes: dict[str, pa.Table]) -> None:
     first = folded(layout, events(layout, (1, 0, "a", 100)), TICKS).states
     stands = firing.lanes([first], None, clocks(0, BEGIN_OF_TIME, (12, 90)))[Lane.FIRED]
     found = firing.late_panes(lanes[Lane.LATE], stands, clocks(1, 12, (40, 102)))
-    assert told(found, "sequence", "op", "is_last") == [
+    assert outcome_of(found, "sequence", "op", "is_last") == [
         (0, "a", 1, 100, 0, "retract", False),
         (0, "a", 2, 104, 1, "insert", True),
         (0, "b", 1, 32, 0, "insert", True),
@@ -154,7 +154,7 @@ def test_windows_that_closed_without_a_key_say_so(lanes: dict[str, pa.Table]) ->
     known = pa.table({"key": ["a", "b"], "_lc_first": pa.array([10, 20]).cast(TIMESTAMP)})
     windows = [Window(10, 20), Window(20, 30)]
     found = empty_panes(firing, known, windows, lanes[Lane.FIRED], clocks(1, 12, (25, 101), (40, 102)))
-    assert told(found, "timing", "sequence") == [
+    assert outcome_of(found, "timing", "sequence") == [
         (20, "a", 0, 0, "ON_TIME", 0),
         (20, "b", 0, 0, "ON_TIME", 0),
     ]
@@ -165,7 +165,7 @@ def test_what_stands_is_published_for_the_last_time_once(lanes: dict[str, pa.Tab
     firing = Firing(Merger(layout_of(output(late="update", trigger={"closing": True})), {}))
     fired, later = lanes[Lane.FIRED], clocks(2, 39, (45, 110))
     found = closing_panes(firing, fired, None, later)
-    assert told(found, "sequence", "timing", "is_last") == [(10, "a", 3, 19, 1, "CLOSING", True)]
+    assert outcome_of(found, "sequence", "timing", "is_last") == [(10, "a", 3, 19, 1, "CLOSING", True)]
     assert closing_panes(firing, pa.concat_tables([fired, found]), None, later).num_rows == 0
     assert closing_panes(firing, fired, fired, later).num_rows == 0, "it will be taken back instead"
     assert closing_panes(firing, fired, None, clocks(2, 40, (45, 110))).num_rows == 0, "it was closed before"

@@ -10,7 +10,8 @@ from typing import Any
 from latecomer.after.advise.advising import advise
 from latecomer.after.advise.history import History
 from latecomer.after.advise.log import LogHistory
-from latecomer.after.advise.raw import RawHistory, RawSource, refused
+from latecomer.after.advise.raw import RawHistory
+from latecomer.after.advise.raw_source import RawSource, refused
 from latecomer.after.advise.report import Advice, Wanted
 from latecomer.config.arguments import require_kind
 from latecomer.config.checks import require_output

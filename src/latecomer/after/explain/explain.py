@@ -30,16 +30,23 @@ from latecomer.after.explain.fates import (
     judged_sessions,
 )
 from latecomer.after.explain.filters import NEEDS_SPARK, Filters
-from latecomer.after.explain.life import EVENTS, Check, LifePane, Published, Rules, follow, standing
+from latecomer.after.explain.life import LifePane, Published, Rules, follow, standing
 from latecomer.after.explain.places import Finder, Place, grown_from
+from latecomer.after.explain.reasons import (
+    as_set_aside,
+    came_before,
+    concerns,
+    counts_agree,
+    reason_of,
+    rebuilds_in_words,
+)
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.reader import Reader
-from latecomer.config.outputs import Output
 from latecomer.model.counting import counted
-from latecomer.model.durations import format_duration, shown_duration, to_micros
+from latecomer.model.durations import shown_duration, to_micros
 from latecomer.model.panes import Op, Timing
 from latecomer.model.triggers import per_firing
-from latecomer.model.verdicts import Fate, Verdict
+from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session, Window
 from latecomer.model.zoned import written
 from latecomer.store.columns import EVENTS as PANE_EVENTS
@@ -48,9 +55,8 @@ from latecomer.store.coverage import EVENTS as EVENT_LOG
 from latecomer.store.coverage import LATE, covered_since, covers, removed_until
 from latecomer.store.publication import publication_order
 from latecomer.store.publications import Publications
-from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.sql import moment_literal
-from latecomer.store.store import Store, joining
+from latecomer.store.store import joining
 
 LEFT_OUT = (Fate.SIDE_OUTPUT, Fate.DROPPED, Fate.FILTERED, Fate.FAILED, Fate.DUPLICATE)
 
@@ -115,7 +121,7 @@ class _Case:
             self.notes,
             self.evidence.files,
             len(self.evidence.read),
-            _rebuilds(self.store, self.finder.name),
+            rebuilds_in_words(self.store, self.finder.name),
             self._periods,
             by_arrival=any(each.order_by is not None for each in self.store.pipeline.views.values()),
             watermarks=self._watermarks(judged, panes),
@@ -203,7 +209,7 @@ class _Case:
             judged = [Judged(each.event, None) for each in judged]
         if not self.place.published:
             self.place = replace(self.place, window=self._session_asked_for(judged))
-        return self._against_side_output([each for each in judged if _concerns(each, self.place.window)])
+        return self._against_side_output([each for each in judged if concerns(each, self.place.window)])
 
     def _session_asked_for(self, judged: Sequence[Judged]) -> Window:
         """Where no session holds the moment: the one that turned away an event whose span does, and of
@@ -234,7 +240,7 @@ class _Case:
         aside = self._side_output()
         unknown = {each.event.place for each in judged if self._passes(each, each.event.batch) is None}
         judged = [
-            _as_set_aside(each, each.event.place in aside) if each.event.place in unknown else each
+            as_set_aside(each, each.event.place in aside) if each.event.place in unknown else each
             for each in judged
         ]
         ours = {each.event.place for each in judged if each.fate is Fate.SIDE_OUTPUT} - unknown
@@ -301,7 +307,7 @@ class _Case:
         twice = [*self.evidence.duplicates(window), *filter(self._duplicate, self.evidence.events(window))]
         found = sorted(twice, key=lambda each: each.order)
         return [
-            Judged(event, Fate.DUPLICATE, reason=_came_before(first.get(event.event_id))) for event in found
+            Judged(event, Fate.DUPLICATE, reason=came_before(first.get(event.event_id))) for event in found
         ]
 
     # What the output says
@@ -376,7 +382,7 @@ class _Case:
     def _with_reason(self, judged: Judged) -> Judged:
         if judged.reason is not None:
             return judged
-        return replace(judged, reason=_reason(judged, in_force(self._periods, judged.event.batch)))
+        return replace(judged, reason=reason_of(judged, in_force(self._periods, judged.event.batch)))
 
     def _note_checks(self, published: Sequence[Published]) -> None:
         """Where the log does not give what a pane says; and where it does though the filter is not known.
@@ -384,7 +390,7 @@ class _Case:
         So many events as the pane has, out of those before the filter, can only be the same ones.
         """
         inserts = [each.check for each in published if each.pane.op is Op.INSERT]
-        if self.filters.state == NEEDS_SPARK and inserts and all(map(_counts_agree, inserts)):
+        if self.filters.state == NEEDS_SPARK and inserts and all(map(counts_agree, inserts)):
             self.notes.append("every pane has as many events as are shown: the filter excluded none of them")
         for each in published:
             if each.check.agrees is False:
@@ -397,59 +403,6 @@ class _Case:
                     f"the events of pane {each.pane.sequence} ({each.pane.timing}) cannot be reconciled: "
                     f"{each.check.reason}; {cause}"
                 )
-
-
-def _concerns(judged: Judged, window: Window) -> bool:
-    """Whether an event near a session is one of it, or was turned away by it."""
-    if judged.fate in ACCEPTED or judged.window is None:
-        return window.start <= judged.event.event_time < window.end
-    return judged.window.overlaps(window)
-
-
-def _as_set_aside(judged: Judged, aside: bool) -> Judged:
-    """A fate before the filter, corrected by whether the event is in the side output."""
-    if aside:
-        return replace(judged, fate=Fate.SIDE_OUTPUT)
-    if judged.fate is Fate.SIDE_OUTPUT:
-        return replace(judged, fate=Fate.FILTERED, unfiltered=Fate.SIDE_OUTPUT)
-    return judged
-
-
-def _counts_agree(check: Check) -> bool:
-    return check.agrees is True and EVENTS in check.compared
-
-
-def _came_before(first: Event | None) -> str:
-    if first is None:
-        return "its id had come before"
-    return f"its id had come before: batch {first.batch}, {first.file}, position {first.position}"
-
-
-def _rebuilds(store: Store, output: str) -> dict[int, str]:
-    """Each rebuild in words, by its batch."""
-    found = {}
-    for each in Rebuilds(store.root, output):
-        if each.batch is not None:
-            meaning = ", under another definition" if each.record.definition is not None else ""
-            found[each.batch] = f"rebuild {each.id}, by the log up to batch {each.record.through}{meaning}"
-    return found
-
-
-def _reason(judged: Judged, rules: Output) -> str:
-    """Why an event is in no pane."""
-    if judged.fate is Fate.FILTERED:
-        return "where excludes it"
-    if judged.fate is Fate.FAILED:
-        used = [name for name in rules.columns if name in judged.event.failed] or list(rules.columns)
-        return f"{' or '.join(used)} cannot be computed for it"
-    if judged.fate in ACCEPTED:
-        return "where excludes it, since a rebuild changed it"
-    if judged.verdict is Verdict.LATE:
-        return f"late by {shown_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
-    if judged.verdict is Verdict.TOO_LATE:
-        past, lateness = shown_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
-        return f"late by {past} for its window: allowed are {lateness}, and too_late is {rules.too_late}"
-    return "the side output has it"
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from latecomer.after.nowcast.arrivals import estimable
 from latecomer.after.nowcast.report import Names, Nowcast
+from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import Book, standing_rows
-from latecomer.after.reading.reader import Reader, _open_windows
+from latecomer.after.reading.reader import Reader
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.estimating import Estimate
 from latecomer.model.panes import Accumulation
@@ -38,7 +39,7 @@ class Present:
         """Those whose window ends after a moment, or is open; the newest first."""
         book = self.book
         # The open states first: a window that closes in between is then seen twice, never not at all.
-        still_open = _open_windows(book, self.remarks, self.chosen)
+        still_open = open_windows(book, self.remarks, self.chosen)
         from_here = min(since, self.watermark)
         condition = "true" if from_here <= FIRST_MOMENT else f"window_end > {moment_literal(from_here)}"
         stand = standing_rows(book, f"(select * from t where {self.chosen} and {condition})").answer()

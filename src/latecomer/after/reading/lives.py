@@ -13,8 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import Book
-from latecomer.after.reading.reader import Reader, _open_windows
+from latecomer.after.reading.reader import Reader
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.model.durations import to_micros
@@ -183,7 +184,7 @@ def standing_of(output: Output, panes: Sequence[PublishedPane]) -> Mapping[str, 
 
 
 def _still_open(book: Book, chosen: str, most: int, notes: list[str]) -> list[Life]:
-    rows = _open_windows(book, notes, chosen)
+    rows = open_windows(book, notes, chosen)
     order = [("window_end", "descending"), ("window_start", "descending")]
     newest = rows.sort_by([*order, *((name, "ascending") for name in book.layout.keys)]).slice(0, most)
     if rows.num_rows > most:

@@ -7,7 +7,7 @@ Nothing is ever written.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import pyarrow as pa
@@ -16,14 +16,12 @@ import pyarrow.compute as pc
 from latecomer.after.reading.alignment import alignment_of
 from latecomer.after.reading.asof import arrived_by, holds, published_up_to
 from latecomer.after.reading.choices import Clock
-from latecomer.after.reading.folding import values_of
+from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import (
     OUTPUT,
-    PLAIN,
     UNIT_ORDER,
     Book,
     Question,
-    folded,
     late_rows,
     ledger_rows,
     literal,
@@ -45,12 +43,10 @@ from latecomer.config.arguments import (
 from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean, other_settings
-from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.holding import Holding
 from latecomer.model.timeline import Timeline
 from latecomer.model.windows import Session
-from latecomer.store.columns import state_column
 from latecomer.store.definitions import definition_of, require_wall_clock
 from latecomer.store.failed import standing_failed
 from latecomer.store.layout import LEDGER, WATERMARKS, PaneLayout
@@ -58,15 +54,10 @@ from latecomer.store.pins import read_pins
 from latecomer.store.publications import Publications
 from latecomer.store.recovery import require_output
 from latecomer.store.repairs import FILED_AS, standing_letters, standing_letters_by
-from latecomer.store.sql import double_quoted, listed, moment_literal
-from latecomer.store.state_types import state_parts
+from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 
-OPEN = "OPEN"
-"""The timing of a window that has not fired yet."""
-
-_COUNT, _STATES = f"{PRIVATE}state_count", f"{PRIVATE}states_of_"
 LETTERS_BY = ("reason", OUTPUT, "origin", "batch")
 """What dead letters can be counted by."""
 
@@ -109,7 +100,7 @@ class Reader:
         self._require_one_moment(as_of, as_of_arrival, include_open)
         # The open states first: a window that closes in between is then seen twice, never not at all.
         chosen = self._chosen(book, valid_at, key)
-        still_open = _open_windows(book, self.notes, chosen) if include_open else None
+        still_open = open_windows(book, self.notes, chosen) if include_open else None
         rows, others = self.known_panes(book, as_of, as_of_arrival)
         standing = standing_rows(book, f"(select * from {rows} where {chosen})", **others).answer()
         if still_open is None:
@@ -399,69 +390,6 @@ class Reader:
     def _ours(self, problem: Problem) -> Problem:
         place = f"pipeline {self.pipeline.name}"
         return Problem(problem.field, problem.message, problem.value, problem.fix, place)
-
-
-# Windows still open: their partial states, merged
-
-
-def _open_windows(book: Book, notes: list[str], chosen: str = "true") -> pa.Table:
-    """The windows still open, each state merged as far as it can be without Spark."""
-    partials, panes = book.tables.partials, book.tables.panes
-    if not partials.exists:
-        return book.schema.empty_table()
-    merged = [f"count(*) as {double_quoted(_COUNT)}"]
-    for name, aggregate in book.output.aggregates.items():
-        merged.append(f"{folded(book, partials, name, aggregate)} as {double_quoted(name)}")
-        if parts := _parts(book, aggregate):
-            fields = ", ".join(f"'{part}', {double_quoted(state_column(name, part))}" for part in parts)
-            merged.append(f"array_agg(named_struct({fields})) as {double_quoted(_STATES + name)}")
-    closed, others = "", {}
-    if panes.exists:
-        same = [
-            f"(p.{double_quoted(column)} is not distinct from t.{double_quoted(column)})"
-            for column in book.place
-        ]
-        closed, others = f"where not exists (select 1 from p where {' and '.join(same)})", {"p": panes}
-    place = listed(book.place)
-    states = f"(select * from t where {chosen}) as t"
-    rows = partials.query(
-        f"select {place}, {', '.join(merged)} from {states} {closed} group by {place}", **others
-    )
-    columns = {name: rows[name] for name in book.place}
-    counted = rows[_COUNT].to_pylist()
-    for name, aggregate in book.output.aggregates.items():
-        columns[name] = _finished(book, name, aggregate, rows, counted, notes)
-    columns["sequence"] = pa.nulls(rows.num_rows, pa.int64())
-    columns["timing"] = pa.array([OPEN] * rows.num_rows, pa.string())
-    return pa.table(columns).cast(book.schema)
-
-
-def _parts(book: Book, aggregate: Aggregate) -> dict[str, str]:
-    return state_parts(aggregate, book.layout.types.get(aggregate.column or "", "bigint"))
-
-
-def _finished(
-    book: Book, name: str, aggregate: Aggregate, rows: pa.Table, counted: Sequence[int], notes: list[str]
-) -> pa.ChunkedArray:
-    """An aggregate's value in each window: exact as stored where there is one state, else folded."""
-    if aggregate.function in PLAIN or all(count == 1 for count in counted):
-        return rows[name]
-    values = rows[name].to_pylist()
-    kind = book.schema.field(name).type
-    several = [index for index, count in enumerate(counted) if count > 1]
-    if not _parts(book, aggregate):
-        notes.append(
-            f"{name}: {aggregate.function} is known for {len(several)} open windows only when they close "
-            "(Spark alone counts distinct bytes)"
-        )
-        for index in several:
-            values[index] = None
-    else:
-        states, column = rows[_STATES + name].to_pylist(), book.layout.types[aggregate.column or ""]
-        found = values_of(aggregate, [states[index] for index in several], column, kind)
-        for index, value in zip(several, found, strict=True):
-            values[index] = value
-    return pa.chunked_array([pa.array(values, kind)])
 
 
 def _public(rows: pa.Table) -> pa.Table:

@@ -5,29 +5,17 @@ Names of types stay as they are written: the package resolves them, and checks a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from google.protobuf import descriptor_pb2 as described
 
-from latecomer.schemas import SchemaError
-from latecomer.schemas.protobuf.tokens import Token, mistake, text_of, tokens, unquoted
+from latecomer.schemas.protobuf.option_parsing import OptionParser
+from latecomer.schemas.protobuf.tokens import mistake
+from latecomer.schemas.protobuf.words import KEYS, LABELS, SCALARS
 
-DEEPEST_MESSAGE = 32
-"""Messages, and values of options, that may be defined within each other."""
 LARGEST_NUMBER = 2**29 - 1
 _MOST = "max"
-_LABELS = {"optional": 1, "required": 2, "repeated": 3}
-_KEYS = {
-    "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64", "bool",
-    "string",
-}  # fmt: skip
-SCALARS: dict[str, int] = {
-    name: described.FieldDescriptorProto.Type.Value(f"TYPE_{name.upper()}")
-    for name in (*_KEYS, "float", "double", "bytes")
-}
 _GROUP = described.FieldDescriptorProto.TYPE_GROUP
-_OPTION_KINDS = {3: int, 4: int, 5: int, 8: bool, 9: str, 13: int, 14: str}
 
 
 def parse_file(text: str) -> Any:
@@ -35,92 +23,7 @@ def parse_file(text: str) -> Any:
     return _Parser(text).file()
 
 
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self.words = list(tokens(text))
-        self.at = 0
-        self.depth = 0
-        self.is_proto3 = False
-
-    # Words
-
-    @property
-    def next(self) -> Token:
-        return self.words[self.at]
-
-    def take(self) -> Token:
-        found = self.next
-        if found.kind != "end":
-            self.at += 1
-        return found
-
-    def has(self, *words: str) -> bool:
-        """Whether the next words are these; then they are taken."""
-        ahead = self.words[self.at : self.at + len(words)]
-        if len(ahead) < len(words) or any(
-            each.text != word or each.kind == "text" for each, word in zip(ahead, words, strict=True)
-        ):
-            return False
-        self.at += len(words)
-        return True
-
-    def expect(self, sign: str) -> None:
-        if not self.has(sign):
-            raise self.wrong(sign)
-
-    def wrong(self, wanted: str) -> SchemaError:
-        found = self.next
-        there = "the text ends" if found.kind == "end" else f"there is {found.text[:40]}"
-        return mistake(found.line, f"{there}, and {wanted} should be", f"write {wanted}")
-
-    def name(self) -> str:
-        if self.next.kind != "name":
-            raise self.wrong("a name")
-        return self.take().text
-
-    def full_name(self) -> str:
-        found = "." if self.has(".") else ""
-        found += self.name()
-        while self.has("."):
-            found += f".{self.name()}"
-        return found
-
-    def string(self) -> str:
-        if self.next.kind != "text":
-            raise self.wrong("a text in quotes")
-        found = text_of(self.take())
-        while self.next.kind == "text":
-            found += text_of(self.take())
-        return found
-
-    def number(self) -> int:
-        sign = -1 if self.has("-") else 1
-        if self.next.kind != "int":
-            raise self.wrong("a whole number")
-        written = self.take()
-        digits = written.text.lower()
-        try:
-            base = 16 if digits.startswith("0x") else 8 if len(digits) > 1 and digits[0] == "0" else 10
-            found = sign * int(digits, base)
-        except ValueError:
-            raise mistake(written.line, f"{digits[:40]} is no number", "correct it") from None
-        if abs(found) >= 1 << 64:
-            raise mistake(written.line, f"{digits[:40]} is too large", "correct it")
-        return found
-
-    def within(self, inside: Callable[[], None]) -> None:
-        """A block in curly brackets."""
-        self.expect("{")
-        self.depth += 1
-        if self.depth > DEEPEST_MESSAGE:
-            raise mistake(self.next.line, "is nested too deeply", f"nest at most {DEEPEST_MESSAGE} messages")
-        while not self.has("}"):
-            if self.next.kind == "end":
-                raise self.wrong("}")
-            if not self.has(";"):
-                inside()
-        self.depth -= 1
-
+class _Parser(OptionParser):
     # Files
 
     def file(self) -> Any:
@@ -239,13 +142,13 @@ class _Parser:
     def field(self, fields: Any, messages: Any, in_oneof: bool = False) -> None:
         line = self.next.line
         label = ""
-        if self.next.text in _LABELS:
+        if self.next.text in LABELS:
             label = self.take().text
         if label and in_oneof:
             raise mistake(line, f"a field of a oneof is {label}", f"leave {label} out")
         if label == "required" and self.is_proto3:
             raise mistake(line, "a field of proto3 is required", "leave required out")
-        made = fields.add(label=_LABELS.get(label, 1))
+        made = fields.add(label=LABELS.get(label, 1))
         if self.next.text == "map" and self.words[self.at + 1].text == "<":
             if label or in_oneof:
                 raise mistake(line, "a map is optional, repeated or in a oneof", "leave that out")
@@ -298,7 +201,7 @@ class _Parser:
         self.take()
         self.expect("<")
         line, key = self.next.line, self.name()
-        if key not in _KEYS:
+        if key not in KEYS:
             raise mistake(
                 line, f"the key of a map is {key[:40]}", "write string, bool or a type of whole numbers"
             )
@@ -306,7 +209,7 @@ class _Parser:
         value = self.full_name()
         self.expect(">")
         self.field_end(made)
-        made.label = _LABELS["repeated"]
+        made.label = LABELS["repeated"]
         made.type_name = "".join(part[:1].upper() + part[1:] for part in made.name.split("_")) + "Entry"
         entry = messages.add(name=made.type_name)
         entry.options.map_entry = True
@@ -392,127 +295,6 @@ class _Parser:
         found = self.full_name()
         self.expect(")")
         return streams, found
-
-    # Options
-
-    def option(self, options: Any) -> None:
-        if not self.has("option"):
-            raise self.wrong("option")
-        self.option_value(options)
-        self.expect(";")
-
-    def options_of(self, made: Any) -> None:
-        if not self.has("["):
-            return
-        while True:
-            self.option_value(made.options)
-            if not self.has(","):
-                break
-        self.expect("]")
-
-    def field_options(self, made: Any) -> None:
-        if not self.has("["):
-            return
-        while True:
-            if self.has("default", "="):
-                self.default(made)
-            elif self.has("json_name", "="):
-                made.json_name = self.string()
-            else:
-                self.option_value(made.options)
-            if not self.has(","):
-                break
-        self.expect("]")
-
-    def default(self, made: Any) -> None:
-        if self.is_proto3 or made.label == _LABELS["repeated"]:
-            raise mistake(
-                self.next.line, f"{made.name} has a default", "leave it out: only proto2 has defaults"
-            )
-        if self.next.kind == "text" and made.type == SCALARS["bytes"]:
-            made.default_value = "".join(
-                chr(each) if 32 <= each < 127 and each not in b"\\\"'" else f"\\{each:03o}"
-                for each in unquoted(self.take())
-            )
-        elif self.next.kind == "text":
-            made.default_value = self.string()
-        else:
-            made.default_value = ("-" if self.has("-") else "") + self.take().text
-
-    def option_value(self, options: Any) -> None:
-        """`name = value`. What the package knows is set, and all else is kept as it is written."""
-        name: list[tuple[str, bool]] = []
-        while True:
-            if self.has("("):
-                name.append((self.full_name(), True))
-                self.expect(")")
-            else:
-                name.append((self.name(), False))
-            if not self.has("."):
-                break
-        self.expect("=")
-        known = (
-            options.DESCRIPTOR.fields_by_name.get(name[0][0]) if len(name) == 1 and not name[0][1] else None
-        )
-        if known is not None and known.type in _OPTION_KINDS and not known.is_repeated:
-            self.known_option(options, known)
-            return
-        kept = options.uninterpreted_option.add()
-        for part, is_extension in name:
-            kept.name.add(name_part=part, is_extension=is_extension)
-        self.kept_value(kept)
-
-    def known_option(self, options: Any, known: Any) -> None:
-        line, value = self.next.line, self.take()
-        kind = _OPTION_KINDS[known.type]
-        try:
-            if known.name == "map_entry":
-                raise ValueError
-            if known.enum_type is not None:
-                setattr(options, known.name, known.enum_type.values_by_name[value.text].number)
-            elif kind is bool:
-                setattr(options, known.name, {"true": True, "false": False}[value.text])
-            else:
-                setattr(options, known.name, text_of(value) if value.kind == "text" else kind(value.text))
-        except (KeyError, ValueError, TypeError):
-            raise mistake(
-                line, f"{value.text[:40]} is no value of {known.name}", "correct the option"
-            ) from None
-
-    def kept_value(self, kept: Any) -> None:
-        if self.next.text == "{" and self.next.kind == "sign":
-            kept.aggregate_value = self.aggregate()
-        elif self.next.kind == "text":
-            kept.string_value = self.string().encode()
-        elif self.next.kind == "name":
-            kept.identifier_value = self.name()
-        else:
-            sign = "-" if self.has("-") else ""
-            value = self.take()
-            if value.kind not in ("int", "float", "name"):
-                raise mistake(value.line, f"{value.text[:40]} is no value of an option", "correct it")
-            if value.kind == "int" and len(value.text) < 20:
-                self.at -= 1
-                number = self.number()
-                if sign:
-                    kept.negative_int_value = -number
-                else:
-                    kept.positive_int_value = number
-            else:
-                kept.double_value = float(f"{sign}{value.text}") if value.kind != "name" else float("inf")
-
-    def aggregate(self) -> str:
-        """What stands in curly brackets, word by word."""
-        self.expect("{")
-        found, depth = [], 1
-        while depth:
-            word = self.take()
-            if word.kind == "end":
-                raise self.wrong("}")
-            if word.kind == "sign":
-                depth += (word.text == "{") - (word.text == "}")
-            found.append(word.text)
-        return " ".join(found[:-1])
 
 
 def _unused(made: Any, name: str) -> str:

@@ -7,27 +7,25 @@ an id never means another one.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
-from uuid import UUID
+from datetime import datetime
 
 from latecomer.errors import RegistryError
 from latecomer.model.durations import to_micros
-from latecomer.schemas import Level
 from latecomer.schemas.migrations import Read, State
 from latecomer.schemas.registry import contracts, migrating, policy, refusals, tables
 from latecomer.schemas.registry.databases import Database, Session
-from latecomer.schemas.registry.kinds import Complaint, Parsed, complaints
-from latecomer.schemas.registry.names import LARGEST, LATEST, Naming
+from latecomer.schemas.registry.names import LARGEST, LATEST
+from latecomer.schemas.registry.questions import Questions
 from latecomer.schemas.registry.recent import Recent
-from latecomer.schemas.registry.records import Actor, Definition, Deleted, Entry, Mode, Version
-from latecomer.schemas.registry.schemas import Found, Schemas, Sent, chosen
-from latecomer.schemas.registry.tables import EVERYWHERE, Place
+from latecomer.schemas.registry.records import Actor, Definition, Deleted, Mode, Version
+from latecomer.schemas.registry.schemas import Sent, chosen
+from latecomer.schemas.registry.settings import Settings
+from latecomer.schemas.registry.tables import Place
+from latecomer.schemas.registry.transactions import ABOUT, CONFIG, MODE, utc_now
 
-CONFIG, MODE, ABOUT, NAMING = "config", "mode", "about", "naming"
 _REMEMBERED = 500
 _READ = "read"
 _SELDOM = 60_000_000
@@ -39,168 +37,13 @@ def _read_place(subject: str | None, token: str) -> str:
     return json.dumps([subject, token])
 
 
-def utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-class Registry:
+class Registry(Questions, Settings):
     """What can be asked of a registry, and done to it. What is refused is a `Refused`."""
 
     def __init__(self, database: Database, clock: Callable[[], str] = utc_now) -> None:
-        self._database = database
-        self._clock = clock
-        self._schemas = Schemas()
+        super().__init__(database, clock)
         self._noted: Recent[tuple[str, int], int] = Recent(_REMEMBERED)
         """When each token was last noted as a reader of a schema, by its id."""
-
-    @property
-    def shown(self) -> str:
-        return self._database.shown
-
-    def close(self) -> None:
-        self._database.close()
-
-    # Reading
-
-    def check_health(self) -> None:
-        """Fail if the database cannot be read."""
-        with self._database.reading() as session:
-            session.rows("SELECT version FROM registry_format")
-
-    def subjects(self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT) -> list[str]:
-        """The names of subjects. One is deleted where all of its versions are."""
-        with self._database.reading() as session:
-            every = {place.subject for place in tables.places(session, Deleted.INCLUDED)}
-            live = {place.subject for place in tables.places(session, Deleted.LEFT_OUT)}
-        return sorted(s for s in every if s.startswith(prefix) and deleted.takes(s not in live))
-
-    def versions(self, subject: str, deleted: Deleted = Deleted.LEFT_OUT) -> list[int]:
-        """The numbers of a subject's versions."""
-        with self._database.reading() as session:
-            found = tables.places(session, Deleted.INCLUDED, subject)
-        chosen = [place.version for place in found if deleted.takes(place.deleted)]
-        if not chosen:
-            raise refusals.subject_not_found(subject)
-        return chosen
-
-    def version(self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
-        """One version of a subject."""
-        with self._database.reading() as session:
-            return tables.filled(session, chosen(session, subject, which, deleted))
-
-    def parsed(self, version: Version) -> Parsed:
-        """The schema of a version, with all that it refers to."""
-        with self._database.reading() as session:
-            return self._schemas.kept(session, version.id, {}).parsed
-
-    def all_versions(
-        self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT, latest_only: bool = False
-    ) -> list[Version]:
-        """Every version of every subject, by subject and number."""
-        with self._database.reading() as session:
-            found = [p for p in tables.places(session, deleted) if p.subject.startswith(prefix)]
-            if latest_only:
-                found = list({place.subject: place for place in found}.values())
-            return [tables.filled(session, place) for place in found]
-
-    def aliases(self) -> dict[str, list[str]]:
-        """The other names of subjects."""
-        with self._database.reading() as session:
-            found: dict[str, list[str]] = {}
-            for subject, setting in sorted(tables.settings(session, CONFIG).items()):
-                if setting.get(policy.ALIAS):
-                    found.setdefault(setting[policy.ALIAS], []).append(subject)
-            return found
-
-    def behind_alias(self, subject: str) -> str:
-        """The subject that a name means. An alias of an alias is not followed."""
-        with self._database.reading() as session:
-            setting = tables.setting(session, CONFIG, subject) or {}
-            return str(setting.get(policy.ALIAS) or subject)
-
-    def latest_with(self, subject: str, properties: Mapping[str, str], deleted: Deleted) -> Version:
-        """The latest version whose metadata has these properties."""
-        with self._database.reading() as session:
-            places = tables.places(session, deleted, subject)
-            if not places:
-                raise refusals.subject_not_found(subject)
-            for place in reversed(places):
-                found = tables.filled(session, place)
-                if contracts.has_properties(found.definition.metadata, properties):
-                    return found
-            raise refusals.schema_not_found()
-
-    def definition(self, number: int) -> Definition:
-        """The schema of an id; also where it was deleted, but not for good."""
-        with self._database.reading() as session:
-            found = tables.definition(session, number)
-        if found is None:
-            raise refusals.schema_not_found(number)
-        return found
-
-    def formatted(self, number: int, name: str) -> str:
-        """The schema of an id in another format."""
-        with self._database.reading() as session:
-            return self._schemas.kept(session, number, {}).parsed.formatted(name)
-
-    def guid(self, number: int) -> str:
-        """The GUID of the schema of an id, which is there."""
-        with self._database.reading() as session:
-            return tables.guid_of_id(session, number)
-
-    def ids_of_guid(self, guid: UUID) -> list[int]:
-        """The ids of the schema that has a GUID."""
-        with self._database.reading() as session:
-            found = tables.ids_of_guid(session, guid)
-        if not found:
-            raise refusals.schema_not_found(guid)
-        return found
-
-    def largest_id(self) -> int:
-        with self._database.reading() as session:
-            return tables.largest_id(session)
-
-    def places_of_id(self, number: int, deleted: Deleted = Deleted.LEFT_OUT) -> list[Place]:
-        """Which versions of which subjects have an id."""
-        with self._database.reading() as session:
-            if tables.definition(session, number) is None:
-                raise refusals.schema_not_found(number)
-            return tables.places_of_id(session, number, deleted)
-
-    def referring_ids(
-        self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT
-    ) -> list[int]:
-        """The ids of schemas that refer to a version."""
-        with self._database.reading() as session:
-            place = chosen(session, subject, which, Deleted.INCLUDED)
-            return tables.referring_ids(session, subject, place.version, deleted)
-
-    def look_up(self, subject: str, schema: Definition, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
-        """The version of a subject that is this schema. Layout makes no difference."""
-        with self._database.reading() as session:
-            found = tables.places(session, deleted, subject)
-            if not found:
-                raise refusals.subject_not_found(subject)
-            same = self._schemas.same(session, subject, self._schemas.sent(session, schema), found)
-            if not same:
-                raise refusals.schema_not_found()
-            return tables.filled(session, same[0])
-
-    def complaints(
-        self, subject: str, schema: Definition, which: int | None = None, *, normalize: bool = False
-    ) -> list[Complaint]:
-        """Why a schema could not be registered: against one version, or those that the level wants."""
-        with self._database.reading() as session:
-            new = self._schemas.sent(session, schema)
-            self._require_valid(session, subject, new, normalize)
-            places = tables.places(session, Deleted.LEFT_OUT, subject)
-            if which == LATEST:
-                places = places[-1:]  # none where it would be the first
-            elif which is not None:
-                places = [place for place in places if place.version == which]
-                if not places:
-                    raise refusals.version_not_found(which)
-            return self._complaints(session, subject, new, places)
 
     # Registering
 
@@ -333,16 +176,6 @@ class Registry:
         imports = self._mode(session, subject) is Mode.IMPORT
         return self._schemas.sent(session, schema, deleted=Deleted.INCLUDED if imports else Deleted.LEFT_OUT)
 
-    def _require_valid(self, session: Session, subject: str, new: Sent, normalize: bool) -> None:
-        """Refuse a schema that the specification forbids, where a subject is to have none."""
-        settings = self._settings(session, CONFIG, subject)
-        if self._normalizes(session, subject, normalize) or policy.in_force(policy.VALIDATE, *settings):
-            self._schemas.sent(session, new.definition, strict=True)
-
-    def _normalizes(self, session: Session, subject: str, asked: bool) -> bool:
-        settings = self._settings(session, CONFIG, subject)
-        return asked or bool(policy.in_force(policy.NORMALIZE, *settings))
-
     def _require_compatible(self, session: Session, subject: str, new: Sent, live: Sequence[Place]) -> None:
         found = self._complaints(session, subject, new, live)
         if found:
@@ -350,20 +183,6 @@ class Registry:
             about = tables.setting(session, ABOUT, subject)
             owner = policy.owner_of(about, self._naming(session), subject)
             raise policy.refused_registration(subject, level, found, owner)
-
-    def _complaints(
-        self, session: Session, subject: str, new: Sent, places: Sequence[Place]
-    ) -> list[Complaint]:
-        held = policy.held_to(*self._settings(session, CONFIG, subject))
-        if held.level is Level.NONE:
-            return []
-        if held.group is not None:
-            wanted = contracts.property_of(new.definition.metadata, held.group)
-            places = [each for each in places if _property(session, each, held.group) == wanted]
-        looked_at = places if held.level.against_all else places[-1:]
-        found: Found = {}
-        olds = {place.version: self._schemas.kept(session, place.id, found).parsed for place in looked_at}
-        return complaints(new.parsed, olds, held.level, held.policy)
 
     # Deleting
 
@@ -423,95 +242,6 @@ class Registry:
             if not tables.places(session, Deleted.INCLUDED, subject):
                 for kind in (CONFIG, MODE, ABOUT):
                     self._change(session, actor, kind, subject, None)
-
-    # Settings: levels, modes, owners, naming rules
-
-    def config(self, subject: str | None = None, in_force: bool = False) -> dict[str, Any]:
-        """The level of a subject or of the registry, and whether schemas are normalized."""
-        with self._database.reading() as session:
-            own, everywhere = self._settings(session, CONFIG, subject)
-            if subject is not None and own is None and not in_force:
-                raise refusals.no_level(subject)
-            found = {name: policy.in_force(name, own, everywhere) for name in policy.SETTINGS}
-            found = {policy.ALIAS: (own or {}).get(policy.ALIAS), **found}
-            level = policy.level_in_force(own, everywhere)
-            return {"compatibility": level} | {name: each for name, each in found.items() if each is not None}
-
-    def set_config(self, actor: Actor, subject: str | None, change: Mapping[str, Any]) -> None:
-        """Change what is given, remove what is given as none, and leave the rest as it is."""
-        if not change:
-            return
-        with self._database.writing() as session:
-            policy.require_writable(self._mode(session, subject), subject)
-            before = tables.setting(session, CONFIG, subject or EVERYWHERE) or {}
-            after = {name: value for name, value in {**before, **change}.items() if value is not None}
-            self._change(session, actor, CONFIG, subject, after or None)
-
-    def unset_config(self, actor: Actor, subject: str | None) -> dict[str, Any]:
-        """Back to what holds everywhere, or to the default; what was in force before."""
-        with self._database.writing() as session:
-            policy.require_writable(self._mode(session, subject), subject)
-            own, everywhere = self._settings(session, CONFIG, subject)
-            if subject is not None and own is None:
-                raise refusals.subject_not_found(subject)
-            before = {"compatibility": policy.level_in_force(own, everywhere)}
-            self._change(session, actor, CONFIG, subject, None)
-            return before
-
-    def mode(self, subject: str | None = None, in_force: bool = False) -> Mode:
-        """What may be changed in a subject or the registry."""
-        with self._database.reading() as session:
-            own, everywhere = self._settings(session, MODE, subject)
-            if subject is not None and own is None and not in_force:
-                raise refusals.no_mode(subject)
-            return policy.mode_in_force(own, everywhere)
-
-    def set_mode(self, actor: Actor, subject: str | None, mode: Mode, *, force: bool = False) -> None:
-        """Set what may be changed. Importing begins with nothing, unless it is forced."""
-        with self._database.writing() as session:
-            begins = mode is Mode.IMPORT and self._mode(session, subject) is not Mode.IMPORT
-            if begins and not force and tables.places(session, Deleted.LEFT_OUT, subject):
-                raise refusals.not_permitted(
-                    "Cannot import since found existing subjects. Delete them, or say force=true."
-                )
-            self._change(session, actor, MODE, subject, str(mode))
-
-    def unset_mode(self, actor: Actor, subject: str | None) -> Mode:
-        """Back to what holds everywhere, or to the default; the mode that was set before."""
-        with self._database.writing() as session:
-            own, everywhere = self._settings(session, MODE, subject)
-            if subject is not None and own is None:
-                raise refusals.subject_not_found(subject)
-            self._change(session, actor, MODE, subject, None)
-            return policy.mode_in_force(own, None if subject else everywhere)
-
-    def about(self, subject: str) -> dict[str, Any]:
-        """Who is asked about a subject, and what else is known of it."""
-        with self._database.reading() as session:
-            own = tables.setting(session, ABOUT, subject) or {}
-            naming = self._naming(session)
-        rule = naming.rule_for(subject)
-        return {
-            "subject": subject,
-            "owner": policy.owner_of(own, naming, subject),
-            "metadata": own.get("metadata", {}),
-            "namingRule": rule.subjects if rule else None,
-        }
-
-    def set_about(self, actor: Actor, subject: str, value: Mapping[str, Any] | None) -> None:
-        with self._database.writing() as session:
-            policy.require_writable(self._mode(session, subject), subject)
-            self._change(session, actor, ABOUT, subject, None if value is None else dict(value))
-
-    def naming(self) -> Naming:
-        with self._database.reading() as session:
-            return self._naming(session)
-
-    def set_naming(self, actor: Actor, naming: Naming | None) -> None:
-        """Rules for the names of new subjects, and who owns which. Subjects that are there stay."""
-        with self._database.writing() as session:
-            policy.require_writable(self._mode(session, None), None)
-            self._change(session, actor, NAMING, None, naming.body() if naming else None)
 
     # Migrations
 
@@ -590,61 +320,12 @@ class Registry:
         every = tables.places(session, Deleted.LEFT_OUT, subject)
         self._delete(session, actor, [place for place in every if place.version == version], False)
 
-    def audit(self, after: int = 0, limit: int = 1000, subject: str | None = None) -> list[Entry]:
-        """Changes after a number, the oldest first."""
-        with self._database.reading() as session:
-            return tables.entries(session, after, limit, subject)
-
-    # What the operations share
-
-    def _settings(self, session: Session, kind: str, subject: str | None) -> tuple[Any, Any]:
-        """What is set for the subject, and for the registry."""
-        own = None if subject is None else tables.setting(session, kind, subject)
-        return own, tables.setting(session, kind)
-
-    def _mode(self, session: Session, subject: str | None) -> Mode:
-        return policy.mode_in_force(*self._settings(session, MODE, subject))
-
-    def _naming(self, session: Session) -> Naming:
-        return policy.naming_of(tables.setting(session, NAMING))
-
-    def _change(self, session: Session, actor: Actor, kind: str, subject: str | None, value: Any) -> None:
-        place = subject or EVERYWHERE
-        before = tables.setting(session, kind, place)
-        if before == value:
-            return
-        if value is None:
-            tables.remove_setting(session, kind, place)
-        else:
-            tables.put_setting(session, kind, place, value)
-        action = f"{'remove' if value is None else 'set'} {kind}"
-        self._audit(session, actor, action, subject, None, before, value)
-
-    def _audit(
-        self,
-        session: Session,
-        actor: Actor,
-        action: str,
-        subject: str | None,
-        version: int | None,
-        before: Any,
-        after: Any,
-    ) -> None:
-        entry = Entry(0, self._clock(), actor.name, actor.address, action, subject, version, before, after)
-        tables.add_entry(session, entry)
-
 
 def _latest_text(session: Session, subject: str) -> str | None:
     """The schema that a subject has now, where it has one."""
     every = tables.places(session, Deleted.LEFT_OUT, subject)
     found = tables.definition(session, max(every, key=lambda each: each.version).id) if every else None
     return None if found is None else found.text
-
-
-def _property(session: Session, place: Place, name: str) -> str | None:
-    """A property of the metadata of a version."""
-    found = tables.definition(session, place.id)
-    return None if found is None else contracts.property_of(found.metadata, name)
 
 
 def _id_for(session: Session, key: str, asked: int | None) -> int:

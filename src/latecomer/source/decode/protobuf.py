@@ -14,7 +14,8 @@ from latecomer.store.schemas import WriterProtobufSchemas, reading_of
 
 if TYPE_CHECKING:
     from latecomer.schemas.protobuf import Reading
-    from latecomer.source.decode.protobuf_messages import Plan, ProtobufMessages
+    from latecomer.source.decode.protobuf_messages import ProtobufMessages
+    from latecomer.source.decode.protobuf_plan import Plan
 
 
 @dataclass
@@ -53,7 +54,7 @@ class ProtobufRecords(FramedRecords):
 
     def _plan(self, raw: bytes) -> Plan | str:
         """How a message is read, or why it cannot be."""
-        from latecomer.source.decode.protobuf_messages import Unusable, places_of
+        from latecomer.source.decode.protobuf_plan import Unusable, places_of
 
         decoder, found = self.in_tasks(), places_of(raw)
         if number_of(raw) not in decoder.writers or isinstance(decoder.writers[number_of(raw)], str):

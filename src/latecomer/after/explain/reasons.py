@@ -1,0 +1,71 @@
+"""Why an event is in no pane, why a number was computed anew, and which events concern a session."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latecomer.after.explain.fates import (
+    ACCEPTED,
+    Event,
+    Judged,
+)
+from latecomer.after.explain.life import EVENTS, Check
+from latecomer.config.outputs import Output
+from latecomer.model.durations import format_duration, shown_duration
+from latecomer.model.verdicts import Fate, Verdict
+from latecomer.model.windows import Window
+from latecomer.store.rebuilds import Rebuilds
+from latecomer.store.store import Store
+
+
+def came_before(first: Event | None) -> str:
+    if first is None:
+        return "its id had come before"
+    return f"its id had come before: batch {first.batch}, {first.file}, position {first.position}"
+
+
+def rebuilds_in_words(store: Store, output: str) -> dict[int, str]:
+    """Each rebuild in words, by its batch."""
+    found = {}
+    for each in Rebuilds(store.root, output):
+        if each.batch is not None:
+            meaning = ", under another definition" if each.record.definition is not None else ""
+            found[each.batch] = f"rebuild {each.id}, by the log up to batch {each.record.through}{meaning}"
+    return found
+
+
+def reason_of(judged: Judged, rules: Output) -> str:
+    """Why an event is in no pane."""
+    if judged.fate is Fate.FILTERED:
+        return "where excludes it"
+    if judged.fate is Fate.FAILED:
+        used = [name for name in rules.columns if name in judged.event.failed] or list(rules.columns)
+        return f"{' or '.join(used)} cannot be computed for it"
+    if judged.fate in ACCEPTED:
+        return "where excludes it, since a rebuild changed it"
+    if judged.verdict is Verdict.LATE:
+        return f"late by {shown_duration(judged.past_end or 0)} for its window, and late is {rules.late}"
+    if judged.verdict is Verdict.TOO_LATE:
+        past, lateness = shown_duration(judged.past_end or 0), format_duration(rules.allowed_lateness)
+        return f"late by {past} for its window: allowed are {lateness}, and too_late is {rules.too_late}"
+    return "the side output has it"
+
+
+def counts_agree(check: Check) -> bool:
+    return check.agrees is True and EVENTS in check.compared
+
+
+def concerns(judged: Judged, window: Window) -> bool:
+    """Whether an event near a session is one of it, or was turned away by it."""
+    if judged.fate in ACCEPTED or judged.window is None:
+        return window.start <= judged.event.event_time < window.end
+    return judged.window.overlaps(window)
+
+
+def as_set_aside(judged: Judged, aside: bool) -> Judged:
+    """A fate before the filter, corrected by whether the event is in the side output."""
+    if aside:
+        return replace(judged, fate=Fate.SIDE_OUTPUT)
+    if judged.fate is Fate.SIDE_OUTPUT:
+        return replace(judged, fate=Fate.FILTERED, unfiltered=Fate.SIDE_OUTPUT)
+    return judged

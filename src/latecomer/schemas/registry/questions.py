@@ -1,0 +1,195 @@
+"""What can be asked of a registry. Each question is one transaction that only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from latecomer.schemas import Level
+from latecomer.schemas.registry import contracts, policy, refusals, tables
+from latecomer.schemas.registry.databases import Session
+from latecomer.schemas.registry.kinds import Complaint, Parsed, complaints
+from latecomer.schemas.registry.names import LATEST
+from latecomer.schemas.registry.records import Definition, Deleted, Entry, Version
+from latecomer.schemas.registry.schemas import Found, Sent, chosen
+from latecomer.schemas.registry.tables import Place
+from latecomer.schemas.registry.transactions import CONFIG, Transactions
+
+
+class Questions(Transactions):
+    """Subjects, versions, schemas and the audit, and why a schema could not be registered."""
+
+    def check_health(self) -> None:
+        """Fail if the database cannot be read."""
+        with self._database.reading() as session:
+            session.rows("SELECT version FROM registry_format")
+
+    def subjects(self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT) -> list[str]:
+        """The names of subjects. One is deleted where all of its versions are."""
+        with self._database.reading() as session:
+            every = {place.subject for place in tables.places(session, Deleted.INCLUDED)}
+            live = {place.subject for place in tables.places(session, Deleted.LEFT_OUT)}
+        return sorted(s for s in every if s.startswith(prefix) and deleted.takes(s not in live))
+
+    def versions(self, subject: str, deleted: Deleted = Deleted.LEFT_OUT) -> list[int]:
+        """The numbers of a subject's versions."""
+        with self._database.reading() as session:
+            found = tables.places(session, Deleted.INCLUDED, subject)
+        chosen = [place.version for place in found if deleted.takes(place.deleted)]
+        if not chosen:
+            raise refusals.subject_not_found(subject)
+        return chosen
+
+    def version(self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
+        """One version of a subject."""
+        with self._database.reading() as session:
+            return tables.filled(session, chosen(session, subject, which, deleted))
+
+    def parsed(self, version: Version) -> Parsed:
+        """The schema of a version, with all that it refers to."""
+        with self._database.reading() as session:
+            return self._schemas.kept(session, version.id, {}).parsed
+
+    def all_versions(
+        self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT, latest_only: bool = False
+    ) -> list[Version]:
+        """Every version of every subject, by subject and number."""
+        with self._database.reading() as session:
+            found = [p for p in tables.places(session, deleted) if p.subject.startswith(prefix)]
+            if latest_only:
+                found = list({place.subject: place for place in found}.values())
+            return [tables.filled(session, place) for place in found]
+
+    def aliases(self) -> dict[str, list[str]]:
+        """The other names of subjects."""
+        with self._database.reading() as session:
+            found: dict[str, list[str]] = {}
+            for subject, setting in sorted(tables.settings(session, CONFIG).items()):
+                if setting.get(policy.ALIAS):
+                    found.setdefault(setting[policy.ALIAS], []).append(subject)
+            return found
+
+    def behind_alias(self, subject: str) -> str:
+        """The subject that a name means. An alias of an alias is not followed."""
+        with self._database.reading() as session:
+            setting = tables.setting(session, CONFIG, subject) or {}
+            return str(setting.get(policy.ALIAS) or subject)
+
+    def latest_with(self, subject: str, properties: Mapping[str, str], deleted: Deleted) -> Version:
+        """The latest version whose metadata has these properties."""
+        with self._database.reading() as session:
+            places = tables.places(session, deleted, subject)
+            if not places:
+                raise refusals.subject_not_found(subject)
+            for place in reversed(places):
+                found = tables.filled(session, place)
+                if contracts.has_properties(found.definition.metadata, properties):
+                    return found
+            raise refusals.schema_not_found()
+
+    def definition(self, number: int) -> Definition:
+        """The schema of an id; also where it was deleted, but not for good."""
+        with self._database.reading() as session:
+            found = tables.definition(session, number)
+        if found is None:
+            raise refusals.schema_not_found(number)
+        return found
+
+    def formatted(self, number: int, name: str) -> str:
+        """The schema of an id in another format."""
+        with self._database.reading() as session:
+            return self._schemas.kept(session, number, {}).parsed.formatted(name)
+
+    def guid(self, number: int) -> str:
+        """The GUID of the schema of an id, which is there."""
+        with self._database.reading() as session:
+            return tables.guid_of_id(session, number)
+
+    def ids_of_guid(self, guid: UUID) -> list[int]:
+        """The ids of the schema that has a GUID."""
+        with self._database.reading() as session:
+            found = tables.ids_of_guid(session, guid)
+        if not found:
+            raise refusals.schema_not_found(guid)
+        return found
+
+    def largest_id(self) -> int:
+        with self._database.reading() as session:
+            return tables.largest_id(session)
+
+    def places_of_id(self, number: int, deleted: Deleted = Deleted.LEFT_OUT) -> list[Place]:
+        """Which versions of which subjects have an id."""
+        with self._database.reading() as session:
+            if tables.definition(session, number) is None:
+                raise refusals.schema_not_found(number)
+            return tables.places_of_id(session, number, deleted)
+
+    def referring_ids(
+        self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT
+    ) -> list[int]:
+        """The ids of schemas that refer to a version."""
+        with self._database.reading() as session:
+            place = chosen(session, subject, which, Deleted.INCLUDED)
+            return tables.referring_ids(session, subject, place.version, deleted)
+
+    def look_up(self, subject: str, schema: Definition, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
+        """The version of a subject that is this schema. Layout makes no difference."""
+        with self._database.reading() as session:
+            found = tables.places(session, deleted, subject)
+            if not found:
+                raise refusals.subject_not_found(subject)
+            same = self._schemas.same(session, subject, self._schemas.sent(session, schema), found)
+            if not same:
+                raise refusals.schema_not_found()
+            return tables.filled(session, same[0])
+
+    def complaints(
+        self, subject: str, schema: Definition, which: int | None = None, *, normalize: bool = False
+    ) -> list[Complaint]:
+        """Why a schema could not be registered: against one version, or those that the level wants."""
+        with self._database.reading() as session:
+            new = self._schemas.sent(session, schema)
+            self._require_valid(session, subject, new, normalize)
+            places = tables.places(session, Deleted.LEFT_OUT, subject)
+            if which == LATEST:
+                places = places[-1:]  # none where it would be the first
+            elif which is not None:
+                places = [place for place in places if place.version == which]
+                if not places:
+                    raise refusals.version_not_found(which)
+            return self._complaints(session, subject, new, places)
+
+    def audit(self, after: int = 0, limit: int = 1000, subject: str | None = None) -> list[Entry]:
+        """Changes after a number, the oldest first."""
+        with self._database.reading() as session:
+            return tables.entries(session, after, limit, subject)
+
+    def _require_valid(self, session: Session, subject: str, new: Sent, normalize: bool) -> None:
+        """Refuse a schema that the specification forbids, where a subject is to have none."""
+        settings = self._settings(session, CONFIG, subject)
+        if self._normalizes(session, subject, normalize) or policy.in_force(policy.VALIDATE, *settings):
+            self._schemas.sent(session, new.definition, strict=True)
+
+    def _normalizes(self, session: Session, subject: str, asked: bool) -> bool:
+        settings = self._settings(session, CONFIG, subject)
+        return asked or bool(policy.in_force(policy.NORMALIZE, *settings))
+
+    def _complaints(
+        self, session: Session, subject: str, new: Sent, places: Sequence[Place]
+    ) -> list[Complaint]:
+        held = policy.held_to(*self._settings(session, CONFIG, subject))
+        if held.level is Level.NONE:
+            return []
+        if held.group is not None:
+            wanted = contracts.property_of(new.definition.metadata, held.group)
+            places = [each for each in places if _property(session, each, held.group) == wanted]
+        looked_at = places if held.level.against_all else places[-1:]
+        found: Found = {}
+        olds = {place.version: self._schemas.kept(session, place.id, found).parsed for place in looked_at}
+        return complaints(new.parsed, olds, held.level, held.policy)
+
+
+def _property(session: Session, place: Place, name: str) -> str | None:
+    """A property of the metadata of a version."""
+    found = tables.definition(session, place.id)
+    return None if found is None else contracts.property_of(found.metadata, name)
