@@ -13,9 +13,9 @@ import pytest
 
 from faults.faults_kit import left_behind, write_pipeline
 from hdfs_kit import Folder
-from latecomer import compact
 from latecomer.config.load import load_pipeline
 from latecomer.engine.ledger.check import check_ledger
+from latecomer.engine.upkeep.compacting import compact
 from latecomer.engine.upkeep.copies import snapshot
 from latecomer.store import files
 from latecomer.store.failpoints import VARIABLE
