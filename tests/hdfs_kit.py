@@ -38,8 +38,6 @@ CHECKSUMS = {
 }
 """SHA-256 of the jars that have Hadoop's classes."""
 CLUSTER = "org.apache.hadoop.test.MiniDFSClusterManager"
-QUICK_CLOSE = "dfs.namenode.file.close.num-committed-allowed=1"
-"""A file is done once a DataNode has it. Without it the client asks again after half a second, for each file."""
 PATIENCE = 60.0
 
 
@@ -102,7 +100,7 @@ def start_server(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else "java"
     about = (f"-Dtest.build.data={folder / 'data'}", "-Xmx512m", *SMALL_JAVA[1:])
-    asked = ("-format", "-datanodes", "2", "-nnport", str(port), "-httpport", "0", "-D", QUICK_CLOSE)
+    asked = ("-format", "-datanodes", "2", "-nnport", str(port), "-httpport", "0")
     command = [java, *about, "-cp", _classpath(), CLUSTER, *asked, "-writeDetails", "details.json"]
     with open(folder / "hdfs.log", "w") as log:
         process = subprocess.Popen(

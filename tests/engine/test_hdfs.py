@@ -8,12 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hdfs_native
 import pytest
 
 from faults.faults_kit import left_behind, write_pipeline
 from hdfs_kit import Folder
+from latecomer import compact
 from latecomer.config.load import load_pipeline
 from latecomer.engine.ledger.check import check_ledger
+from latecomer.engine.upkeep.copies import snapshot
 from latecomer.store import files
 from latecomer.store.failpoints import VARIABLE
 from latecomer.store.files import Location
@@ -28,8 +31,11 @@ def moved(file: Path, place: Folder) -> Path:
     """The pipeline with store and source in HDFS, its sinks that are folders there a second time, and a lease for some
     seconds."""
     text, sinks = file.read_text(encoding="utf-8"), place.url / "sinks"
-    for each in sorted((file.parent / "in").iterdir()):  # in the order in which they came
+    client = hdfs_native.Client(f"hdfs://{place.authority}")
+    for each in (file.parent / "in").iterdir():
         files.replace_bytes(place.url / "in" / each.name, each.read_bytes())
+        written = int(each.stat().st_mtime * 1000)
+        client.set_times(f"/{place.name}/in/{each.name}", written, written)
     for before, after in (
         ("store: ./store", f'store: "{place.url}/lake"'),
         ("path: in", f'path: "{place.url}/in"'),
@@ -89,6 +95,24 @@ def test_a_run_that_is_killed_and_started_again_leaves_what_one_in_folders_does(
     printed = [latecomer(each, "results", "totals", "--format", "json").stdout for each in (file, finished)]
     assert len(printed[0]) > 1000
     assert printed[0] == printed[1]
+
+    compact(pipeline)
+    assert left_behind(file)["totals.panes"] == undisturbed["totals.panes"]
+    copied = snapshot(pipeline.store_path, hdfs_folder.url / "copy")
+    assert copied.tables > 10
+    assert all_names(hdfs_folder, "lake") > all_names(hdfs_folder, "copy") > {"pipeline.json"}
+    assert {name for name in all_names(hdfs_folder, "lake") if ".~" in name} == {
+        ".~lease.json",
+        ".~compact.lease.json",
+        ".~pipeline.json",
+    }
+    assert not {name for name in all_names(hdfs_folder, "copy") if ".~" in name}
+
+
+def all_names(place: Folder, name: str) -> set[str]:
+    """What a folder in it has directly, with what latecomer shows nobody."""
+    found = hdfs_native.Client(f"hdfs://{place.authority}").list_status(f"/{place.name}/{name}")
+    return {each.path.rpartition("/")[2] for each in found}
 
 
 def rows_of(table: Location) -> list[str]:

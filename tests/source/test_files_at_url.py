@@ -29,6 +29,7 @@ from latecomer.config.sources import Files
 from latecomer.errors import SourceOutage
 from latecomer.objects import files as objects
 from latecomer.objects.locations import Storage, Url
+from latecomer.objects.readable import readable
 from latecomer.schemas.avro import parse_schema
 from latecomer.source.decode import text_lines
 from latecomer.source.decode.avro_containers import AvroContainers
@@ -327,7 +328,7 @@ def test_it_is_read_like_any_open_file(
     @given(steps, st.integers(1, 50), st.booleans())
     @drawn(60, suppress_health_check=list(HealthCheck))
     def check(steps: list[tuple[int, int, int]], ahead: int, is_known: bool) -> None:
-        url = Url("s3://bucket/a")
+        url = readable("s3://bucket/a")
         with (
             open(tmp_path / "a", "rb") as here,
             known.open("rb", ahead=ahead) if is_known else url.open("rb") as there,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from latecomer.config.damage import DamagedFile
-from latecomer.objects.locations import Readable
+from latecomer.objects.readable import Readable
 
 MAGIC = b"Obj\x01"
 CODECS = ("null", "deflate", "snappy", "bzip2", "xz", "zstandard")

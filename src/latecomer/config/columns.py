@@ -34,7 +34,7 @@ from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, is_nested, widened_type
 from latecomer.model.unknown_fields import MOST_NAMES
 from latecomer.model.written_numbers import AS_USUAL, Numbers, Signs
-from latecomer.objects.locations import Readable, location
+from latecomer.objects.readable import Readable, readable
 
 SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000
@@ -70,7 +70,7 @@ def source_warnings(pattern: str, file_format: str | Decoder, encoding: str = UT
 
 def _no_utf8(name: str) -> str | None:
     """Why a file is not in UTF-8, and what to write."""
-    head = first_bytes(location(name))
+    head = first_bytes(readable(name))
     if other := encoding_by_bytes(head):
         return f"{name!r} is in {other}, by its first bytes: set source.files.encoding: {other}"
     if (place := byte_outside_utf8(head)) is None:
@@ -91,7 +91,7 @@ def infer_columns(
     columns: dict[str, str] = {}
     seen_in: dict[str, str] = {}
     for name in files[:SAMPLE_FILES]:
-        file = location(name)
+        file = readable(name)
         is_text_in_utf8 = file_format in ("csv", "json") and encoding == UTF8
         if is_text_in_utf8 and encoding_by_bytes(first_bytes(file, LOOKED_AT_FIRST)):
             raise SourceError(f"no columns could be inferred: {_no_utf8(name)}")

@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from typing import BinaryIO, TextIO, cast
 
 from latecomer.config.damage import DamagedFile, damage_found
-from latecomer.objects.locations import Readable
+from latecomer.objects.readable import Readable
 
 UTF8 = "utf-8"
 UTF16 = "utf-16"

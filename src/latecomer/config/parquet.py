@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, MOST_DIGITS, normal_type
-from latecomer.objects.locations import Readable, location
+from latecomer.objects.readable import Readable, readable
 
 _KINDS = {
     "int8": "tinyint",
@@ -175,7 +175,7 @@ def columns_left_out(files: Iterable[str]) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for file in files:
         try:
-            left_out = parquet_columns(location(file)).left_out
+            left_out = parquet_columns(readable(file)).left_out
         except (DamagedFile, OSError):
             continue  # the run says what is wrong with it
         for column, kind in left_out.items():

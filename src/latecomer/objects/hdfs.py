@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionError
@@ -25,6 +25,7 @@ from latecomer.errors import StoreError
 if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus, FileWriter
 
+_Answer = TypeVar("_Answer")
 _HIDDEN = ".~"
 """Begins the names of drafts, and of the folders with versions."""
 _PART = 8 << 20
@@ -83,8 +84,7 @@ class HdfsStore:
     # What is there
 
     def head(self, key: str) -> Mapping[str, Any]:
-        with _asked(key):
-            found = self._client.get_file_info(self._current(key)[0])
+        found, _ = self._of_current(key, self._client.get_file_info)
         if found.isdir:
             raise FileNotFoundError(2, "there is no such file", key)
         return _described(key, found)
@@ -121,27 +121,30 @@ class HdfsStore:
 
     def get(self, key: str, options: Mapping[str, Any] | None = None) -> Got:
         """A file, with its tag; or some bytes of it: from one to another, or so many at the end."""
+
+        def read(path: str) -> tuple[bytes, Mapping[str, Any]]:
+            about = _described(key, self._client.get_file_info(path))
+            opened, size = self._client.read(path), about["size"]
+            asked = (0, size) if options is None else options["range"]
+            start, stop = (max(0, size - asked["suffix"]), size) if isinstance(asked, Mapping) else asked
+            if stop > size:
+                raise GenericError(f"{key} has only {size} bytes")
+            return bytes(opened.read_range(start, stop - start)) if stop > start else b"", about
+
+        (content, about), version = self._of_current(key, read)
+        return Got(content, {**about, **_tag(content, version)} if options is None else about)
+
+    def _of_current(self, key: str, ask: Callable[[str], _Answer]) -> tuple[_Answer, int]:
+        """What is asked of the path that has a file's content now, and the number of its version."""
         while True:
             path, version = self._current(key)
             try:
                 with _asked(key):
-                    if options is not None:
-                        return self._part(key, path, options["range"])
-                    content = bytes(self._client.read(path).read())
-                    return Got(content, {"size": len(content), **_tag(content, version)})
+                    return ask(path), version
             except FileNotFoundError:
                 if not version:
                     raise
                 # It was replaced meanwhile.
-
-    def _part(self, key: str, path: str, asked: Any) -> Got:
-        about = _described(key, self._client.get_file_info(path))
-        size = about["size"]
-        start, stop = (max(0, size - asked["suffix"]), size) if isinstance(asked, Mapping) else asked
-        if stop > size:
-            raise GenericError(f"{key} has only {size} bytes")
-        count = stop - start
-        return Got(bytes(self._client.read(path).read_range(start, count)) if count else b"", about)
 
     # What is written
 
@@ -164,10 +167,11 @@ class HdfsStore:
             return HdfsWriter(self._new(draft), lambda: self._give_name(draft, key, True))
 
     def copy(self, key: str, to: str) -> None:
-        size = self.head(key)["size"]
+        opened, _ = self._of_current(key, self._client.read)
         writer = self.open_writer(to)
-        for start in range(0, size, _PART):
-            writer.write(self.get(key, {"range": (start, min(size, start + _PART))}).bytes())
+        with _asked(key):
+            while part := opened.read(_PART):
+                writer.write(part)
         writer.close()
 
     def _new(self, path: str) -> FileWriter:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path, PurePath, PurePosixPath
-from typing import BinaryIO, Literal, Protocol, TypeVar, cast
+from typing import TypeVar
 
 from pydantic import Field
 
@@ -33,17 +33,6 @@ class Storage(Model):
     )
 
 
-class Readable(Protocol):
-    """A file that can be opened: a path, a URL, or a file of a source."""
-
-    @property
-    def suffix(self) -> str:
-        """What its name ends with, from the last dot on."""
-
-    def open(self, mode: Literal["rb"], /) -> BinaryIO:
-        """Its bytes. They can be read anywhere."""
-
-
 class Url(PurePosixPath):
     """A location in an object store or HDFS. It joins, compares and is cut as any path, and prints as its URL.
 
@@ -58,12 +47,6 @@ class Url(PurePosixPath):
     def __reduce__(self) -> tuple[object, ...]:
         root = _reached_root(self)
         return _restored, (self.parts, *((root.parts, _REACHED[root]) if root is not None else ()))
-
-    def open(self, mode: Literal["rb"], /) -> BinaryIO:
-        """The object, to be read by ranges."""
-        from latecomer.objects.files import open_object  # with Arrow: only where there is an object
-
-        return cast(BinaryIO, open_object(self))
 
     @property
     def scheme(self) -> str:

@@ -50,11 +50,11 @@ class FileSource(FoundFiles):
     def decoder(self) -> FileDecoder:
         return file_decoder(self.pipeline, self.read_columns, self.folder_values)
 
-    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
+    def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
         """The parts of each file; of one that was found to be unreadable, one part with the reason."""
-        known = piece.unreadable if isinstance(piece, FileSlice) else {}
+        known = slice_.unreadable if isinstance(slice_, FileSlice) else {}
         found: list[Split] = []
-        for file in map(present, files_of(piece)):
+        for file in map(present, files_of(slice_)):
             if (reason := known.get(file.path) or self.misplaced(file)) is not None:
                 found.append(FilePart(FileSplit(file), reason))
             else:
@@ -62,10 +62,10 @@ class FileSource(FoundFiles):
         return (
             found
             if not isinstance(self.decoder, OwnLines)
-            else self._decoded(self.decoder, found, piece, staging)
+            else self._decoded(self.decoder, found, slice_, staging)
         )
 
-    def _decoded(self, own: OwnLines, parts: Sequence[Split], piece: Slice, staging: Staging) -> list[Split]:
+    def _decoded(self, own: OwnLines, parts: Sequence[Split], slice_: Slice, staging: Staging) -> list[Split]:
         """Records that a decoder of the user's own reads: tasks cut the files into them, and Spark decodes."""
         readable = [each for each in parts if isinstance(each, FilePart) and each.unreadable is None]
         aside = [each for each in parts if each not in readable]
@@ -76,7 +76,7 @@ class FileSource(FoundFiles):
         decoded = own.records.decoded(kept, self.read_columns)
         whole = F.when(F.col(BROKEN).isNotNull(), F.col(_KEPT_RECORD).cast("string"))
         rows = decoded.withColumn(CORRUPT, F.coalesce(CORRUPT, whole)).drop(_KEPT_RECORD)
-        return [*aside, *staging.staged(rows, piece.newest)]
+        return [*aside, *staging.staged(rows, slice_.newest)]
 
     def recorded(self, splits: Sequence[Split]) -> Iterator[pa.Table]:
         """RECORD, and where each record stands, a chunk at a time."""

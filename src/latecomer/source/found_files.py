@@ -105,8 +105,8 @@ class FoundFiles(FollowedSource):
     def stamps_arrivals(self) -> bool:
         return True
 
-    def arrivals(self, piece: Slice) -> tuple[int, int] | None:
-        landed = [file.landed for file in files_of(piece)]
+    def arrivals(self, slice_: Slice) -> tuple[int, int] | None:
+        landed = [file.landed for file in files_of(slice_)]
         return None if self.pipeline.order_by is not None else (min(landed), max(landed))
 
     @property
@@ -206,8 +206,8 @@ def _may_stand(character: str) -> bool:
     return not (character.isspace() or unicodedata.category(character) in ("Cc", "Zs", "Zl", "Zp"))
 
 
-def files_of(piece: Slice) -> Sequence[SourceFile]:
-    return piece.files if isinstance(piece, FileSlice) else ()
+def files_of(slice_: Slice) -> Sequence[SourceFile]:
+    return slice_.files if isinstance(slice_, FileSlice) else ()
 
 
 def _plain(origin: str) -> str:

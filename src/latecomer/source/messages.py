@@ -35,10 +35,10 @@ class MessageFiles(FoundFiles, RecordSource):
     def named(self) -> str:
         return "source files"
 
-    def splits(self, piece: Slice, staging: Staging) -> Sequence[Split]:
-        known = piece.unreadable if isinstance(piece, FileSlice) else {}
+    def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
+        known = slice_.unreadable if isinstance(slice_, FileSlice) else {}
         found = []
-        for file in files_of(piece):
+        for file in files_of(slice_):
             found.append(FilePart(FileSplit(present(file)), known.get(file.path) or self.misplaced(file)))
         return found
 

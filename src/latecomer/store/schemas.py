@@ -33,7 +33,7 @@ from latecomer.errors import (
     StoreMismatch,
     did_you_mean,
 )
-from latecomer.objects.locations import location
+from latecomer.objects.readable import readable
 from latecomer.schemas import jsonschema
 from latecomer.schemas.avro import Schema, SchemaError, parse_schema, reading, self_contained
 from latecomer.schemas.packages import protobuf_model
@@ -179,7 +179,7 @@ def _of_files(view: Pipeline) -> Schema:
     there = list_files(view.source_path)
     for name in there[:SAMPLE_FILES]:
         try:
-            return parse_schema(file_schema(location(name)), strict=False)
+            return parse_schema(file_schema(readable(name)), strict=False)
         except (DamagedFile, SchemaError, OSError):
             continue  # what cannot be read does not decide the columns
     what = "none of the files has a schema that can be used" if there else "there is no file yet"

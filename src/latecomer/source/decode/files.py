@@ -46,9 +46,11 @@ class SourceFile:
 
     def open(self, mode: Literal["rb"] = "rb", /, ahead: int = AHEAD) -> BinaryIO:
         """Its bytes; of an object, so many at once."""
-        if self.url is None:
-            return self.named.open(mode)
-        return cast(BinaryIO, open_object(self.url, self.seen, ahead))
+        match self.named:
+            case Url() as url:
+                return cast(BinaryIO, open_object(url, self.seen, ahead))
+            case path:
+                return path.open(mode)
 
     @property
     def state(self) -> Hashable:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
 from latecomer.config.registered import Layout
-from latecomer.objects.locations import Readable
+from latecomer.objects.readable import Readable
 from latecomer.source.decode.frames import HEAD_SIZE, End, framing_mistake, number_of
 from latecomer.source.decode.retrying import reading
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from latecomer.errors import SourceError, SourceOutage, StoreError
 from latecomer.objects.files import Replaced
-from latecomer.objects.locations import Readable
+from latecomer.objects.readable import Readable
 from latecomer.source.decode.files import SourceFile
 
 LOG = logging.getLogger(__name__)

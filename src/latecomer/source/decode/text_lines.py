@@ -331,13 +331,13 @@ class TextPart:
             yield block
 
 
-def _joined(pieces: Iterator[bytes], least: int) -> Iterator[bytes]:
-    """The pieces, several in one where they are small."""
+def _joined(parts: Iterator[bytes], least: int) -> Iterator[bytes]:
+    """The parts, several in one where they are small."""
     held: list[bytes] = []
     size = 0
-    for piece in pieces:
-        held.append(piece)
-        size += len(piece)
+    for part in parts:
+        held.append(part)
+        size += len(part)
         if size >= least:
             yield b"".join(held)
             held, size = [], 0
