@@ -68,7 +68,7 @@ def into(
     stream.writeStream.foreachBatch(into("pipeline.yaml")).option("checkpointLocation", …).start()
 
     The pipeline has `source: {dataframe: {}}`; of several, `source` names the one that is handed in. `watch` is called
-    after every batch, or is a listener of Spark's that is told of its progress.
+    after every batch, or is a listener of Spark's that hears of its progress.
     """
     made, file = _loaded("into", pipeline)
     report_to = watch_of("into", made, watch)
@@ -310,7 +310,7 @@ class Receiver:
                 self.close()
 
     def await_reports(self) -> None:
-        """Wait until Spark has told of the end of queries that have ended: it would tell a process that is gone."""
+        """Wait until Spark has reported the end of queries that have ended, and not to a process that is gone."""
         for reports in list(self._reports.values()):
             reports.await_end()
 

@@ -242,13 +242,13 @@ def _store_at_url(pipeline: Pipeline, root: Url) -> Iterator[Finding]:
 
     try:
         files.require_conditional_puts(root)
-        there = files.exists(root / "pipeline.json")
+        is_made = files.exists(root / "pipeline.json")
     except LatecomerError as error:
         yield _problem("store", error, "check the URL, and the credentials")
         return
-    yield Finding("store", f"{root}, {'writable' if there else 'not made yet, and it can be'}")
+    yield Finding("store", f"{root}, {'writable' if is_made else 'not made yet, and it can be'}")
     yield Finding("logs", str(files.on_this_machine(root) / "logs"))
-    if there:
+    if is_made:
         yield Finding("in use", holder(root) or "by nobody")
         yield from _tables(pipeline)
 

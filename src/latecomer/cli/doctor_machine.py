@@ -158,6 +158,8 @@ def on_executors() -> Iterator[Finding]:
         if not lacking:
             yield Finding(what, f"Python {each.python}, {', '.join(f'{n} {v}' for n, v in wanted.items())}")
             continue
-        there = ", ".join(f"{name} {found or 'is missing'}" for name, found in lacking.items())
+        lacks_in_words = ", ".join(f"{name} {found or 'is missing'}" for name, found in lacking.items())
         needed = ", ".join(f"{name} {wanted[name]}" for name in lacking)
-        yield Finding(what, f"Python {each.python}, {there}", f"tasks need {needed} there; {_SAME_PYTHON}")
+        yield Finding(
+            what, f"Python {each.python}, {lacks_in_words}", f"tasks need {needed} there; {_SAME_PYTHON}"
+        )

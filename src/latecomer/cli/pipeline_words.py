@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from latecomer.model.strategies import Strategy
 
 
-def source_in_words(pipeline: Pipeline, there: int) -> str:
+def source_in_words(pipeline: Pipeline, file_count: int) -> str:
     own, kind, kafka = pipeline.source.polled, pipeline.format, pipeline.source.kafka
     decoded = f"decoded by {kind.kind}" if isinstance(kind, Decoder) else kind
     if isinstance(kind, SchemaFormat):
@@ -40,7 +40,7 @@ def source_in_words(pipeline: Pipeline, there: int) -> str:
         return "DataFrames that a program hands in, with latecomer.into or latecomer.append"
     read = pipeline.files
     encoded = "" if read.encoding == UTF8 else f" in {read.encoding}"
-    found = f"{counted(there, 'file') if there else 'no files'} there now"
+    found = f"{counted(file_count, 'file') if file_count else 'no files'} there now"
     if pipeline.source.has_records:
         return f"files of messages {pipeline.source_path} ({found}), {decoded}"
     own_lines = isinstance(kind, Decoder) and not isinstance(kind, SchemaFormat)

@@ -48,7 +48,7 @@ def validate(file: File) -> None:
     pipeline = load(file)
     check_secrets(pipeline, file)
     pinned = read_pins(pipeline.store_path) is not None
-    there = {
+    file_counts = {
         name: len(list_files(view.source_path)) if view.source.files else 0
         for name, view in pipeline.views.items()
     }
@@ -57,7 +57,7 @@ def validate(file: File) -> None:
         columns = source_columns(pipeline, file)
         check_against(pipeline, columns, file)
         Store(pipeline, columns).require_harmless()
-    for line in _described(pipeline, there, columns, pinned):
+    for line in _described(pipeline, file_counts, columns, pinned):
         typer.echo(harmless(line))
     print_warnings(pipeline, file)
     for warning in doubts(pipeline, file):

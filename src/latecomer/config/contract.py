@@ -48,9 +48,9 @@ class PaneShape:
         """The columns of a table of what stands: there an op has no meaning."""
         return self.schema.remove(self.schema.get_field_index("op"))
 
-    def going_by(self, there: Collection[str]) -> PaneShape:
+    def going_by(self, existing: Collection[str]) -> PaneShape:
         """The same without the columns that came later, where what an earlier version made does not have them."""
-        kept = [each for each in self.schema if each.name not in CAME_LATER or each.name in there]
+        kept = [each for each in self.schema if each.name not in CAME_LATER or each.name in existing]
         return replace(self, schema=pa.schema(kept))
 
 
@@ -74,7 +74,7 @@ class RowShape:
         """The columns of a table of them."""
         return self.schema
 
-    def going_by(self, there: Collection[str]) -> RowShape:
+    def going_by(self, existing: Collection[str]) -> RowShape:
         """The same: no column of theirs came later."""
         return self
 

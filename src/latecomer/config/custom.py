@@ -104,9 +104,11 @@ def _class(module: ModuleType, name: str, value: str, kind: type[_Kind], field: 
         raise _mistake(
             field, f"{name} is not a {noun}", value, f"write class {name}(latecomer.{kind.__name__}):"
         )
-    there = [each for each, other in vars(module).items() if _is_own(other, module, kind)]
-    near = difflib.get_close_matches(name, there, n=1)
-    fix = f"did you mean {near[0]}?" if near else f"{module.__name__} has {', '.join(there) or f'no {noun}'}"
+    classes = [each for each, other in vars(module).items() if _is_own(other, module, kind)]
+    near = difflib.get_close_matches(name, classes, n=1)
+    fix = (
+        f"did you mean {near[0]}?" if near else f"{module.__name__} has {', '.join(classes) or f'no {noun}'}"
+    )
     raise _mistake(field, f"module {module.__name__} has no class {name}", value, fix)
 
 

@@ -1,4 +1,4 @@
-"""How a pipeline is operated: how long its store remembers, its upkeep, who may write it, and what is to be told."""
+"""How a pipeline is operated: how long its store remembers, its upkeep, who may write it, and its alerts."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ LEAST_TAKEOVER, MOST_TAKEOVER = 2 * UNITS["s"], UNITS["h"]
 
 
 class Alerts(Model):
-    """What somebody is to be told of; `latecomer check` and the alert rules go by it."""
+    """When somebody is alerted; `latecomer check` and the alert rules go by it."""
 
     lag: PositiveDuration | None = Field(
         default=None,

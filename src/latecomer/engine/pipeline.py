@@ -166,7 +166,7 @@ class Engine:
 
     @property
     def reached(self) -> dict[str, int]:
-        """How far every table is: a copy of the store in which one is behind can be told by it."""
+        """How far every table is: it shows a copy of the store in which one is behind."""
         published = [table for output in self.outputs for table in output.tables.all]
         return self.store.reached([*self.store.logged_tables, *published])
 

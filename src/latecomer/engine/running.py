@@ -95,7 +95,7 @@ def run(
     """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
 
     Bring your own `spark`, or a local one is started. `watch` is called after every batch, or is a listener of Spark's
-    that is told of its progress. `stop` ends a continuous run after the batch under way; so do SIGINT and SIGTERM in
+    that hears of its progress. `stop` ends a continuous run after the batch under way; so do SIGINT and SIGTERM in
     the main thread. `begin` is handed the engine before it starts. On `standby`, another run that has the store is
     waited for, and taken over from where it dies.
     """

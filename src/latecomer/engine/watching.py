@@ -1,4 +1,4 @@
-"""What a batch did, for whoever watches Spark: a listener is told of it, and Spark's own metrics have it."""
+"""What a batch did, for whoever watches Spark: a listener hears of it, and Spark's own metrics have it."""
 
 from __future__ import annotations
 

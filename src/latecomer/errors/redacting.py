@@ -25,7 +25,7 @@ def conceal(secret: str) -> str:
 
 
 def concealed_in(texts: Iterable[str]) -> list[str]:
-    """What of some texts no sentence shows: for another process, which has to be told."""
+    """What of some texts no sentence shows: for another process, which has to know it."""
     every = list(texts)
     return sorted(secret for secret in _CONCEALED if any(secret in text for text in every))
 

@@ -33,12 +33,12 @@ def hash_ids(ids: pa.Array) -> Hashes:
     whole = int(lengths.min()) // _WORD * _WORD
     for at in range(0, whole, _WORD):  # words that all of them have
         found = _mixed(found, words[starts + at])
-    there = np.flatnonzero(lengths > whole)
+    longer = np.flatnonzero(lengths > whole)
     for at in range(whole, int(lengths.max()), _WORD):
-        there = there[lengths[there] > at]
-        left = np.minimum(lengths[there] - at, _WORD).astype(np.uint64)
-        word = words[starts[there] + at] & (~np.uint64(0) >> (np.uint64(64) - left * np.uint64(8)))
-        found[there] = _mixed(found[there], word)
+        longer = longer[lengths[longer] > at]
+        left = np.minimum(lengths[longer] - at, _WORD).astype(np.uint64)
+        word = words[starts[longer] + at] & (~np.uint64(0) >> (np.uint64(64) - left * np.uint64(8)))
+        found[longer] = _mixed(found[longer], word)
     found = (found ^ (found >> np.uint64(30))) * _FINAL[0]
     found = (found ^ (found >> np.uint64(27))) * _FINAL[1]
     return np.asarray(found ^ (found >> np.uint64(31)), np.uint64)

@@ -72,8 +72,8 @@ class IdIndex:
 
     def _stored(self) -> list[Segment]:
         """The segments that are there and belong to this log; the others are deleted."""
-        there = [self.folder / name for name in names(self.folder)]
-        found = [opened(path) for path in there]
+        listed = [self.folder / name for name in names(self.folder)]
+        found = [opened(path) for path in listed]
         last, own = self.events.last_batch(), self._log_id()
         kept: list[Segment] = []
         for segment, of in sorted(
@@ -83,7 +83,7 @@ class IdIndex:
             if of == own and segment.last <= last and (not kept or segment.first > kept[-1].last):
                 kept.append(segment)
         whole = {segment.path for segment in kept}
-        self._remove([path for path in there if path not in whole])
+        self._remove([path for path in listed if path not in whole])
         return kept
 
     def _files(self, first: int, last: int) -> list[DataFile]:

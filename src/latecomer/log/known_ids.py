@@ -50,9 +50,9 @@ class Run:
         maybe = np.flatnonzero(self.filter.may_hold(ordered, bits))
         place = np.searchsorted(self.hashes, ordered[maybe])
         while len(maybe):
-            here = place < len(self.hashes)
-            here[here] = self.hashes[place[here]] == ordered[maybe[here]]
-            maybe, place = maybe[here], place[here]
+            inside = place < len(self.hashes)
+            inside[inside] = self.hashes[place[inside]] == ordered[maybe[inside]]
+            maybe, place = maybe[inside], place[inside]
             if len(maybe):
                 yield Hits(maybe, self.ids.take(pa.array(place)), self.times[place])
             place = place + 1  # another id may have the same hash

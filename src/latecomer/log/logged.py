@@ -108,7 +108,7 @@ class Logged:
     def __init__(self, splits: Sequence[LogSplit], on_read: Callable[[int], None] | None = None) -> None:
         self.splits = splits
         self.on_read = on_read
-        """Is told how many rows were read, part by part."""
+        """Counts the rows that were read, part by part."""
 
     @property
     def rows(self) -> int:

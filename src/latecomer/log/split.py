@@ -54,7 +54,7 @@ FindDuplicates = Callable[[pa.Table, Mapping[str, int]], tuple[npt.NDArray[np.bo
 
 @dataclass(frozen=True)
 class SplitSummary:
-    """What the driver is told of splits that were logged."""
+    """What the driver gets to know of splits that were logged."""
 
     rows: int = 0
     """How many rows were read."""
@@ -209,7 +209,7 @@ def _logged(events: pa.Table, plan: LogPlan, given: Given, lanes: LaneWriter) ->
 
 
 def summary_of(events: pa.Table, plan: LogPlan) -> SplitSummary:
-    """What the driver is told of events that are logged."""
+    """What the driver gets to know of events that are logged."""
     return SplitSummary(
         counts={Lane.EVENTS: events.num_rows},
         ticks=tick_table(events, plan.reading, plan.needs),

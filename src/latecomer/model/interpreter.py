@@ -250,9 +250,9 @@ class _Run:
         now.batch_ends()
         self.clock = deepcopy(now)
         self.clock.heartbeat(at)
-        there = [book for name, book in self.books.items() if name not in self.absent]
-        passing = [(book, now.watermark) for book in there if book.fires_within]
-        reached = [*passing, *((book, self.clock.watermark) for book in there)]
+        present = [book for name, book in self.books.items() if name not in self.absent]
+        passing = [(book, now.watermark) for book in present if book.fires_within]
+        reached = [*passing, *((book, self.clock.watermark) for book in present)]
         if any(book.fires(self._moment(book, mark)) for book, mark in reached):
             self.step(now.watermark)
             self.publish(self.clock.watermark)

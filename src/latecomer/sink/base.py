@@ -41,9 +41,9 @@ class BuiltInLogic(SinkLogic):
             shape = self.whole_shape if self.shape.appends else self.shape
             self._apply(batch, panes.select(shape.schema.names).cast(shape.schema))
 
-    def _go_by(self, there: Collection[str] | None = None) -> None:
+    def _go_by(self, existing: Collection[str] | None = None) -> None:
         """Write only the columns that are there; all of them where the sink is about to be made."""
-        self.shape = self.whole_shape if there is None else self.whole_shape.going_by(there)
+        self.shape = self.whole_shape if existing is None else self.whole_shape.going_by(existing)
 
     def _leave_out(self, columns: Collection[str]) -> None:
         """Write rows without some columns: a migration has dropped them."""

@@ -57,7 +57,7 @@ class TableSteps:
 
 
 def table_steps(
-    there: Collection[str],
+    existing: Collection[str],
     wanted: Mapping[str, str],
     left_out: Collection[str],
     shapes: BothShapes,
@@ -65,11 +65,11 @@ def table_steps(
 ) -> TableSteps:
     """What to do with a table that has these columns. `wanted` are all that a table of it has in the phases between the
     first and the last, in their order, and their types."""
-    drops = tuple(name for name in shapes.old if contracted and name in there)
-    missing = {name for name in shapes.old if not contracted and (name in left_out or name not in there)}
+    drops = tuple(name for name in shapes.old if contracted and name in existing)
+    missing = {name for name in shapes.old if not contracted and (name in left_out or name not in existing)}
     brings = {name: sql for name, sql in shapes.old.items() if name in missing}
     made = {name: sql for name, sql in shapes.new.items() if sql is not None}
-    after = [*(name for name in there if name not in (*drops, *brings)), *brings]
+    after = [*(name for name in existing if name not in (*drops, *brings)), *brings]
     others = {name for name in left_out if name not in shapes.old}
     return TableSteps(
         made if drops else {},
@@ -82,7 +82,7 @@ def table_steps(
     )
 
 
-def view_columns(there: Collection[str], wanted: Mapping[str, str], shapes: BothShapes) -> str:
+def view_columns(existing: Collection[str], wanted: Mapping[str, str], shapes: BothShapes) -> str:
     """Each column as it is, and those of both shapes complete: an old one that is gone is computed alone. Order and
     types are the same in every phase.
 
@@ -91,16 +91,16 @@ def view_columns(there: Collection[str], wanted: Mapping[str, str], shapes: Both
     '"id", CAST("base" + "tax" AS bigint) AS "cents", "base", "tax"'
     """
     # Without the old columns there is nothing to compute the new ones from: they were filled before.
-    made = {**(shapes.new if set(shapes.old) <= set(there) else {}), **shapes.old}
+    made = {**(shapes.new if set(shapes.old) <= set(existing) else {}), **shapes.old}
     parts = []
     for name, kind in wanted.items():
         column, sql = shapes.quoted(name), made.get(name)
-        if name not in there and name not in shapes.old:
+        if name not in existing and name not in shapes.old:
             continue
         if sql is None:
             parts.append(column)
             continue
-        value = f"coalesce({column}, {sql})" if name in there else sql
+        value = f"coalesce({column}, {sql})" if name in existing else sql
         parts.append(f"{f'CAST({value} AS {kind})' if kind else value} AS {column}")
     return ", ".join(parts)
 

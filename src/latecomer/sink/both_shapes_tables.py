@@ -80,7 +80,7 @@ class PostgresMigrated(PostgresLogic):
                 f"Postgres cuts names after {LONGEST_NAME} bytes", "give the table a shorter name"
             )
         with self._transaction() as database:
-            self._require_there(database)
+            self._require_existing(database)
             self._progress(database, locked=True)
             steps = self._planned(database)
             if steps.brings:
@@ -100,18 +100,18 @@ class PostgresMigrated(PostgresLogic):
             self._keep_left_out(database, steps)
             return steps
 
-    def _require_there(self, database: Connection) -> int:
+    def _require_existing(self, database: Connection) -> int:
         found = self._found(database, self._name) if self._found(database, POSTGRES_PROGRESS) else None
         if found is None or not self._is_claimed(database):
             raise _no_table(self, f"{self._schema}.{self._name}")
         return found
 
     def _planned(self, database: Connection) -> TableSteps:
-        found = self._require_there(database)
+        found = self._require_existing(database)
         self._progress(database)
-        there = self.columns_of(database, found)
+        existing = self.columns_of(database, found)
         wanted = {field.name: declared(field.type) for field in self.whole_shape.schema}
-        return table_steps(there, wanted, self.left_out, self.shapes, self.contracted)
+        return table_steps(existing, wanted, self.left_out, self.shapes, self.contracted)
 
     def _bring_back(self, database: Connection, steps: TableSteps, stored: Stored) -> None:
         for name in steps.brings:
@@ -151,12 +151,12 @@ class SqliteMigrated(SqliteLogic):
     contracted: bool
 
     def look(self) -> TableSteps:
-        self._require_there()
+        self._require_existing()
         with self._connection("ro") as database:
             return self._planned(database)
 
     def bring(self, stored: Stored) -> TableSteps:
-        self._require_there()
+        self._require_existing()
         table, view = self._named, f"{self._table}{VIEW}"
         with self._transaction("rw") as database:
             steps = self._planned(database)
@@ -178,18 +178,18 @@ class SqliteMigrated(SqliteLogic):
             self._keep_left_out(database, steps)
         return steps
 
-    def _require_there(self) -> None:
+    def _require_existing(self) -> None:
         if not exists(self.path):
             raise _no_table(self, self._table)
 
     def _planned(self, database: sqlite3.Connection) -> TableSteps:
-        there = list(self._found(database))
-        if not there or self._owner(database) is None:
+        existing = list(self._found(database))
+        if not existing or self._owner(database) is None:
             raise _no_table(self, self._table)
         self._require_owner(database)
         self._progress(database)
         wanted = dict.fromkeys(self.whole_shape.schema.names, "")
-        return table_steps(there, wanted, self.left_out, self.shapes, self.contracted)
+        return table_steps(existing, wanted, self.left_out, self.shapes, self.contracted)
 
     def _bring_back(self, database: sqlite3.Connection, steps: TableSteps, stored: Stored) -> None:
         table, staged = self._named, self._stage(database, list(steps.brings), stored)
@@ -260,9 +260,9 @@ class DeltaMigrated(DeltaLogic):
         if table.metadata().name != self._application:
             raise _no_table(self, "Delta table of its own")
         self._progress(table)
-        there = [field.name for field in table.schema().fields]
+        existing = [field.name for field in table.schema().fields]
         wanted = dict.fromkeys(self.whole_shape.schema.names, "")
-        return table_steps(there, wanted, self.left_out, self.shapes, self.contracted)
+        return table_steps(existing, wanted, self.left_out, self.shapes, self.contracted)
 
     def _rows(self, table: DeltaTable, steps: TableSteps, stored: Stored) -> pa.Table:
         """What the table is to hold."""
@@ -288,9 +288,9 @@ class DeltaMigrated(DeltaLogic):
 
 def _as_stored(rows: pa.Table, known: pa.Table, place: Sequence[str], name: str) -> pa.Table:
     """Rows with the values of a column that the store has, in the place of those that were computed."""
-    there = dict(zip(_places(known, place), known[name].to_pylist(), strict=True))
+    existing = dict(zip(_places(known, place), known[name].to_pylist(), strict=True))
     made = zip(_places(rows, place), rows[name].to_pylist(), strict=True)
-    values = [value if there.get(where) is None else there[where] for where, value in made]
+    values = [value if existing.get(where) is None else existing[where] for where, value in made]
     number = rows.column_names.index(name)
     return rows.set_column(
         number, rows.schema.field(number), pa.array(values, rows.schema.field(number).type)

@@ -111,8 +111,8 @@ class ChangesLogic(FileSinkLogic):
         try:
             found = json.loads(files.read_text(record))
             holder = {key: found[key] for key in owner}
-            there = {str(name): str(kind) for name, kind in found["columns"].items()}
-            self._go_by(list(there))
+            existing = {str(name): str(kind) for name, kind in found["columns"].items()}
+            self._go_by(list(existing))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._refusal(f"{_OWNER} in it cannot be read", "delete that file") from error
         if holder != owner:
@@ -120,14 +120,14 @@ class ChangesLogic(FileSinkLogic):
                 self._belongs_to("folder", holder["pipeline"], holder["output"]) + f" as {holder['format']}",
                 "give the sink another path",
             )
-        if differing(there, self._columns):
-            self._follow(there, owner)
+        if differing(existing, self._columns):
+            self._follow(existing, owner)
 
-    def _follow(self, there: dict[str, str], owner: dict[str, str]) -> None:
+    def _follow(self, existing: dict[str, str], owner: dict[str, str]) -> None:
         """Files that come have the columns that are wanted; those that are there stay as they are."""
         fix = "move the folder away, or give the sink another path"
-        if steps_to(there, self._columns, self.shape) is None:
-            difference = differing(there, self._columns)
+        if steps_to(existing, self._columns, self.shape) is None:
+            difference = differing(existing, self._columns)
             raise self._refusal(f"the files in it have other columns ({difference})", fix)
         text = json.dumps({**owner, "columns": self._columns}, indent=1) + "\n"
         self._write(_OWNER, lambda file: _write_text(file, text))

@@ -113,11 +113,11 @@ class IcebergLogic(BuiltInLogic):
         self, table: Table, windows: BooleanExpression, panes: pa.Table, replaced: list[Change]
     ) -> pa.Table:
         """What is written again as it is: rows of windows in which others are replaced."""
-        there = self._scanned(table, windows, tuple(self.shape.standing.names))
+        existing = self._scanned(table, windows, tuple(self.shape.standing.names))
         places = places_of(panes, self.shape.place)
         gone: set[Place] = {places[each.row] for each in replaced}
-        stays = [each not in gone for each in places_of(there, self.shape.place)]
-        return self._kept(there.filter(pa.array(stays, pa.bool_())))
+        stays = [each not in gone for each in places_of(existing, self.shape.place)]
+        return self._kept(existing.filter(pa.array(stays, pa.bool_())))
 
     def _scanned(self, table: Table, rows: BooleanExpression, columns: tuple[str, ...]) -> pa.Table:
         return table.scan(rows, columns).to_arrow()

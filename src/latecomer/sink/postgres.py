@@ -239,11 +239,11 @@ class PostgresLogic(BuiltInLogic):
 
     def _require_columns(self, database: Connection, table: int) -> None:
         """See that the columns are those that are wanted, or become them where the table is ours."""
-        there = self.columns_of(database, table)
-        self._go_by(there)
+        existing = self.columns_of(database, table)
+        self._go_by(existing)
         self._progress(database)  # says whose it is, and what is left out
         wanted = self._columns
-        found = {name: there[name] for name in sorted(there, key=[*wanted, *there].index)}
+        found = {name: existing[name] for name in sorted(existing, key=[*wanted, *existing].index)}
         if not differing(found, wanted):
             return
         what = f"the table {self._schema}.{self._name}"

@@ -177,7 +177,7 @@ def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 class Letters(ABC):
-    """How dead letters of a slice are told."""
+    """How dead letters of a slice are shown."""
 
     @abstractmethod
     def filed(

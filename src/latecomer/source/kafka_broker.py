@@ -32,7 +32,7 @@ Place = tuple[str, int]
 class Broker:
     """The cluster with the topics of a pipeline file; `base` is the folder of that file.
 
-    One client asks all questions, until one of them fails: what comes then begins anew, and is told anew.
+    One client asks all questions, until one of them fails: the next question begins anew, and so do its warnings.
     """
 
     def __init__(self, topics: KafkaTopics, base: Path) -> None:
@@ -155,9 +155,9 @@ class Questions:
     def _names(self) -> list[str]:
         if self.topics.pattern is None:
             return list(self.topics.topics)
-        there = self.client.list_topics(timeout=ANSWER_SECONDS).topics
+        listed = self.client.list_topics(timeout=ANSWER_SECONDS).topics
         return sorted(
-            name for name in there if re.fullmatch(self.topics.pattern, name) and not name.startswith("__")
+            name for name in listed if re.fullmatch(self.topics.pattern, name) and not name.startswith("__")
         )
 
     def _found(self, name: str, future: Any) -> Any:

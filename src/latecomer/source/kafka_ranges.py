@@ -121,9 +121,9 @@ def _shared_out(
         for name in starts
         for partition, (start, end) in enumerate(zip(starts[name], ends[name], strict=True))
     }
-    there = sum(waiting.values())
-    if there > most:
-        waiting = {place: min(rows, -(-rows * most // there)) for place, rows in waiting.items()}
+    unread = sum(waiting.values())
+    if unread > most:
+        waiting = {place: min(rows, -(-rows * most // unread)) for place, rows in waiting.items()}
     return {
         name: [start + waiting[name, partition] for partition, start in enumerate(each)]
         for name, each in starts.items()

@@ -1,4 +1,4 @@
-"""Dead letters as they are told: text that every reader can read, the bytes behind it, and what was wrong."""
+"""Dead letters as they are shown: text that every reader can read, the bytes behind it, and what was wrong."""
 
 from __future__ import annotations
 

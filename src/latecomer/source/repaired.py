@@ -176,12 +176,12 @@ class RepairedSource(Source):
         columns[_RAW] = records.column(RECORD)
         columns[CORRUPT] = decoded.column(CORRUPT)
         for name in self.read_columns:
-            there = name in texts.column_names
-            columns[_TEXT + name] = texts.column(name) if there else pa.nulls(count, pa.string())
+            has_column = name in texts.column_names
+            columns[_TEXT + name] = texts.column(name) if has_column else pa.nulls(count, pa.string())
         columns |= {_TYPED + name: decoded.column(name) for name in strict}
         for name, kind in self._noted.items():
-            there = name in decoded.column_names
-            columns[name] = decoded.column(name) if there else pa.nulls(count, kind)
+            has_column = name in decoded.column_names
+            columns[name] = decoded.column(name) if has_column else pa.nulls(count, kind)
         return pa.table(columns)
 
     def _decoded_by_spark(

@@ -34,8 +34,8 @@ def frame_of(spark: SparkSession, files: Sequence[Location], ddl: str | None = N
     if not any(map(is_url, files)):
         reader = spark.read if ddl is None else spark.read.schema(ddl)
         return reader.parquet(*map(url, files))
-    there = footer(files[0]).schema.to_arrow_schema()
-    schema = from_arrow_schema(there) if ddl is None else cast(StructType, StructType.fromDDL(ddl))
+    first_schema = footer(files[0]).schema.to_arrow_schema()
+    schema = from_arrow_schema(first_schema) if ddl is None else cast(StructType, StructType.fromDDL(ddl))
     numbers = spark.range(0, len(files), 1, len(files))
     with own_python(getattr(spark, "_sc", None)):
         return numbers.mapInArrow(partial(_read, list(files), to_arrow_schema(schema)), schema)

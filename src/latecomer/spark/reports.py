@@ -149,7 +149,7 @@ class Reports(StreamingQueryListener):
             threading.Thread(target=self._end, name="latecomer-ended", daemon=False).start()
 
     def await_end(self) -> None:
-        """Wait until Spark has told of the end of a query that has ended: it would tell a process that is gone."""
+        """Wait until Spark has reported the end of a query that has ended, and not to a process that is gone."""
         if not self._run.is_active and not self._run.is_cut_off:
             self._ended.wait(_LAST_REPORTS)
 

@@ -176,7 +176,7 @@ class Watcher:
         seen = read_lease(self.place)
         if seen is None:
             return self._taken(self._first_token(), None)
-        if seen.record.id == self.holder.id:  # it was written, and nobody told us
+        if seen.record.id == self.holder.id:  # it was written, and the answer was lost
             return Lease(self.place, seen, self.clock)
         self.found = seen.record
         if seen.record.stopped or self._is_silent(seen):
@@ -261,7 +261,7 @@ class Lease:
         return True
 
     def _still_mine(self) -> bool:
-        """Whether it is ours as it is now: a write may have got through of which we were told that it had not."""
+        """Whether it is ours as it is now: a write may have got through that was reported as failed."""
         with self._writing:
             seen = read_lease(self.place)
             if seen is not None and seen.record.id == self._mine.record.id:

@@ -21,18 +21,18 @@ _SQL_TYPES = {
 """The types of columns that came after the first stores; any other is null of no type."""
 
 
-def selected_columns(schema: pa.Schema | None, there: Collection[str], zeros: Collection[str]) -> str:
+def selected_columns(schema: pa.Schema | None, existing: Collection[str], zeros: Collection[str]) -> str:
     """The columns of a schema in SQL, and any others that are there: those that are not there are null, or 0."""
     filled = [
         f"coalesce({name}, 0) as {name}"
-        for name in map(double_quoted, (each for each in zeros if each in there))
+        for name in map(double_quoted, (each for each in zeros if each in existing))
     ]
     missing = [
         f"cast({0 if field.name in zeros else 'null'} as {_SQL_TYPES[field.type]}) as {double_quoted(field.name)}"
         if field.type in _SQL_TYPES
         else f"null as {double_quoted(field.name)}"
         for field in schema or ()
-        if field.name not in there
+        if field.name not in existing
     ]
     return ", ".join([f"{ALL} replace ({', '.join(filled)})" if filled else ALL, *missing])
 

@@ -232,7 +232,7 @@ class Table(ReadableTable):
         """
         while True:
             with self._turn:
-                self._require_there(removed)
+                self._require_present(removed)
                 tokens = self._tokens()
                 try:
                     self._make(change, {**tokens, **batches}, metadata)
@@ -286,13 +286,13 @@ class Table(ReadableTable):
                 with suppress(DeltaError, OSError):  # somebody else is at it, or may not delete: another time
                     delta.cleanup_metadata()
 
-    def _require_there(self, files: Sequence[DataFile]) -> None:
+    def _require_present(self, files: Sequence[DataFile]) -> None:
         """Delta does not mind if a file is taken out twice, and what came in its place would count twice."""
         if not files:
             return
         self.refresh()
-        here = {file.path for file in self.files()}
-        gone = [file.path for file in files if file.path not in here]
+        present = {file.path for file in self.files()}
+        gone = [file.path for file in files if file.path not in present]
         if gone:
             raise StoreError(
                 f"table {self.root} has changed meanwhile: {gone[0]} is no longer part of it; start again"

@@ -269,12 +269,12 @@ atexit.register(_claims.close)
 def _claim(port: int) -> bool:
     """Have a port until this process ends, and say whether it could be had: servers need that of TCP, so that of UDP is
     the claim."""
-    here = ("127.0.0.1", port)
+    address = ("127.0.0.1", port)
     claim = socket.socket(type=socket.SOCK_DGRAM)
     try:
-        claim.bind(here)
+        claim.bind(address)
         with socket.socket() as server:
-            server.bind(here)
+            server.bind(address)
     except OSError:
         claim.close()
         return False

@@ -116,7 +116,7 @@ class Anew:
 
 @dataclass(frozen=True)
 class _Part:
-    """A split of the log, and who is told how many rows of it were read: nobody, in another process."""
+    """A split of the log, and who counts the rows that were read of it: nobody, in another process."""
 
     split: LogSplit
     on_read: Callable[[int], None] | None

@@ -270,9 +270,11 @@ def _same(code: int, rows: int) -> pa.Array:
 
 def _gathered(column: pa.Array, groups: Groups) -> pa.Array:
     """The values of each group that are not null, as a list."""
-    there = np.asarray(column.is_valid())[groups.rows]
-    counts = np.concatenate([[0], np.cumsum(there)])[groups.offsets]
-    return pa.ListArray.from_arrays(pa.array(counts, pa.int32()), column.take(pa.array(groups.rows[there])))
+    has_value = np.asarray(column.is_valid())[groups.rows]
+    counts = np.concatenate([[0], np.cumsum(has_value)])[groups.offsets]
+    return pa.ListArray.from_arrays(
+        pa.array(counts, pa.int32()), column.take(pa.array(groups.rows[has_value]))
+    )
 
 
 def replaced(rows: pa.Table, name: str, value: int | None, where: Flags | None = None) -> pa.Table:

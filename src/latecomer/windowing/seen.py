@@ -31,7 +31,7 @@ _BY_SPARK = f"{PRIVATE}by_spark_"
 """Before the mark of an expression: the column in which Spark has computed it."""
 _DERIVED = f"{PRIVATE}derived_"
 _PLACES = {ORIGIN: "origin", POSITION: "position"}
-"""What an event is told by, for aggregates that go by the order of events."""
+"""What identifies an event, for aggregates that go by the order of events."""
 
 
 @dataclass(frozen=True)

@@ -314,15 +314,15 @@ class _Items:
         rows = rows[np.lexsort((rows < self.suspects, self.epoch[rows], group[rows]))]
         start, end = np.zeros(self.suspects, np.int64), np.zeros(self.suspects, np.int64)
         sessions, current = KeySessions(window), -1
-        for nth, here, low, high in zip(
+        for nth, nth_group, low, high in zip(
             rows.tolist(),
             group[rows].tolist(),
             self.start[rows].tolist(),
             self.end[rows].tolist(),
             strict=True,
         ):
-            if here != current:
-                sessions, current = KeySessions(window), here
+            if nth_group != current:
+                sessions, current = KeySessions(window), nth_group
             if nth < self.suspects:
                 start[nth], end[nth] = sessions.judge(low, high, int(bound[nth]))
             else:

@@ -205,9 +205,9 @@ def _wrapped(sign: str, one: Values, other: Values) -> _Found:
     a, b = (np.asarray(each.fill_null(0)) for each in sides)
     with np.errstate(over="ignore", divide="ignore"):
         found, beyond = _of_64_bits(sign, a, b)
-    there = np.asarray(sides[0].is_valid()) & np.asarray(sides[1].is_valid())
-    beyond &= there
-    return pa.array(found, mask=beyond | ~there), beyond
+    both_valid = np.asarray(sides[0].is_valid()) & np.asarray(sides[1].is_valid())
+    beyond &= both_valid
+    return pa.array(found, mask=beyond | ~both_valid), beyond
 
 
 def _of_64_bits(sign: str, a: _Whole, b: _Whole) -> tuple[_Whole, npt.NDArray[np.bool_]]:

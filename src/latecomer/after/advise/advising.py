@@ -209,7 +209,7 @@ def _output_report(
     current = _delay_of(history)
     grace = lateness[subject.name] if subject.accepts else 0
     now = None if current is None else Setting(current, subject.lateness)
-    there = {each.setting for each in answers}
+    answered = {each.setting for each in answers}
     return OutputReport(
         subject.name,
         _window_in_words(subject),
@@ -218,7 +218,7 @@ def _output_report(
         subject.accepts,
         answers,
         Setting(delay, grace),
-        now if now in there else None,
+        now if now in answered else None,
     )
 
 

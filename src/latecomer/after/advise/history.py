@@ -177,6 +177,6 @@ def kept(part: Part, subject: Subject) -> Part:
 
 def numbers(values: pa.Array) -> tuple[np.ndarray[Any, np.dtype[np.float64]], Flags]:
     """A numeric column, and where it has a value."""
-    there = values.is_valid().to_numpy(zero_copy_only=False)
+    has_value = values.is_valid().to_numpy(zero_copy_only=False)
     filled = pc.fill_null(values.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False)
-    return np.nan_to_num(filled, nan=0.0, posinf=0.0, neginf=0.0), there
+    return np.nan_to_num(filled, nan=0.0, posinf=0.0, neginf=0.0), has_value

@@ -325,18 +325,18 @@ class _Sums:
         }
         for each in self.subject.aggregates:
             if each.column is None:
-                values, there = np.ones(len(part)), np.ones(len(part), bool)
+                values, has_value = np.ones(len(part)), np.ones(len(part), bool)
             elif each.function == "count":
-                there = part.columns.column(each.column).is_valid().to_numpy(zero_copy_only=False)
-                values = there.astype(np.float64)
+                has_value = part.columns.column(each.column).is_valid().to_numpy(zero_copy_only=False)
+                values = has_value.astype(np.float64)
             else:
-                values, there = numbers(part.columns.column(each.column))
-            self._sums[each.name] += _sums(block, 1, values, there, late)
+                values, has_value = numbers(part.columns.column(each.column))
+            self._sums[each.name] += _sums(block, 1, values, has_value, late)
             for name, (places, groups) in grouped.items():
                 known = self._by_group.get((each.name, name), np.zeros((4, 0)))
                 wider = np.zeros((4, groups * BLOCKS))
                 wider[:, : known.shape[1]] = known
-                self._by_group[each.name, name] = wider + _sums(places, groups, values, there, late)
+                self._by_group[each.name, name] = wider + _sums(places, groups, values, has_value, late)
 
     def biases(self) -> list[Bias]:
         """What dropping the late would do to each aggregate."""
@@ -364,14 +364,14 @@ class _Sums:
             yield Bias(self.subject.name, each.name, each.written, *found, group)
 
 
-def _sums(places: Whole, groups: int, values: Amounts, there: Flags, late: Flags) -> Amounts:
+def _sums(places: Whole, groups: int, values: Amounts, has_value: Flags, late: Flags) -> Amounts:
     """Counts of all and of the late, then sums of both, by place."""
-    size, gone = groups * BLOCKS, there & late
+    size, gone = groups * BLOCKS, has_value & late
     return np.stack(
         [
-            np.bincount(places[there], minlength=size),
+            np.bincount(places[has_value], minlength=size),
             np.bincount(places[gone], minlength=size),
-            np.bincount(places[there], values[there], size),
+            np.bincount(places[has_value], values[has_value], size),
             np.bincount(places[gone], values[gone], size),
         ]
     )

@@ -60,7 +60,7 @@ class BatchReader(DataSourceReader):
 
 
 class InTask(DataSourceStreamReader):
-    """A stream as tasks know it: they are told what to read."""
+    """A stream as tasks know it: the driver says what to read."""
 
     def read(self, partition: Slice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         return rows_of(partition)

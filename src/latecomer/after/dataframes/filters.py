@@ -62,7 +62,7 @@ class Condition:
 
 
 def conditions(filters: Iterable[Any], columns: Mapping[str, pa.DataType]) -> list[Condition]:
-    """Those of Spark's filters that can be told of the columns by which rows may be left out."""
+    """Those of Spark's filters that are on columns by which rows may be left out."""
     return [found for each in filters for found in _conditions(each, columns)]
 
 

@@ -64,7 +64,7 @@ def _inserts(range_: Range, part: pa.Table) -> pa.Table:
 def _retracts(range_: Range, part: pa.Table) -> pa.Table:
     logic = range_.logic
     taken_back = pc.is_valid(part[PRIOR])
-    # An output in which nothing was ever to be replaced may have sinks that add up what they are told.
+    # An output in which nothing was ever to be replaced may have sinks that add up what they receive.
     if logic.output.accumulation is Accumulation.ACCUMULATING and logic.output.replaces:
         taken_back = pc.and_(taken_back, pc.is_null(part[AFTER]))
     prior = pc.list_flatten(part.filter(taken_back)[PRIOR])

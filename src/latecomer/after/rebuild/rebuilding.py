@@ -138,7 +138,7 @@ def _end(until: int | None) -> int:
 
 
 def _opened(pipeline: Pipeline, output: str) -> Store:
-    """The store, fit to be rebuilt; every reason why not is told before Spark starts."""
+    """The store, fit to be rebuilt; every reason why not is an error before Spark starts."""
     problems = checks.check(pipeline)
     if problems:
         raise PipelineError(problems)

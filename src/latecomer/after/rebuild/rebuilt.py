@@ -213,7 +213,7 @@ def _meets(file: DataFile, column: str, span: tuple[int, int]) -> bool:
 
 
 def _between(column: str, low: int, high: int) -> pc.Expression:
-    """Whether a moment is in [low, high), as files can be told by."""
+    """Whether a moment is in [low, high), as a filter on files."""
     found = pc.scalar(True)
     if low > FIRST_MOMENT:
         found &= pc.field(column) >= pa.scalar(low, TIMESTAMP)

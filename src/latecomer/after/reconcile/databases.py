@@ -1,4 +1,4 @@
-"""A query on a database, answered as a table. Databases are only read, and passwords are never told."""
+"""A query on a database, answered as a table. Databases are only read, and passwords are never shown."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def ask_postgres(url: str, query: str) -> pa.Table:
 
 
 def _unreadable(url: str) -> Exception:
-    """What libpq says of such a URL may quote the password, and is not told."""
+    """What libpq says of such a URL may quote the password, and is not shown."""
     fix = "write it as postgresql://user@host:port/database, special characters as %XX"
     return refused("against", "is not a URL that Postgres can read", redacted(url), fix)
 

@@ -316,7 +316,7 @@ class _Found:
         return change, None if self.sides.sessions else self._explained(row)
 
     def _says_nothing(self, row: Mapping[str, Any]) -> bool:
-        """An empty window, told for a key that has had events: no source has a row for it."""
+        """An empty window, published for a key that has had events: no source has a row for it."""
         return self.sides.accounts.output.emit_empty and not any(row[name] for name in self.values)
 
     def _explained(self, row: Mapping[str, Any]) -> bool:

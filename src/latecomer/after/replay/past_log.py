@@ -31,7 +31,7 @@ class PastLog(EventLog):
         self.clocks = {row["batch"]: Clock.of_words(row["clocks"]) for row in clocks.to_pylist()}
 
     def write(self, batch: int, slice_: Slice, timeline: Timeline) -> LoggedBatch:
-        """It is written already: the engine is told what there is."""
+        """It is written already: the engine gets what there is."""
         self.ticks_before[batch] = timeline.last_tick or 0
         return self.recount(batch, slice_.sources, self.clocks.get(batch, NO_CLOCK))
 

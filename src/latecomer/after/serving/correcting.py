@@ -150,7 +150,7 @@ class Corrections:
         ]
         if self.output.window.merges:
             notes.append(
-                "a late event is corrected in the session that it missed, which may not be one that was told"
+                "a late event is corrected in the session that it missed, which may not be one that was published"
             )
         return notes
 

@@ -1,5 +1,5 @@
 """The ledger recomputed from the tables: what the log, the timeline and the panes say, against what
-the ledger says. Any difference is told in words."""
+the ledger says. Any difference is described in words."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def check_ledger(
 ) -> list[str]:
     """Every difference between the ledger and the tables, in words; none if all is well.
 
-    `notes` is told what had to be taken as it is written, because retention has removed the events.
+    `notes` receives what had to be taken as it is written, because retention has removed the events.
     """
     store = open_store(pipeline)
     require_whole_tables(store.root)

@@ -91,8 +91,8 @@ class Watermarks:
 def _places(known: Micros, wanted: Micros) -> Micros:
     """Where each number is among those that are known, in order."""
     place = np.searchsorted(known, wanted)
-    there = len(known) > 0 and np.array_equal(known[np.minimum(place, len(known) - 1)], wanted)
-    if len(wanted) and not there:
+    is_known = len(known) > 0 and np.array_equal(known[np.minimum(place, len(known) - 1)], wanted)
+    if len(wanted) and not is_known:
         raise StoreError(
             "the log has an event of a tick that is not on the timeline: one of the tables events and watermarks is "
             "not what this pipeline wrote; restore both of them from one backup"

@@ -169,11 +169,11 @@ def _fitted(seen: Real, final: Real, with_base: bool) -> Line:
 
 def _power(size: Real, errors: Real) -> float:
     """How the error grows with the number: not at all (0), as its root, or in proportion (1)."""
-    there: Flags = errors != 0
-    count = int(np.count_nonzero(there))
+    nonzero: Flags = errors != 0
+    count = int(np.count_nonzero(nonzero))
     if count < _SLOPES:
         return 0.5
-    x, y = np.log(size[there]), np.log(np.abs(errors[there]))
+    x, y = np.log(size[nonzero]), np.log(np.abs(errors[nonzero]))
     x -= x.sum() / count
     spread = float(x @ x)
     return 0.5 if spread < 1e-9 else min(max(float(x @ y) / spread, 0.0), 1.0)

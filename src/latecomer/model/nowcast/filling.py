@@ -47,13 +47,13 @@ class Filled:
                 return _NOTHING, np.zeros(0, np.int64)
             first, last = int(self.begin[key]), int(self.end[key])
             last = first + int(np.searchsorted(self.window[first:last], before))
-            there = np.flatnonzero(self.seen[EVENTS][first:last] > 0) + first
-            return Past(self.seen[name][there], self.final[name][there]), self.window[there]
+            present = np.flatnonzero(self.seen[EVENTS][first:last] > 0) + first
+            return Past(self.seen[name][present], self.final[name][present]), self.window[present]
         if (name, before) not in self._all:
-            there = np.flatnonzero((self.seen[EVENTS] > 0) & (self.window < before))
-            there = there[np.argsort(self.window[there], kind="stable")][-MOST:]
-            past = Past(self.seen[name][there], self.final[name][there], alike=False)
-            self._all[name, before] = past, self.window[there]
+            present = np.flatnonzero((self.seen[EVENTS] > 0) & (self.window < before))
+            present = present[np.argsort(self.window[present], kind="stable")][-MOST:]
+            past = Past(self.seen[name][present], self.final[name][present], alike=False)
+            self._all[name, before] = past, self.window[present]
         return self._all[name, before]
 
     def chosen(self, name: str, key: int, before: int, start: int | None = None) -> Past:
@@ -83,8 +83,8 @@ class Filled:
         count = int(self.window.max()) + 1 if len(self.window) else 0
         final = np.bincount(self.window, self.final[EVENTS], count)
         seen = np.bincount(self.window, self.seen[EVENTS], count)
-        there = np.flatnonzero(final > 0)
-        return there, self.rhythm.evened(seen[there] / final[there], there)
+        present = np.flatnonzero(final > 0)
+        return present, self.rhythm.evened(seen[present] / final[present], present)
 
 
 _NOTHING = Past(np.zeros(0), np.zeros(0))
@@ -156,6 +156,6 @@ def numbered(codes: Whole, width: int) -> tuple[Whole, int]:
     if width > 8 * len(codes) + 1024:  # few of many: sorting is quicker than counting all
         known, found = np.unique(codes, return_inverse=True)
         return np.asarray(found, np.int64), len(known)
-    there = np.bincount(codes, minlength=width) > 0
-    place = np.cumsum(there) - 1
-    return np.asarray(place[codes], np.int64), int(there.sum())
+    present = np.bincount(codes, minlength=width) > 0
+    place = np.cumsum(present) - 1
+    return np.asarray(place[codes], np.int64), int(present.sum())

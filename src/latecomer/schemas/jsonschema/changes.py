@@ -174,10 +174,10 @@ class _Changes:
         """The problems of a pair and of all that it needs, each where it is first met."""
         left, seen = [_Needed((), root)], {root}
         while left:
-            here = left.pop()
-            look, inner = self.looks[here.pair], []
+            needed = left.pop()
+            look, inner = self.looks[needed.pair], []
             for part in look.parts if look.is_refuted else ():
-                path = (*here.path, *part.path)
+                path = (*needed.path, *part.path)
                 if isinstance(part, Incompatibility):
                     yield replace(part, path=path)
                 elif part.pair not in seen:
@@ -391,9 +391,9 @@ class _Changes:
             came_from, left = dict[int, int](), [start]
             while left:
                 self.work.spend()
-                here = left.pop(0)
-                new = [index for index in fits[here] if index not in came_from]
-                came_from |= dict.fromkeys(new, here)
+                writer = left.pop(0)
+                new = [index for index in fits[writer] if index not in came_from]
+                came_from |= dict.fromkeys(new, writer)
                 free = next((index for index in new if index not in writer_of), None)
                 if free is not None:
                     _move_up(writer_of, came_from, free)

@@ -128,7 +128,7 @@ class _Comparing:
         self.found: list[Incompatibility] = []
         self.seen: set[_Pair] = set()
         self.left: deque[tuple[Any, Any, Path]] = deque()
-        self.here: _Pair = ("", "")
+        self.compared: _Pair = ("", "")
         self.refused: set[_Pair] = set()
         self.fields_of: dict[_Pair, list[tuple[_Pair, Path]]] = {}
         """By which fields, of which messages, a message is reached."""
@@ -136,19 +136,19 @@ class _Comparing:
 
     def add(self, path: Path, rule: Rule, message: str, fix: str) -> None:
         self.found.append(Incompatibility(path, rule, message, fix))
-        self.refused.add(self.here)
+        self.refused.add(self.compared)
 
     def compare(self) -> None:
         """All pairs of messages, each once; then the fields whose messages have changed too much."""
         while self.left:
             reader, writer, path = self.left.popleft()
-            self.here = reader.full_name, writer.full_name
+            self.compared = reader.full_name, writer.full_name
             self.message(reader, writer, path)
         spread = deque(self.refused)
         while spread:
             inner = spread.popleft()
             for outer, path in self.fields_of.get(inner, ()):
-                self.here = outer
+                self.compared = outer
                 is_new = outer not in self.refused
                 what = f"the message {inner[0]} has changed so that it cannot be read"
                 self.add(path, Rule.FIELD_NAMED_TYPE_CHANGED, what, f"put {inner[0]} right")
@@ -202,9 +202,9 @@ class _Comparing:
         return moved
 
     def _removed_of_oneofs(self, new: _Message, old: _Message, path: Path) -> None:
-        there = set(new.oneof_of.values())
+        oneofs = set(new.oneof_of.values())
         for number, name in sorted(old.oneof_of.items()):
-            if name in there and number not in new.fields:
+            if name in oneofs and number not in new.fields:
                 what = f"the field {old.fields[number].name} of a oneof is gone"
                 self.add((*path, name, str(number)), Rule.ONEOF_FIELD_REMOVED, what, "keep the field")
 
@@ -245,8 +245,8 @@ class _Comparing:
             self.add(path, Rule.FIELD_NAMED_TYPE_CHANGED, what, OWN_NUMBER)
         else:
             pair = reader.message_type.full_name, writer.message_type.full_name
-            if pair != self.here:
-                self.fields_of.setdefault(pair, []).append((self.here, path))
+            if pair != self.compared:
+                self.fields_of.setdefault(pair, []).append((self.compared, path))
             self.reach(reader.message_type, writer.message_type, (local_name(reader.message_type),))
 
 

@@ -24,7 +24,7 @@ from latecomer.source.decode.plain import NotPlain
 from latecomer.source.decode.text_lines import Lines
 
 FEW = 64
-"""So many records are checked one by one where it cannot be told of them all at once."""
+"""So many records are checked one by one where a check of all at once cannot decide."""
 
 
 def json_columns(records: Sequence[bytes], columns: Mapping[str, str], unknown: UnknownFields) -> pa.Table:

@@ -149,9 +149,9 @@ class JsonLines:
         blank = [nth for nth in np.flatnonzero(odd).tolist() if not lines.utf8_of(nth).strip(_BLANK)]
         if not blank:
             return table
-        there = np.ones(len(lines), bool)
-        there[blank] = False
-        return table.filter(pa.array(there))
+        present = np.ones(len(lines), bool)
+        present[blank] = False
+        return table.filter(pa.array(present))
 
     @cached_property
     def _row(self) -> JsonRow:

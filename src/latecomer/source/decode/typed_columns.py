@@ -1,4 +1,4 @@
-"""Columns in their types: of texts, with those values told that their column does not take, and of single rows."""
+"""Columns in their types: of texts, with the values that their column does not take named, and of single rows."""
 
 from __future__ import annotations
 

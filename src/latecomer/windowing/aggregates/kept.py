@@ -233,9 +233,9 @@ class EndEvent(Ordered):
         in_order = group[order]
         edge = in_order[1:] != in_order[:-1]
         chosen = order[np.append(edge, True) if self.last else np.append(True, edge)] if len(order) else order
-        place, there = np.zeros(groups.count, np.int64), np.zeros(groups.count, bool)
-        place[group[chosen]], there[group[chosen]] = rows[chosen], True
-        return {self.event: events.take(pa.array(place, mask=~there))}
+        place, has_value = np.zeros(groups.count, np.int64), np.zeros(groups.count, bool)
+        place[group[chosen]], has_value[group[chosen]] = rows[chosen], True
+        return {self.event: events.take(pa.array(place, mask=~has_value))}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
         event = merged[self.event]

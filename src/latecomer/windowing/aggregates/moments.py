@@ -91,9 +91,9 @@ class Average(State):
         counted = merged[self.count]
         some = np.asarray(pc.fill_null(pc.greater(counted, 0), False))
         total, known = self.sum.of(merged)
-        there = known & some & total.is_decimal
-        held = total.as_type(self.sum.held, there)
-        return {self.sum.name: held, self.count: counted, self.name: self.ratio(total, counted, there)}
+        usable = known & some & total.is_decimal
+        held = total.as_type(self.sum.held, usable)
+        return {self.sum.name: held, self.count: counted, self.name: self.ratio(total, counted, usable)}
 
     def ratio(self, total: Wholes, counted: pa.Array, where: Flags) -> pa.Array:
         some = as_doubles(pc.if_else(pa.array(where), counted, 1))

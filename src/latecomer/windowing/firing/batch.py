@@ -33,8 +33,8 @@ class Batch:
         """A batch of data that is in the log."""
         ticks = logged.ticks
         behind = any(ticks.first.get(row.tick, END_OF_TIME + 1) <= row.watermark for _, row in section.rows)
-        there = events if logged.received.events else None
-        return cls(number, section, there, ticks.earliest, ticks.latest, behind)
+        own_events = events if logged.received.events else None
+        return cls(number, section, own_events, ticks.earliest, ticks.latest, behind)
 
 
 def by_arrival(rule: object) -> TypeGuard[Every]:

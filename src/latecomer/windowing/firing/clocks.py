@@ -1,4 +1,4 @@
-"""What an output is told of a batch, beside its events: a few numbers, which can be sent anywhere."""
+"""What an output needs to know of a batch, beside its events: a few numbers, which can be sent anywhere."""
 
 from __future__ import annotations
 

@@ -77,11 +77,11 @@ def closing_panes(firing: Firing, panes: pa.Table, published: pa.Table | None, c
     place = ["window_start", "window_end", *firing.merger.layout.keys]
     others = known.slice(0, 0) if published is None else published
     codes = places_of([known.select(place), others.select(place)])
-    here, elsewhere = codes[: known.num_rows], codes[known.num_rows :]
+    own_codes, other_codes = codes[: known.num_rows], codes[known.num_rows :]
     is_retract = np.asarray(pc.equal(known.column("op"), Op.RETRACT.value)).astype(np.int64)
-    newest = last_of(here, 2 * np.asarray(flat(known.column("sequence"))) + is_retract)
+    newest = last_of(own_codes, 2 * np.asarray(flat(known.column("sequence"))) + is_retract)
     is_last = np.asarray(flat(known.column("is_last")))
-    stands = newest[(is_retract[newest] == 0) & ~is_last[newest] & ~np.isin(here[newest], elsewhere)]
+    stands = newest[(is_retract[newest] == 0) & ~is_last[newest] & ~np.isin(own_codes[newest], other_codes)]
     held = known.take(pa.array(np.sort(stands)))
     closing = _closing(firing, held, clocks)
     if firing.output.accumulation is not Accumulation.RETRACTING:

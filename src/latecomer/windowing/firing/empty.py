@@ -142,10 +142,10 @@ def empty_panes(
     columns = {START: pa.array(starts[at]), END: pa.array(ends[at])}
     columns |= {key: flat(known.column(key)).take(pa.array(nth)) for key in keys}
     places = pa.table(columns)
-    there = fired.filter(pc.equal(fired.column("timing"), Timing.ON_TIME.value))
-    closed = {END: flat(there.column("window_end")).cast(pa.int64())}
+    on_time = fired.filter(pc.equal(fired.column("timing"), Timing.ON_TIME.value))
+    closed = {END: flat(on_time.column("window_end")).cast(pa.int64())}
     held = pa.table(
-        {**closed, **{key: there.column(key).cast(places.schema.field(key).type) for key in keys}}
+        {**closed, **{key: on_time.column(key).cast(places.schema.field(key).type) for key in keys}}
     )
     codes = places_of([places.select([END, *keys]), held])
     missing = places.filter(pa.array(~np.isin(codes[: places.num_rows], codes[places.num_rows :])))

@@ -103,7 +103,7 @@ class FiringJob:
         ]
 
     def _plan(self, logics: Mapping[str, OutputLogic]) -> Shared[FiringPlan]:
-        """What tasks are told of the outputs; the same for as long as these are."""
+        """What tasks need to know of the outputs; the same for as long as these are."""
         names = tuple(logics)
         known = self._plans.get(names)
         if known is None or any(known[0][name] is not logic for name, logic in logics.items()):

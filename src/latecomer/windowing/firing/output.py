@@ -124,7 +124,7 @@ class OutputLogic:
         """Whether there may be closing panes: where nothing replaces a pane, each is marked as the last."""
         return self.output.trigger.closing and self.output.replaces
 
-    # Prepared: what the job of a batch is told of an output, and what came of it
+    # Prepared: what the job of a batch gets to know of an output, and what came of it
 
     def met(self, batch: Batch) -> Met:
         """The open states that a pane may need; all of them when there are many."""
