@@ -121,7 +121,7 @@ def test_rows_and_batch_are_one_commit(lake: Path) -> None:
     apply(sink, 7, insert(0, "chai", 1))
     table = iceberg_table(lake)
     assert len(table.metadata.metadata_log) == before + 2
-    wanted = {"latecomer.engine.pipeline": "upi", "latecomer.output": "minute_totals", "latecomer.batch": "7"}
+    wanted = {"latecomer.pipeline": "upi", "latecomer.output": "minute_totals", "latecomer.batch": "7"}
     assert {name: table.properties.get(name) for name in wanted} == wanted
     snapshot = table.current_snapshot()
     assert snapshot is not None
