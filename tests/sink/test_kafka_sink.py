@@ -51,9 +51,8 @@ def rows_of(kafka: Client, sink: KafkaSink) -> list[dict[str, Any]]:
     return [json.loads(record.value or b"") for record in found]
 
 
-@pytest.mark.parametrize(
-    "compacted", [False, pytest.param(True, marks=pytest.mark.long)], ids=["changes", "compacted"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("compacted", [False, True], ids=["changes", "compacted"])
 def test_a_topic_keeps_what_every_sink_promises(kafka: Client, compacted: bool) -> None:
     check_sink(
         lambda: kafka_sink(kafka, compacted=compacted, partitions=1), read=lambda sink: rows_of(kafka, sink)
