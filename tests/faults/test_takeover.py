@@ -182,7 +182,7 @@ def fight(file: Path, seconds: float, seed: int) -> None:
             each.send(signal.SIGTERM)
         for each in both:
             assert each.wait() == 0, each.said
-        assert start("drain").wait() == 0
+        assert start("drain").wait(600) == 0  # it reads all that is left of ten minutes
         print(
             f"{written} files, token {token(store)}, refused {sum(each.said.count('refused') for each in both)}"
         )
