@@ -17,7 +17,6 @@ from latecomer.objects.hdfs import DISCONNECTED, HdfsStore
 from latecomer.objects.locations import Storage, Url
 
 S3 = ("s3", "s3a")
-SCHEMES = (*S3, "gs", "abfss", "abfs", "az")
 Store: TypeAlias = ObjectStore | HdfsStore
 _Made = TypeVar("_Made")
 _REREAD = timedelta(minutes=5)

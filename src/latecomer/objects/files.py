@@ -315,10 +315,9 @@ def open_object(file: Url, known: Seen | None = None, ahead: int = AHEAD) -> _Ob
     with _asked(file) as (store, key):
         try:
             found = store.get(key, options={"range": {"suffix": _END}})
-        except NotSupportedError:  # Azure has no ranges from the end
-            return _Object(file, _seen(store.head(key)), memoryview(b""), ahead)
         except BaseError as error:
-            if "416" not in str(error):  # an empty object has no ranges
+            # Azure has no ranges from the end, and an empty object (416) has none at all.
+            if not isinstance(error, NotSupportedError) and "416" not in str(error):
                 raise
             return _Object(file, _seen(store.head(key)), memoryview(b""), ahead)
         return _Object(file, _seen(found.meta), memoryview(found.bytes()), ahead)
