@@ -137,6 +137,6 @@ def test_every_call_is_tried() -> None:
         "replay_dead_letters",
         "gaps",
         "advise",
-    }  # in test_wrong_arguments.py, cli/test_gaps.py, observe/test_check.py and after/advise
+    }  # in test_wrong_arguments.py, cli/test_gaps.py, observe/test_check.py and observe/advise
     tried = {call.__name__ for call, _, _ in WRONG} | elsewhere
     assert {name for name in made if not name.startswith("_")} == tried

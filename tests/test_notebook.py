@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import latecomer
-from after.advise.advise_kit import written as advised_files
+from observe.advise.advise_kit import written as advised_files
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, new_lake, published_store
 from latecomer import LatecomerError, MachineError, Pipeline, PipelineError, Reader, Rows

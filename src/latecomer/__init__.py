@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from latecomer.config.answering import answered_by
 
 if TYPE_CHECKING:
-    from latecomer.after.advise.report import Advice
+    from latecomer.observe.advise.report import Advice
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.dataframes.frames import changes, register, results
     from latecomer.after.explain.explanation import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
-    from latecomer.after.nowcast.report import Nowcast
+    from latecomer.observe.nowcast.report import Nowcast
     from latecomer.after.reading.reader import Reader
     from latecomer.after.reading.rows import Rows
     from latecomer.after.rebuild.rebuilding import Applied
@@ -211,7 +211,7 @@ __all__ = [
 
 _PLACES = {
     "Adaptive": "model.strategies",
-    "Advice": "after.advise.report",
+    "Advice": "observe.advise.report",
     "AfterFirst": "model.triggers",
     "Alerts": "config.operation",
     "AllOf": "model.triggers",
@@ -247,7 +247,7 @@ _PLACES = {
     "Needs": "model.strategies",
     "NoStore": "errors",
     "NotCovered": "errors",
-    "Nowcast": "after.nowcast.report",
+    "Nowcast": "observe.nowcast.report",
     "Numbers": "model.written_numbers",
     "Output": "config.outputs",
     "PaneShape": "config.contract",

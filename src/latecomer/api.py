@@ -37,11 +37,11 @@ from latecomer.store.store import open_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from latecomer.after.advise.report import Advice
+    from latecomer.observe.advise.report import Advice
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.explain.explanation import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
-    from latecomer.after.nowcast.report import Nowcast
+    from latecomer.observe.nowcast.report import Nowcast
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.config.models import Pipeline
@@ -108,7 +108,7 @@ def nowcast(
     intervals held for past windows, `notes` all of it in words. Where that cannot be known, `refused` says why.
     `window` keeps the window that holds a moment, `key` the rows whose key columns have these values, as text.
     """
-    from latecomer.after.nowcast.nowcasting import nowcast as of_reader
+    from latecomer.observe.nowcast.nowcasting import nowcast as of_reader
 
     _require("nowcast", pipeline, output)
     require_key("nowcast", key)
@@ -135,7 +135,7 @@ def advise(
     `window` say the rest. `by` are columns to group by. `sample` is the share of the events to look at; all by
     default.
     """
-    from latecomer.after.advise import asking
+    from latecomer.observe.advise import asking
 
     asked = asking.Asked(
         tuple(_texts("advise", "by", by)),

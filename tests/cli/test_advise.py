@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from after.advise.advise_kit import SECOND, rows, written
+from observe.advise.advise_kit import SECOND, rows, written
 from cli.cli_kit import Cli, Lake, rows_of
 from latecomer import load_pipeline
 from latecomer.cli.advice_words import _lines

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from after.nowcast.nowcast_kit import Story, tell
+from observe.nowcast.nowcast_kit import Story, tell
 from cli.cli_kit import Cli, Lake
 
 

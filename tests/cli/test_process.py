@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from after.advise.advise_kit import written
+from observe.advise.advise_kit import written
 from cli.cli_kit import Lake, pane
 
 PROGRAM = "import sys; from latecomer.cli import main; main()"

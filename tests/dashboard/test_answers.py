@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from after.nowcast.nowcast_kit import Story, tell
+from observe.nowcast.nowcast_kit import Story, tell
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, close, get, new_lake, published_store
 from latecomer.observe.dashboard.answers import Answers, fingerprint

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import pytest
 
 from after.explain.test_diagram import least_difference
-from after.nowcast.nowcast_kit import Story, tell
+from observe.nowcast.nowcast_kit import Story, tell
 from cli import cli_kit
 from cli.cli_kit import MINUTE, NOON, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, close, new_lake, published_store

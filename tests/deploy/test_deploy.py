@@ -17,6 +17,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from pyspark.sql import SparkSession
 
 from latecomer.cli.verbs import VERBS, _built
@@ -60,6 +61,17 @@ def test_all_that_the_image_copies_is_there_and_not_left_out() -> None:
             for name in rest.split()[:-1]:
                 assert (ROOT / name).exists(), name
                 assert any(fnmatch(name.rstrip("/"), each) for each in kept), name
+
+
+def test_the_versions_of_the_extras_are_one_for_each_package(tmp_path: Path) -> None:
+    """A package may stand in requirements/ twice, for one Python each: then its line says for which."""
+    step = next(rest for what, rest in instructions() if what == "RUN" and rest.startswith("sed "))
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    subprocess.run(["sh", "-c", step.split("&&")[0]], cwd=tmp_path, check=True)
+    asked = [Requirement(line) for line in (tmp_path / "versions.txt").read_text().splitlines()]
+    names = [each.name for each in asked if each.marker is None or each.marker.evaluate()]
+    assert "numpy" in names
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.long
@@ -219,7 +231,8 @@ def test_spark_reads_the_tables_from_a_catalog(finished: Path, spark: SparkSessi
     from latecomer.spark.packages import jars
     from shared_fixtures import require
 
-    found = require(lambda: jars(DELTA))
+    require("Delta for Spark", lambda: jars(DELTA))
+    found = jars(DELTA)
     store = load_pipeline(finished).store_path
     (tmp_path / "register.sql").write_text(
         ";;".join(statements(store=str(store), output="totals", schema="upi"))

@@ -30,7 +30,7 @@ def test_a_sink_that_was_down_or_added_later_ends_up_the_same(
     disturbed = write_pipeline(tmp_path / "disturbed")
     text = disturbed.read_text(encoding="utf-8")
     # One sink is not there yet, and another is locked by somebody else; a third is not of latecomer's own.
-    monkeypatch.setattr("latecomer.sink.database_file.BUSY_SECONDS", 0.2, raising=False)
+    monkeypatch.setattr("latecomer.sink.database_file.BUSY_SECONDS", 0.2)
     monkeypatch.setattr("latecomer.sink.waiting.LAST_SECONDS", 0.2)
     (tmp_path / "disturbed" / "board_sinks.py").write_text(documented_sink(), encoding="utf-8")
     board = tmp_path / "board.json"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from latecomer.after.advise.tables import P99, Table, biases, delays_by_group, skews, what_ifs, who_is_late
+from latecomer.observe.advise.tables import P99, Table, biases, delays_by_group, skews, what_ifs, who_is_late
 from latecomer.cli.terminal import harmless
 from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration
@@ -18,7 +18,7 @@ from latecomer.model.lateness.advice import percentile
 from latecomer.model.zoned import written
 
 if TYPE_CHECKING:
-    from latecomer.after.advise.report import Advice, Distribution, OutputReport
+    from latecomer.observe.advise.report import Advice, Distribution, OutputReport
 
 _WIDTH = 40
 _MOST_LINES = 12

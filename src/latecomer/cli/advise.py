@@ -16,7 +16,7 @@ from latecomer.cli.terminal import harmless
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from latecomer.after.advise.report import Advice
+    from latecomer.observe.advise.report import Advice
     from latecomer.config.models import Pipeline
 
 _PIPELINES = (".yaml", ".yml")
@@ -115,7 +115,7 @@ def advise(
 
     Of a pipeline that has run, the log and the timeline are read; nothing is run, and the store stays as it is.
     """
-    from latecomer.after.advise.asking import Asked, advice_on
+    from latecomer.observe.advise.asking import Asked, advice_on
 
     if svg is not None and svg.suffix.lower() in _PIXELS:
         fix = f"write --svg {svg.with_suffix('.svg')}, and open it in a browser, which makes pixels of it"
@@ -217,7 +217,7 @@ def _keys(field: str) -> tuple[str, ...]:
 def _setting_rows(found: Advice) -> pa.Table:
     import pyarrow as pa
 
-    from latecomer.after.advise.rows import setting_row
+    from latecomer.observe.advise.rows import setting_row
 
     rows = [
         {"output": output.name, **setting_row(each, output, found.sample is not None)}

@@ -133,7 +133,7 @@ def _show_nowcast(
     form: Format,
     limit: int | None,
 ) -> None:
-    from latecomer.after.nowcast.nowcasting import nowcast
+    from latecomer.observe.nowcast.nowcasting import nowcast
     from latecomer.cli.render import note, show
 
     for option in [option for option, given in others.items() if given]:

@@ -1,1 +1,1 @@
-"""What a run shows of itself while it runs: metrics, health, and the signals that somebody should know of."""
+"""What a pipeline shows of itself: metrics, alerts, advice on its settings, forecasts and the dashboard."""

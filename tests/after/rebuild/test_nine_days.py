@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -21,6 +22,7 @@ from latecomer.after.replay.replaying import replay
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.errors import PipelineError, StoreMismatch
 from latecomer.model.durations import to_micros
+from latecomer.store.failpoints import failpoint
 from spark_kit import require_explained
 
 FIRST = datetime(2026, 11, 1, tzinfo=UTC)
@@ -249,15 +251,9 @@ def read_at_every_step(
         for name, read in readers.items():
             seen[name].append(read())
 
-    for module in (
-        "engine.pipeline",
-        "windowing.firing.republish",
-        "sink.keeper",
-        "sink.delta",
-        "sink.sqlite",
-        "sink.changes",
-    ):
-        monkeypatch.setattr(f"latecomer.{module}.failpoint", look, raising=False)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("latecomer.") and getattr(module, "failpoint", None) is failpoint:
+            monkeypatch.setattr(module, "failpoint", look)
     return seen
 
 

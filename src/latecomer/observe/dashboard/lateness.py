@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from latecomer.after.advise.advising import NothingToMeasure
-from latecomer.after.advise.asking import Asked, advice_on
-from latecomer.after.advise.plots import curves, histogram
-from latecomer.after.advise.report import Advice, Distribution, OutputReport
-from latecomer.after.advise.rows import setting_row
+from latecomer.observe.advise.advising import NothingToMeasure
+from latecomer.observe.advise.asking import Asked, advice_on
+from latecomer.observe.advise.plots import curves, histogram
+from latecomer.observe.advise.report import Advice, Distribution, OutputReport
+from latecomer.observe.advise.rows import setting_row
 from latecomer.config.models import Pipeline
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile

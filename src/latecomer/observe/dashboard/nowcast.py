@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from latecomer.after.nowcast.nowcasting import nowcast
-from latecomer.after.nowcast.report import Nowcast
+from latecomer.observe.nowcast.nowcasting import nowcast
+from latecomer.observe.nowcast.report import Nowcast
 from latecomer.after.reading.lives import key_texts
 from latecomer.after.reading.reader import Reader
 from latecomer.model.durations import to_micros

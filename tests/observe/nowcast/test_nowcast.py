@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import latecomer
-from after.nowcast.nowcast_kit import Story, tell
+from observe.nowcast.nowcast_kit import Story, tell
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake
-from latecomer.after.nowcast import arrivals, history
-from latecomer.after.nowcast.report import Nowcast
+from latecomer.observe.nowcast import arrivals, history
+from latecomer.observe.nowcast.report import Nowcast
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.estimating import LEAST
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from latecomer import Output, Reader, advise, replay
-from latecomer.after.advise.rows import setting_row
+from latecomer.observe.advise.rows import setting_row
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import parse_duration, to_micros
 from latecomer.model.interpreter import cut

@@ -11,7 +11,7 @@ from latecomer.model.lateness.sweep import WhatIf
 from latecomer.model.zoned import written
 
 if TYPE_CHECKING:
-    from latecomer.after.advise.report import Advice, Distribution, GroupDelays, OutputReport
+    from latecomer.observe.advise.report import Advice, Distribution, GroupDelays, OutputReport
 
 
 def in_figures(value: float) -> str:

@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 
 import pytest
 
-from latecomer.after.advise.plots import HEIGHT, WIDTH, curves, histogram
+from latecomer.observe.advise.plots import HEIGHT, WIDTH, curves, histogram
 
 SECOND = 1_000_000
 TOP = 50

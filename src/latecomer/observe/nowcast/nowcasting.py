@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from latecomer.after.nowcast.arrivals import TAKEN_IN, Arrivals, Key, newest_arrivals
-from latecomer.after.nowcast.history import History, hoped_for, looked_for
-from latecomer.after.nowcast.present import MOST_ROWS, Columns, Present, RowNowcast
-from latecomer.after.nowcast.report import Nowcast
+from latecomer.observe.nowcast.arrivals import TAKEN_IN, Arrivals, Key, newest_arrivals
+from latecomer.observe.nowcast.history import History, hoped_for, looked_for
+from latecomer.observe.nowcast.present import MOST_ROWS, Columns, Present, RowNowcast
+from latecomer.observe.nowcast.report import Nowcast
 from latecomer.after.reading.computed import OnlySpark
 from latecomer.after.reading.reader import Reader
 from latecomer.model.durations import to_micros

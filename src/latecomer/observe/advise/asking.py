@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from latecomer.after.advise.advising import advise
-from latecomer.after.advise.history import History
-from latecomer.after.advise.log import LogHistory
-from latecomer.after.advise.raw import RawHistory
-from latecomer.after.advise.raw_source import RawSource, refused
-from latecomer.after.advise.report import Advice, Wanted
+from latecomer.observe.advise.advising import advise
+from latecomer.observe.advise.history import History
+from latecomer.observe.advise.log import LogHistory
+from latecomer.observe.advise.raw import RawHistory
+from latecomer.observe.advise.raw_source import RawSource, refused
+from latecomer.observe.advise.report import Advice, Wanted
 from latecomer.config.arguments import require_kind
 from latecomer.config.checks import require_output
 from latecomer.config.models import Pipeline

@@ -11,7 +11,7 @@ import pytest
 
 import latecomer
 from examples_kit import usual
-from latecomer.after.advise.report import Advice
+from latecomer.observe.advise.report import Advice
 from latecomer.model.lateness.advice import Tried, Wish, delay_under
 from latecomer.model.lateness.sweep import WhatIf
 

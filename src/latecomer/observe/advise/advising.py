@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from latecomer.after.advise.history import OTHERS, History, Subject
-from latecomer.after.advise.measuring import First, Plan, Sample, Second, first_pass, second_pass, sweep_pass
-from latecomer.after.advise.report import SHARES, Advice, Distribution, GroupDelays, OutputReport, Wanted
+from latecomer.observe.advise.history import OTHERS, History, Subject
+from latecomer.observe.advise.measuring import First, Plan, Sample, Second, first_pass, second_pass, sweep_pass
+from latecomer.observe.advise.report import SHARES, Advice, Distribution, GroupDelays, OutputReport, Wanted
 from latecomer.errors import LatecomerError
 from latecomer.model.durations import format_duration
 from latecomer.model.lateness import advice

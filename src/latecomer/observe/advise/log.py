@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.after.advise.history import AT_ONCE, History, Measured, Part, Subject
+from latecomer.observe.advise.history import AT_ONCE, History, Measured, Part, Subject
 from latecomer.after.reading.computed import computed_column
 from latecomer.after.reading.met import micros
 from latecomer.config.models import Pipeline

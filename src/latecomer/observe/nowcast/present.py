@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.after.nowcast.arrivals import estimable
-from latecomer.after.nowcast.report import Names, Nowcast
+from latecomer.observe.nowcast.arrivals import estimable
+from latecomer.observe.nowcast.report import Names, Nowcast
 from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import Book, standing_rows
 from latecomer.after.reading.reader import Reader

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
-from latecomer.after.advise.drawn import drawn
-from latecomer.after.advise.page import fragment, page
-from latecomer.after.advise.rows import as_json
+from latecomer.observe.advise.drawn import drawn
+from latecomer.observe.advise.page import fragment, page
+from latecomer.observe.advise.rows import as_json
 from latecomer.model.lateness.advice import Advised, Wish
 from latecomer.model.lateness.elbow import Elbow, elbow_of
 from latecomer.model.lateness.groups import Bias, LateGroup, Skew

@@ -16,8 +16,8 @@ import pyarrow.json as pa_json
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from latecomer.after.advise.history import AT_ONCE
-from latecomer.after.advise.raw_source import RawSource, as_numbers, column_of, micros_of, refused
+from latecomer.observe.advise.history import AT_ONCE
+from latecomer.observe.advise.raw_source import RawSource, as_numbers, column_of, micros_of, refused
 from latecomer.config.paths import list_files
 from latecomer.errors import PipelineError, did_you_mean
 from latecomer.model.lateness.histogram import Whole

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from after.advise.advise_kit import BEGIN, SECOND, Row, iso, rows, written
+from observe.advise.advise_kit import BEGIN, SECOND, Row, iso, rows, written
 from latecomer import Advice, LatecomerError, PipelineError, advise
-from latecomer.after.advise import raw
+from latecomer.observe.advise import raw
 
 COLUMNS = {"event_time": "event_time", "arrival": "arrival_time"}
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from latecomer.after.nowcast.arrivals import Arrivals
+from latecomer.observe.nowcast.arrivals import Arrivals
 from latecomer.model.durations import shown_duration
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.nowcast.calibration import LEAST_TRIALS

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from latecomer.after.advise.page import (
+from latecomer.observe.advise.page import (
     STYLE,
     advised_delay,
     curve_plot,
@@ -14,13 +14,13 @@ from latecomer.after.advise.page import (
     delay_plot,
     title_of,
 )
-from latecomer.after.advise.plots import HEIGHT, WIDTH
+from latecomer.observe.advise.plots import HEIGHT, WIDTH
 from latecomer.model.counting import counted
 from latecomer.model.markup import escape
 from latecomer.model.zoned import written
 
 if TYPE_CHECKING:
-    from latecomer.after.advise.report import Advice
+    from latecomer.observe.advise.report import Advice
 
 _HEAD, _TITLE, _EDGE = 56, 30, 16
 

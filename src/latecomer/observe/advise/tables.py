@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from latecomer.after.advise.rows import in_figures, setting_row
+from latecomer.observe.advise.rows import in_figures, setting_row
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.groups import Interval
 from latecomer.model.lateness.sweep import WhatIf
 
 if TYPE_CHECKING:
-    from latecomer.after.advise.report import Advice, GroupDelays, OutputReport
+    from latecomer.observe.advise.report import Advice, GroupDelays, OutputReport
 
 Table = list[list[str]]
 P99 = "p99"

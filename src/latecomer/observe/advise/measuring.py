@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.after.advise.history import Codes, History, Measured, Part, Subject, hashed, kept, numbers
+from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject, hashed, kept, numbers
 from latecomer.model.lateness.course import NOTHING
 from latecomer.model.lateness.ends import WindowEnds
 from latecomer.model.lateness.groups import BLOCKS, Amounts, Bias, LateGroup, Skew, bias, late_groups, skews
