@@ -18,11 +18,11 @@ import pyarrow as pa
 import pytest
 
 import latecomer
-from observe.advise.advise_kit import written as advised_files
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, new_lake, published_store
 from latecomer import LatecomerError, MachineError, Pipeline, PipelineError, Reader, Rows
 from latecomer.store.rebuilds import Rebuild, Record
+from observe.advise.advise_kit import written as advised_files
 
 BY_MERCHANT = "window: {tumbling: 1m}\n    by: [merchant]\n"
 ZONED = PIPELINE.replace(BY_MERCHANT, BY_MERCHANT.replace("1m}", "1m, zone: Asia/Kolkata}"), 1)

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 from latecomer.config.answering import answered_by
 
 if TYPE_CHECKING:
-    from latecomer.observe.advise.report import Advice
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.dataframes.frames import changes, register, results
     from latecomer.after.explain.explanation import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
-    from latecomer.observe.nowcast.report import Nowcast
     from latecomer.after.reading.reader import Reader
     from latecomer.after.reading.rows import Rows
     from latecomer.after.rebuild.rebuilding import Applied
@@ -99,6 +97,8 @@ if TYPE_CHECKING:
     from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Trigger, Until, When
     from latecomer.model.windows import Calendar, Global, Session, Sliding, Tumbling
     from latecomer.model.written_numbers import Numbers, Signs
+    from latecomer.observe.advise.report import Advice
+    from latecomer.observe.nowcast.report import Nowcast
     from latecomer.store.rebuilds import Rebuild
 
 __all__ = [

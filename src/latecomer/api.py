@@ -37,16 +37,16 @@ from latecomer.store.store import open_store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from latecomer.observe.advise.report import Advice
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.explain.explanation import Explanation
     from latecomer.after.letters.replaying import ReplayedLetters
-    from latecomer.observe.nowcast.report import Nowcast
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.config.models import Pipeline
     from latecomer.engine.running import RunReport
     from latecomer.log.progress import Progress
+    from latecomer.observe.advise.report import Advice
+    from latecomer.observe.nowcast.report import Nowcast
     from latecomer.store.rebuilds import Rebuild
 
 Moment = datetime | str

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from observe.advise.advise_kit import SECOND, rows, written
 from cli.cli_kit import Cli, Lake, rows_of
 from latecomer import load_pipeline
 from latecomer.cli.advice_words import _lines
+from observe.advise.advise_kit import SECOND, rows, written
 
 EVIL = "boo\x1b]0;title\x07\x9b6n\u202e[red]!"
 FILE = """# The shop, as it runs.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from observe.nowcast.nowcast_kit import Story, tell
 from cli.cli_kit import Cli, Lake
+from observe.nowcast.nowcast_kit import Story, tell
 
 
 @pytest.fixture(scope="module")

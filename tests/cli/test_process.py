@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from observe.advise.advise_kit import written
 from cli.cli_kit import Lake, pane
+from observe.advise.advise_kit import written
 
 PROGRAM = "import sys; from latecomer.cli import main; main()"
 

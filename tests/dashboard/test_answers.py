@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from observe.nowcast.nowcast_kit import Story, tell
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake, pane
 from dashboard.dashboard_kit import HOSTILE, close, get, new_lake, published_store
 from latecomer.observe.dashboard.answers import Answers, fingerprint
 from latecomer.observe.dashboard.serving import Dashboard
+from observe.nowcast.nowcast_kit import Story, tell
 
 DAY = 24 * 60 * MINUTE
 TWELVE = "2026-04-25T12:00:00Z"

@@ -16,8 +16,8 @@ from latecomer.cli.terminal import harmless
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from latecomer.observe.advise.report import Advice
     from latecomer.config.models import Pipeline
+    from latecomer.observe.advise.report import Advice
 
 _PIPELINES = (".yaml", ".yml")
 

@@ -133,8 +133,8 @@ def _show_nowcast(
     form: Format,
     limit: int | None,
 ) -> None:
-    from latecomer.observe.nowcast.nowcasting import nowcast
     from latecomer.cli.render import note, show
+    from latecomer.observe.nowcast.nowcasting import nowcast
 
     for option in [option for option, given in others.items() if given]:
         fix = f"ask for --nowcast or for {option}"

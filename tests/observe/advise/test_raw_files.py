@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from observe.advise.advise_kit import BEGIN, SECOND, Row, iso, rows, written
 from latecomer import Advice, LatecomerError, PipelineError, advise
 from latecomer.observe.advise import raw
+from observe.advise.advise_kit import BEGIN, SECOND, Row, iso, rows, written
 
 COLUMNS = {"event_time": "event_time", "arrival": "arrival_time"}
 

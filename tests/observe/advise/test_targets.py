@@ -11,9 +11,9 @@ import pytest
 
 import latecomer
 from examples_kit import usual
-from latecomer.observe.advise.report import Advice
 from latecomer.model.lateness.advice import Tried, Wish, delay_under
 from latecomer.model.lateness.sweep import WhatIf
+from latecomer.observe.advise.report import Advice
 
 SECOND, MINUTE = 1_000_000, 60_000_000
 WINDOW = {"event_time": "at", "arrival": "seen", "unit": "us", "window": "10s"}

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import latecomer
-from observe.nowcast.nowcast_kit import Story, tell
 from cli.cli_kit import MINUTE, NOON, PIPELINE, Lake
-from latecomer.observe.nowcast import arrivals, history
-from latecomer.observe.nowcast.report import Nowcast
 from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.estimating import LEAST
+from latecomer.observe.nowcast import arrivals, history
+from latecomer.observe.nowcast.report import Nowcast
+from observe.nowcast.nowcast_kit import Story, tell
 
 BUSY = Story(minutes=70, rate=30, merchants=("amul", "bata", "cred"))
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from latecomer.observe.advise.history import OTHERS, History, Subject
-from latecomer.observe.advise.measuring import First, Plan, Sample, Second, first_pass, second_pass, sweep_pass
-from latecomer.observe.advise.report import SHARES, Advice, Distribution, GroupDelays, OutputReport, Wanted
 from latecomer.errors import LatecomerError
 from latecomer.model.durations import format_duration
 from latecomer.model.lateness import advice
@@ -17,6 +14,17 @@ from latecomer.model.lateness.ends import WindowEnds
 from latecomer.model.lateness.histogram import Histogram
 from latecomer.model.lateness.sweep import Setting
 from latecomer.model.strategies import Bounded, Strategy
+from latecomer.observe.advise.history import OTHERS, History, Subject
+from latecomer.observe.advise.measuring import (
+    First,
+    Plan,
+    Sample,
+    Second,
+    first_pass,
+    second_pass,
+    sweep_pass,
+)
+from latecomer.observe.advise.report import SHARES, Advice, Distribution, GroupDelays, OutputReport, Wanted
 
 LOG = logging.getLogger(__name__)
 

@@ -7,12 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from latecomer.observe.advise.advising import advise
-from latecomer.observe.advise.history import History
-from latecomer.observe.advise.log import LogHistory
-from latecomer.observe.advise.raw import RawHistory
-from latecomer.observe.advise.raw_source import RawSource, refused
-from latecomer.observe.advise.report import Advice, Wanted
 from latecomer.config.arguments import require_kind
 from latecomer.config.checks import require_output
 from latecomer.config.models import Pipeline
@@ -20,6 +14,12 @@ from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model.durations import DURATION_FIX, parse_duration
 from latecomer.model.lateness.advice import COMPLETENESS, Wish
 from latecomer.model.zones import is_zone
+from latecomer.observe.advise.advising import advise
+from latecomer.observe.advise.history import History
+from latecomer.observe.advise.log import LogHistory
+from latecomer.observe.advise.raw import RawHistory
+from latecomer.observe.advise.raw_source import RawSource, refused
+from latecomer.observe.advise.report import Advice, Wanted
 
 UNITS = ("s", "ms", "us", "ns")
 _DURATIONS = {"every": None, "idle_after": None, "max_future": "5m", "window": "1m"}

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from latecomer.model.counting import counted
+from latecomer.model.markup import escape
+from latecomer.model.zoned import written
 from latecomer.observe.advise.page import (
     STYLE,
     advised_delay,
@@ -15,9 +18,6 @@ from latecomer.observe.advise.page import (
     title_of,
 )
 from latecomer.observe.advise.plots import HEIGHT, WIDTH
-from latecomer.model.counting import counted
-from latecomer.model.markup import escape
-from latecomer.model.zoned import written
 
 if TYPE_CHECKING:
     from latecomer.observe.advise.report import Advice

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.observe.advise.history import AT_ONCE, History, Measured, Part, Subject
 from latecomer.after.reading.computed import computed_column
 from latecomer.after.reading.met import micros
 from latecomer.config.models import Pipeline
@@ -28,6 +27,7 @@ from latecomer.model.strategies import Bounded, Strategy, TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import LatePolicy, TooLatePolicy
 from latecomer.model.zoned import written
+from latecomer.observe.advise.history import AT_ONCE, History, Measured, Part, Subject
 from latecomer.store.coverage import covered_since
 from latecomer.store.layout import TIMESTAMP, WATERMARKS, PaneLayout
 from latecomer.store.store import open_store

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject, hashed, kept, numbers
 from latecomer.model.lateness.course import NOTHING
 from latecomer.model.lateness.ends import WindowEnds
 from latecomer.model.lateness.groups import BLOCKS, Amounts, Bias, LateGroup, Skew, bias, late_groups, skews
 from latecomer.model.lateness.histogram import BINS, COARSE, Flags, Histogram, Whole, bin_of
 from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
+from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject, hashed, kept, numbers
 
 SLICES = 10
 MOST_PRODUCERS = 100_000

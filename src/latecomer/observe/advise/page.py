@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from latecomer.observe.advise.plots import curves, histogram
-from latecomer.observe.advise.rows import setting_row
-from latecomer.observe.advise.tables import Table, biases, delays_by_group, skews, what_ifs, who_is_late
 from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.markup import escape
 from latecomer.model.zoned import written
+from latecomer.observe.advise.plots import curves, histogram
+from latecomer.observe.advise.rows import setting_row
+from latecomer.observe.advise.tables import Table, biases, delays_by_group, skews, what_ifs, who_is_late
 
 if TYPE_CHECKING:
-    from latecomer.observe.advise.report import Advice, Distribution, OutputReport
     from latecomer.model.lateness.sweep import WhatIf
+    from latecomer.observe.advise.report import Advice, Distribution, OutputReport
 
 _MOST_ROWS = 60
 

@@ -13,14 +13,14 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject
-from latecomer.observe.advise.raw_files import RawFiles
-from latecomer.observe.advise.raw_source import RawSource, refused
 from latecomer.model.durations import shown_duration
 from latecomer.model.lateness.course import Course, Moment, Walk, course_in_order, course_of_partitions
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.windows import Tumbling
+from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject
+from latecomer.observe.advise.raw_files import RawFiles
+from latecomer.observe.advise.raw_source import RawSource, refused
 
 LOG = logging.getLogger(__name__)
 

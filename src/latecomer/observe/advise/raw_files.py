@@ -16,11 +16,11 @@ import pyarrow.json as pa_json
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from latecomer.observe.advise.history import AT_ONCE
-from latecomer.observe.advise.raw_source import RawSource, as_numbers, column_of, micros_of, refused
 from latecomer.config.paths import list_files
 from latecomer.errors import PipelineError, did_you_mean
 from latecomer.model.lateness.histogram import Whole
+from latecomer.observe.advise.history import AT_ONCE
+from latecomer.observe.advise.raw_source import RawSource, as_numbers, column_of, micros_of, refused
 
 _CHUNK = 16 << 20
 _FORMATS = {"parquet": "parquet", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}

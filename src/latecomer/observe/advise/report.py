@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
-from latecomer.observe.advise.drawn import drawn
-from latecomer.observe.advise.page import fragment, page
-from latecomer.observe.advise.rows import as_json
 from latecomer.model.lateness.advice import Advised, Wish
 from latecomer.model.lateness.elbow import Elbow, elbow_of
 from latecomer.model.lateness.groups import Bias, LateGroup, Skew
 from latecomer.model.lateness.histogram import COARSE, FINE, Histogram
 from latecomer.model.lateness.sweep import Setting, WhatIf
+from latecomer.observe.advise.drawn import drawn
+from latecomer.observe.advise.page import fragment, page
+from latecomer.observe.advise.rows import as_json
 
 SHARES = (0.5, 0.9, 0.95, 0.99, 0.999, 0.9999)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from latecomer.observe.advise.rows import in_figures, setting_row
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.groups import Interval
 from latecomer.model.lateness.sweep import WhatIf
+from latecomer.observe.advise.rows import in_figures, setting_row
 
 if TYPE_CHECKING:
     from latecomer.observe.advise.report import Advice, GroupDelays, OutputReport

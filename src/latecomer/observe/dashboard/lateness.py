@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from latecomer.observe.advise.advising import NothingToMeasure
-from latecomer.observe.advise.asking import Asked, advice_on
-from latecomer.observe.advise.plots import curves, histogram
-from latecomer.observe.advise.report import Advice, Distribution, OutputReport
-from latecomer.observe.advise.rows import setting_row
 from latecomer.config.models import Pipeline
 from latecomer.model.durations import format_duration, shown_duration
 from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.written_values import in_percent
 from latecomer.model.zoned import written
+from latecomer.observe.advise.advising import NothingToMeasure
+from latecomer.observe.advise.asking import Asked, advice_on
+from latecomer.observe.advise.plots import curves, histogram
+from latecomer.observe.advise.report import Advice, Distribution, OutputReport
+from latecomer.observe.advise.rows import setting_row
 from latecomer.store.store import Store
 
 MANY = 1_000_000

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from latecomer.observe.nowcast.nowcasting import nowcast
-from latecomer.observe.nowcast.report import Nowcast
 from latecomer.after.reading.lives import key_texts
 from latecomer.after.reading.reader import Reader
 from latecomer.model.durations import to_micros
 from latecomer.model.written_values import csv_text, json_value
 from latecomer.model.zoned import written
 from latecomer.observe.dashboard.asking import MOST_ROWS, Query
+from latecomer.observe.nowcast.nowcasting import nowcast
+from latecomer.observe.nowcast.report import Nowcast
 
 
 def estimates(reader: Reader, query: Query) -> dict[str, Any]:

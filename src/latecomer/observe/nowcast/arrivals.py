@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.observe.advise.history import numbers
 from latecomer.after.reading.computed import computed_column, distinct, kept_by
 from latecomer.after.reading.met import met_watermarks, micros
 from latecomer.config.outputs import Output
@@ -27,6 +26,7 @@ from latecomer.model.predicates import named_columns
 from latecomer.model.types import is_numeric
 from latecomer.model.verdicts import OnError
 from latecomer.model.windows import FIRST_MOMENT
+from latecomer.observe.advise.history import numbers
 from latecomer.store.coverage import covered_since
 from latecomer.store.data_files import DataFile
 from latecomer.store.layout import PaneLayout

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from latecomer.observe.nowcast.arrivals import Arrivals
 from latecomer.model.durations import shown_duration
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.nowcast.calibration import LEAST_TRIALS
@@ -15,6 +14,7 @@ from latecomer.model.nowcast.estimating import LEAST
 from latecomer.model.nowcast.filling import Fillings
 from latecomer.model.nowcast.rhythm import WEEK, Rhythm
 from latecomer.model.windows import Sliding, TimedWindow, Windows, zone_of
+from latecomer.observe.nowcast.arrivals import Arrivals
 
 ENOUGH_WINDOWS = 4 * LEAST
 """So many past windows are asked for."""

@@ -10,10 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from latecomer.observe.nowcast.arrivals import TAKEN_IN, Arrivals, Key, newest_arrivals
-from latecomer.observe.nowcast.history import History, hoped_for, looked_for
-from latecomer.observe.nowcast.present import MOST_ROWS, Columns, Present, RowNowcast
-from latecomer.observe.nowcast.report import Nowcast
 from latecomer.after.reading.computed import OnlySpark
 from latecomer.after.reading.reader import Reader
 from latecomer.model.durations import to_micros
@@ -24,6 +20,10 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, TimedWindow, Windows
 from latecomer.model.written_values import in_percent
 from latecomer.model.zoned import written
+from latecomer.observe.nowcast.arrivals import TAKEN_IN, Arrivals, Key, newest_arrivals
+from latecomer.observe.nowcast.history import History, hoped_for, looked_for
+from latecomer.observe.nowcast.present import MOST_ROWS, Columns, Present, RowNowcast
+from latecomer.observe.nowcast.report import Nowcast
 
 PROBES = 4
 """At so many ages calibration is measured."""

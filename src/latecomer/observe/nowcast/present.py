@@ -9,8 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.observe.nowcast.arrivals import estimable
-from latecomer.observe.nowcast.report import Names, Nowcast
 from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import Book, standing_rows
 from latecomer.after.reading.reader import Reader
@@ -18,6 +16,8 @@ from latecomer.model.durations import to_micros
 from latecomer.model.nowcast.estimating import Estimate
 from latecomer.model.panes import Accumulation
 from latecomer.model.windows import FIRST_MOMENT
+from latecomer.observe.nowcast.arrivals import estimable
+from latecomer.observe.nowcast.report import Names, Nowcast
 from latecomer.store.columns import EVENTS
 from latecomer.store.sql import double_quoted, listed, moment_literal
 from latecomer.store.standing import not_taken_back, standing
