@@ -8,6 +8,7 @@ import inspect
 import latecomer
 from latecomer import errors
 from latecomer.config.sinks import SINKS
+from latecomer.engine.running import run
 from latecomer.model.strategies import STRATEGIES
 from latecomer.model.windows import KINDS
 
@@ -31,8 +32,11 @@ def test_what_a_pipeline_file_may_name_is_public() -> None:
     assert named - {"Custom"} <= set(latecomer.__all__)  # stands for a class of the user's own
 
 
-def test_run_is_the_function() -> None:
-    assert inspect.isfunction(latecomer.run)
+def test_run_takes_what_the_engine_takes() -> None:
+    public, of_the_engine = (inspect.signature(each).parameters for each in (latecomer.run, run))
+    assert [(each.name, each.kind) for each in public.values()] == [
+        (each.name, each.kind) for each in of_the_engine.values()
+    ]
 
 
 def test_every_error_is_public() -> None:

@@ -9,6 +9,7 @@ import pytest
 from latecomer.after.reconcile.against import Against
 from latecomer.config.load import parse_pipeline
 from latecomer.errors import PipelineError, Problem
+from latecomer.errors.redacting import conceal, concealed_in
 
 PIPELINE = """
 name: secrets
@@ -63,3 +64,13 @@ def test_a_source_that_is_none_is_told_without_its_password(source: str) -> None
 def test_other_values_are_shown_as_they_are() -> None:
     assert "(value: 'status = 1')" in str(Problem("where", "is wrong", "status = 1"))
     assert "(value: {'a': 1})" in str(Problem("where", "is wrong", {"a": 1}))
+
+
+def test_a_secret_may_be_read_while_another_is_looked_for() -> None:
+    class Text(str):
+        def __contains__(self, secret: object) -> bool:
+            conceal("read by another thread")
+            return super().__contains__(secret)
+
+    conceal("s3cret-of-a-test")
+    assert concealed_in([Text("password s3cret-of-a-test")]) == ["s3cret-of-a-test"]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         plan_rebuild,
         reconcile,
         replay_dead_letters,
+        run,
         serve,
         sink_status,
     )
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     )
     from latecomer.config.sources import Files, Frames, NamedSource, Source
     from latecomer.engine.ledger.report import BatchReport
-    from latecomer.engine.running import RunReport, run
+    from latecomer.engine.running import RunReport
     from latecomer.engine.upkeep.compacting import compact
     from latecomer.errors import (
         LatecomerError,
@@ -316,7 +317,7 @@ _PLACES = {
     "serve": "api",
     "sink_status": "api",
 }
-"""Where each name is. It is loaded when it is asked for: `latecomer --help` needs none, reading no Spark."""
+"""The module of each name. It is imported on first use: `latecomer --help` needs none, and reading no Spark."""
 
 
 answered_by(lambda: import_module("latecomer.notebook"))
@@ -324,8 +325,8 @@ answered_by(lambda: import_module("latecomer.notebook"))
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
-        found = globals()[name] = getattr(import_module(f"latecomer.{_PLACES[name]}"), name)
-        return found
+        public = globals()[name] = getattr(import_module(f"latecomer.{_PLACES[name]}"), name)
+        return public
     raise AttributeError(f"module 'latecomer' has no attribute {name!r}")
 
 

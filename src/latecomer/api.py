@@ -35,7 +35,10 @@ from latecomer.sink import keeper
 from latecomer.store.store import open_store
 
 if TYPE_CHECKING:
+    from threading import Event
+
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryListener
 
     from latecomer.after.certify.certificate import Certificate, Checked
     from latecomer.after.explain.explanation import Explanation
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
     from latecomer.after.reconcile.gaps import Reconciliation
     from latecomer.config.models import Pipeline
+    from latecomer.engine.ledger.report import BatchReport
+    from latecomer.engine.pipeline import Engine
     from latecomer.engine.running import RunReport
     from latecomer.log.progress import Progress
     from latecomer.observe.advise.report import Advice
@@ -53,19 +58,42 @@ Moment = datetime | str
 Watch = Callable[["Progress"], None]
 
 
-def run(pipeline: Pipeline, **options: Any) -> RunReport:
-    """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
+def run(
+    pipeline: Pipeline,
+    *,
+    once: bool = False,
+    drain: bool = False,
+    standby: bool = False,
+    spark: SparkSession | None = None,
+    watch: Callable[[BatchReport], None] | StreamingQueryListener = lambda _: None,
+    stop: Event | None = None,
+    file: str | Path | None = None,
+    begin: Callable[[Engine], None] = lambda _: None,
+) -> RunReport:
+    """Run the pipeline until it is stopped. With `once`, read all that is there and stop; with `drain`, also close
+    every window.
 
-    Bring your own `spark`, or a local one is started. `watch` is called after every batch. `stop` ends a
-    continuous run after the batch under way; so do SIGINT and SIGTERM in the main thread.
+    Bring your own `spark`, or a local session is started. `watch` is called after every batch, or is a Spark listener
+    that gets its progress. `stop` ends a continuous run after the batch under way; so do SIGINT and SIGTERM in the main
+    thread. With `standby`, wait while another run has the store, and take over when it stops or dies. `begin` gets the
+    engine before it starts.
     """
     from latecomer.engine import running
     from latecomer.engine.watching import watch_of
 
     require_pipeline("run", pipeline)
-    if "watch" in options:
-        options["watch"] = watch_of("run", pipeline, options["watch"])
-    return beside_a_run(running.run, pipeline, **options)
+    return beside_a_run(
+        running.run,
+        pipeline,
+        once=once,
+        drain=drain,
+        standby=standby,
+        spark=spark,
+        watch=watch_of("run", pipeline, watch),
+        stop=stop,
+        file=file,
+        begin=begin,
+    )
 
 
 def correct(
@@ -73,9 +101,9 @@ def correct(
 ) -> pa.Table:
     """Add up what came too late since the last call, and return the rows that were added.
 
-    `since` and `until` take the windows that start at or after the one and before the other.
+    Only windows that start in [since, until) are corrected; all by default.
     """
-    _require("correct", pipeline, output)
+    require_pipeline_and_output("correct", pipeline, output)
     first, end = _range("correct", pipeline, output, since, until)
     reader = Reader(pipeline)
     rows = correcting.correct(reader, output, first, end)
@@ -84,11 +112,11 @@ def correct(
 
 
 def serve(pipeline: Pipeline, output: str, *, prefer: str | None = None) -> pa.Table:
-    """Results with what came too late: for each aggregate what stands, its base and its correction.
+    """Results that include what came too late: for each aggregate its value, its base and its correction.
 
-    With `prefer`, results as they are published, from one account of them: "rebuilt", "corrected" or "live".
+    With `prefer`, results in the columns of published ones, from one origin: "rebuilt", "corrected" or "live".
     """
-    _require("serve", pipeline, output)
+    require_pipeline_and_output("serve", pipeline, output)
     reader = Reader(pipeline)
     if prefer is None:
         return serving(reader, output)
@@ -104,16 +132,16 @@ def nowcast(
 ) -> Nowcast:
     """How complete open and recently closed windows are, and what their numbers will probably be in the end.
 
-    `rows` has them as Arrow, with an interval of 90 % for each count and sum; `calibration` says how often such
-    intervals held for past windows, `notes` all of it in words. Where that cannot be known, `refused` says why.
+    `rows` is an Arrow table with an interval of 90 % for each count and sum. `calibration` says how often such
+    intervals held for past windows, and `notes` sums it up in words. Where nothing can be said, `refused` says why.
     `window` keeps the window that holds a moment, `key` the rows whose key columns have these values, as text.
     """
-    from latecomer.observe.nowcast.nowcasting import nowcast as of_reader
+    from latecomer.observe.nowcast.nowcasting import nowcast as nowcast_of_reader
 
-    _require("nowcast", pipeline, output)
+    require_pipeline_and_output("nowcast", pipeline, output)
     require_key("nowcast", key)
-    moment = None if window is None else _moment("nowcast", "window", pipeline, output, window)
-    return of_reader(Reader(pipeline), output, moment, key)
+    moment = None if window is None else moment_of("nowcast", "window", pipeline, output, window)
+    return nowcast_of_reader(Reader(pipeline), output, moment, key)
 
 
 def advise(
@@ -130,14 +158,14 @@ def advise(
 ) -> Advice:
     """How late events come, what each setting would mean, who is late, and which settings are advised.
 
-    `source` is a pipeline that has run, or the path of raw files or a Delta table; for these, `event_time` names the
-    column, and `arrival`, `partition`, `producer`, `measures`, `unit`, `zone`, `every`, `idle_after`, `max_future` and
-    `window` say the rest. `by` are columns to group by. `sample` is the share of the events to look at; all by
-    default.
+    `source` is a pipeline that has run, or the path of raw files or of a Delta table. A path needs `event_time`, the
+    name of a column, and may have `arrival`, `partition`, `producer`, `measures`, `unit`, `zone`, `every`,
+    `idle_after`, `max_future` and `window`. `by` are columns to group by. `sample` is the share of the events to look
+    at; all by default.
     """
     from latecomer.observe.advise import asking
 
-    asked = asking.Asked(
+    question = asking.AdviceOptions(
         tuple(_texts("advise", "by", by)),
         tuple(_texts("advise", "outputs", outputs)),
         tuple(_texts("advise", "delays", delays)),
@@ -146,13 +174,13 @@ def advise(
         max_latency,
         sample,
     )
-    return asking.advice_on(source, asked, files)
+    return asking.advice_on(source, question, files)
 
 
 def gaps(pipeline: Pipeline, *, producer: str | None = None) -> pa.Table:
-    """Numbers that a producer gave its events and that never came, of every producer or of one.
+    """The numbers that are missing in the producers' counts of their events; with `producer`, in that one's.
 
-    It needs `event.producer` and `event.producer_seq`; `Reader.gaps` says what the columns are.
+    It needs `event.producer` and `event.producer_seq`; `Reader.gaps` describes the columns.
     """
     require_pipeline("gaps", pipeline)
     return Reader(pipeline).gaps(producer)
@@ -169,10 +197,10 @@ def replay_dead_letters(
 ) -> ReplayedLetters:
     """Take dead letters in again, repaired: each becomes an event once, and arrives now.
 
-    `where` is a condition over the columns of dead letters, all of them by default. `fix` may have "format" or
+    `where` is a condition over the columns of dead letters; without it, all are taken. `fix` may have "format" or
     "unit" (how the event time is written), "column:NAME" (SQL for a column), "raw" (SQL for the text of the record) and
-    "text" (corrected texts: a file, or a list of {"batch", "origin", "position", "raw"}). `source` is the one that they
-    are of, where several have any. With `dry_run` nothing is changed.
+    "text" (corrected texts: a file, or a list of {"batch", "origin", "position", "raw"}). `source` names the source of
+    the dead letters, where several sources have some. With `dry_run` nothing is changed.
     """
     from latecomer.after.letters.fixing import asked_for
     from latecomer.after.letters.replaying import replay_letters
@@ -188,13 +216,13 @@ def replay_dead_letters(
 
 
 def sink_status(pipeline: Pipeline) -> pa.Table:
-    """How far each sink is behind, since when and why; a run may be at work meanwhile."""
+    """How far each sink is behind, since when and why. It may be called during a run."""
     require_pipeline("sink_status", pipeline)
     return keeper.sink_status(open_store(pipeline))
 
 
 def check_alerts(pipeline: Pipeline) -> pa.Table:
-    """Whether an alert fires, from the store alone; a run may be at work meanwhile. docs/metrics.md has the columns."""
+    """Whether an alert fires, by the store alone. It may be called during a run. docs/metrics.md has the columns."""
     require_pipeline("check_alerts", pipeline)
     return checking.as_table(checking.check(pipeline))
 
@@ -207,13 +235,13 @@ def explain(
     *,
     clock: str = Clock.PUBLISHED,
 ) -> Explanation:
-    """The life of the number that an output has for a key, in the window that holds a moment.
+    """The history of one number: that of an output for a key, in the window that holds a moment.
 
-    `clock` is "published" or "arrival": when a pane counts as known.
+    `clock` says when a pane counts as known: "published", when its batch was; "arrival", when what fired it arrived.
     """
-    _require("explain", pipeline, output)
+    require_pipeline_and_output("explain", pipeline, output)
     require_key("explain", key)
-    moment = _moment("explain", "window", pipeline, output, window)
+    moment = moment_of("explain", "window", pipeline, output, window)
     chosen = _choice("explain", "clock", Clock, clock)
     return explaining.explain(Reader(pipeline), output, moment, key, chosen, by_spark)
 
@@ -231,12 +259,12 @@ def reconcile(
     zone: str | None = None,
     spark: SparkSession | None = None,
 ) -> Reconciliation:
-    """Compare results with another account of them, and explain the gap.
+    """Compare results with the same results from elsewhere, and explain the gap.
 
     `against` is "log", a Parquet, CSV or Delta path, "sqlite:PATH" or "postgresql://…"; `query` selects the rows
     of a database; `columns` maps its columns to the output's; `tolerance` is "0.01" or "1%".
     """
-    _require("reconcile", pipeline, output)
+    require_pipeline_and_output("reconcile", pipeline, output)
     require_kind("reconcile", str, 'a source, such as "log"', against=against)
     require_kind("reconcile", (str, type(None)), "text", query=query, tolerance=tolerance, zone=zone)
     require_kind(
@@ -256,9 +284,9 @@ def reconcile(
 
 
 def certify(pipeline: Pipeline, output: str, at: Moment | None = None) -> Certificate:
-    """Certify the results of the windows closed at a watermark, the present one by default."""
-    _require("certify", pipeline, output)
-    moment = None if at is None else _moment("certify", "at", pipeline, output, at)
+    """Certify the results of the windows that were closed at a watermark; by default at the present one."""
+    require_pipeline_and_output("certify", pipeline, output)
+    moment = None if at is None else moment_of("certify", "at", pipeline, output, at)
     return certificates.certify(pipeline, output, moment)
 
 
@@ -269,8 +297,8 @@ def check_certificate(
     *,
     spark: SparkSession | None = None,
 ) -> Checked:
-    """Compute certified results again from the log alone, and compare. A certificate may be given by its file."""
-    _require("check_certificate", pipeline, output)
+    """Compute certified results again from the log alone, and compare. `certificate` may be the path of its file."""
+    require_pipeline_and_output("check_certificate", pipeline, output)
     kinds = (certificates.Certificate, str, Path)
     require_kind("check_certificate", kinds, "a Certificate, or the path of one", certificate=certificate)
     if isinstance(certificate, str | Path):
@@ -290,8 +318,8 @@ def plan_rebuild(
 ) -> Rebuild:
     """What computing windows again from the log would change. Nothing is published; the plan is kept.
 
-    The windows are those that start in [since, until); or with `last`, such as "4h", those that ended within so long
-    before the watermark, or that late events came for within it.
+    The windows are those that start in [since, until). With `last`, such as "4h", they are those that ended, or got
+    late events, within that time before the watermark.
     """
     from latecomer.after.rebuild import rebuilding
 
@@ -310,22 +338,22 @@ def apply_rebuild(
     spark: SparkSession | None = None,
     watch: Watch = lambda _: None,
 ) -> Applied:
-    """Publish what a rebuild changes: that of a plan, or of a range of windows as for `plan_rebuild`.
+    """Publish what a rebuild changes: of a plan, or of a range of windows as in `plan_rebuild`.
 
-    Beside a running pipeline the run publishes it; otherwise it is published here.
+    While a run has the store, that run publishes it; else this call does.
     """
     from latecomer.after.rebuild import rebuilding
 
     if plan is None:
         first, end = _windows("apply_rebuild", pipeline, output, since, until, last)
         return rebuilding.apply(pipeline, output, first, end, spark=spark, watch=watch)
-    _require("apply_rebuild", pipeline, output)
+    require_pipeline_and_output("apply_rebuild", pipeline, output)
     if (since, until, last) != (None, None, None):
         raise _refused(
             "apply_rebuild", "plan", "has a range of its own", plan, "leave since, until and last out"
         )
-    named = plan if isinstance(plan, str) else plan.id
-    return rebuilding.apply(pipeline, output, plan_id=named, spark=spark, watch=watch)
+    plan_id = plan if isinstance(plan, str) else plan.id
+    return rebuilding.apply(pipeline, output, plan_id=plan_id, spark=spark, watch=watch)
 
 
 # Arguments
@@ -337,7 +365,7 @@ def _texts(call: str, name: str, given: Sequence[str]) -> Sequence[str]:
     return given
 
 
-def _require(call: str, pipeline: Pipeline, output: str) -> None:
+def require_pipeline_and_output(call: str, pipeline: Pipeline, output: str) -> None:
     require_pipeline(call, pipeline)
     require_kind(call, str, "the name of an output", output=output)
     require_output(pipeline, output)
@@ -347,7 +375,8 @@ def _refused(call: str, name: str, reason: str, value: object, fix: str) -> Pipe
     return PipelineError([Problem(name, reason, value, fix, f"{call}()")])
 
 
-def _moment(call: str, name: str, pipeline: Pipeline, output: str, given: Moment) -> datetime:
+def moment_of(call: str, name: str, pipeline: Pipeline, output: str, given: Moment) -> datetime:
+    """An argument that is a moment."""
     fix = "give a datetime, or ISO-8601 text such as 2026-04-25T14:00:00Z"
     if isinstance(given, datetime):
         return given
@@ -360,8 +389,8 @@ def _moment(call: str, name: str, pipeline: Pipeline, output: str, given: Moment
 def _range(
     call: str, pipeline: Pipeline, output: str, since: Moment | None, until: Moment | None
 ) -> tuple[datetime | None, datetime | None]:
-    first = None if since is None else _moment(call, "since", pipeline, output, since)
-    end = None if until is None else _moment(call, "until", pipeline, output, until)
+    first = None if since is None else moment_of(call, "since", pipeline, output, since)
+    end = None if until is None else moment_of(call, "until", pipeline, output, until)
     if first is not None and end is not None and to_micros(first) >= to_micros(end):
         raise _refused(call, "until", "is not after since", until, "exchange them")
     return first, end
@@ -375,7 +404,7 @@ def _windows(
     until: Moment | None,
     last: str | None,
 ) -> tuple[int | None, int | None]:
-    _require(call, pipeline, output)
+    require_pipeline_and_output(call, pipeline, output)
     first, end = _range(call, pipeline, output, since, until)
     if last is None:
         if first is None and end is None:
@@ -410,8 +439,8 @@ def _choice(call: str, name: str, kind: type[_Choice], given: str) -> _Choice:
         raise _refused(call, name, "is not known", given, f"choose one of {', '.join(kind)}") from None
 
 
-def by_spark(*asked: Any) -> Any:
+def by_spark(*arguments: Any) -> Any:
     """Derived columns that only Spark can compute."""
     from latecomer.windowing.derived import derived_values  # Spark is loaded only where it is needed
 
-    return derived_values(*asked)
+    return derived_values(*arguments)

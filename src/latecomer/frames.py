@@ -1,12 +1,12 @@
 """DataFrames handed in: `into` for a streaming query of the user's own, `append` for a batch.
 
-A frame is written into the store's inbox by Spark, in the job and with the settings of the user's session, and gets a
-receipt (`store/inbox.py`). From there on it is a batch like any other. A query counts its batches, and what it has
-handed in once is not taken again: not after a crash between the receipt and Spark's own commit either.
+Spark writes a frame into the store's inbox, in the job and with the settings of the user's session. The frame gets a
+receipt (`store/inbox.py`) and is then a batch like any other. A query numbers its batches, and a number is taken once,
+also after a crash between the receipt and Spark's own commit.
 
-The store is held from the first frame until the query ends. Between frames silence counts, as far as Spark says that it
-has asked the query's sources and found nothing: it reports that in a rhythm, and a report that is overdue is an outage,
-which is no silence (ADR 0009).
+The store is held from the first frame until the query ends. Between frames silence counts while Spark reports that it
+asked the query's sources and found nothing. These reports come in a rhythm: an overdue report is an outage, and no
+silence (ADR 0009).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ LOG = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _APPENDED = "append"
 _GROUP_BYTES = 16 << 20
-"""A group of rows is not larger: tasks read a file group by group."""
+"""The size of a Parquet row group, at most: tasks read a file group by group."""
 
 
 def into(
@@ -63,16 +63,16 @@ def into(
     source: str | None = None,
     watch: Watch | StreamingQueryListener = lambda _: None,
 ) -> Into:
-    """What takes in the batches of a streaming query, each exactly once:
+    """A function for `foreachBatch` that takes in each batch of a streaming query exactly once:
 
     stream.writeStream.foreachBatch(into("pipeline.yaml")).option("checkpointLocation", …).start()
 
-    The pipeline has `source: {dataframe: {}}`; of several, `source` names the one that is handed in. `watch` is called
-    after every batch, or is a listener of Spark's that hears of its progress.
+    The pipeline has `source: {dataframe: {}}`. With several sources, `source` names the one that is handed in. `watch`
+    is called after every batch, or is a Spark listener that gets its progress.
     """
-    made, file = _loaded("into", pipeline)
-    report_to = watch_of("into", made, watch)
-    return Into(made, file, _source("into", made, source), report_to)
+    loaded, file = _loaded("into", pipeline)
+    report_to = watch_of("into", loaded, watch)
+    return Into(loaded, file, _source("into", loaded, source), report_to)
 
 
 def append(
@@ -87,26 +87,24 @@ def append(
 ) -> RunReport:
     """Take in a DataFrame as one batch; with `drain`, close every window after it.
 
-    A program that may be repeated names itself as `app` and counts what it hands in: a `version` that is not above its
-    last one is not taken again.
+    A program that may run again names itself as `app` and numbers its frames: a `version` that is not above its last
+    one is skipped.
     """
-    made, file = _loaded("append", pipeline)
-    report_to = watch_of("append", made, watch)
+    loaded, file = _loaded("append", pipeline)
+    report_to = watch_of("append", loaded, watch)
     require_flags("append", drain=drain)
     require_kind("append", (str, type(None)), "the name of the program", app=app)
     require_kind("append", (int, type(None)), "a number that grows with each frame", version=version)
     if (app is None) != (version is None):
         raise _refused("append", "version" if version is None else "app", "is missing: they go together")
     _require_classic("append", frame)
-    named = _source("append", made, source)
-    shared = made.store_path in _OPEN
-    receiver = _receiver(made, file, frame.sparkSession)
+    source_name = _source("append", loaded, source)
+    receiver = _receiver(loaded, file, frame.sparkSession)
     try:
-        receiver.take(frame, named, app or _APPENDED, version, report_to)
+        receiver.take(frame, source_name, app or _APPENDED, version, report_to)
         return receiver.finish(drain)
     finally:
-        if not shared:
-            receiver.close()
+        receiver.release()
 
 
 class Into:
@@ -125,7 +123,7 @@ class Into:
         run = QueryRun.of(frame)
         if run is None:
             raise LatecomerError(
-                "latecomer.into is for foreachBatch of a streaming query, which says its id; hand other frames in with "
+                "latecomer.into is for foreachBatch of a streaming query; hand other frames in with "
                 "latecomer.append(pipeline, frame, app=…, version=…)"
             )
         receiver = _receiver(self.pipeline, self._file, frame.sparkSession)
@@ -135,14 +133,14 @@ class Into:
         except Exception as error:
             LOG.debug("batch %d of query %s", batch, run.query, exc_info=True)
             raise run.explained(error) from None
-        receiver.heard(run)
+        receiver.note_frame(run)
 
     def _report(self, report: BatchReport) -> None:
         self.progress = progress_of(report)
         self._watch(report)
 
     def close(self) -> None:
-        """Let go of the store, once the sinks have everything. It happens by itself when the query ends."""
+        """Let go of the store, once the sinks have everything. The end of the query does the same."""
         if (receiver := _OPEN.get(self.pipeline.store_path)) is not None:
             receiver.close()
 
@@ -152,7 +150,7 @@ class Into:
 
 _CONNECT = (
     "DataFrames are handed in from the driver's own process, and with Spark Connect that is the server: use a classic "
-    "session (SparkSession.builder.master(…)); with Spark Connect results can be read, as "
+    "session (SparkSession.builder.master(…)); with Spark Connect only results can be read: "
     'spark.read.format("latecomer")'
 )
 
@@ -164,7 +162,7 @@ def _idle(intake: Intake) -> None:
 
 
 class Receiver:
-    """A pipeline at work on what is handed in, on a store that it holds."""
+    """Runs a pipeline on the frames that are handed in, and holds its store."""
 
     def __init__(self, pipeline: Pipeline, file: Path | None, spark: SparkSession) -> None:
         self.pipeline = pipeline
@@ -181,7 +179,7 @@ class Receiver:
         return self._engine is not None
 
     def take(self, frame: DataFrame, source: str, giver: str, number: int | None, watch: Watch) -> None:
-        """Take in a frame that a giver has given a number, unless it did so before. Without one it is the next."""
+        """Take in a frame, unless this giver has handed in its number before. Without a number it is the next."""
         with self.lock:
             self.watch = watch
             if not self.is_open:
@@ -190,14 +188,14 @@ class Receiver:
             reached = inbox.reached(giver)
             if number is not None and number <= reached:
                 LOG.info("frame %d of %s was handed in before", number, giver)
-                self._do(lambda _: None)  # if it was interrupted then, it is finished now
+                self._do(lambda _: None)  # completes it, if it was interrupted
                 return
             nth = reached + 1 if number is None else number
-            placed = inbox.place(_written(frame, inbox.draft()), giver, nth)
+            placed = inbox.place(_write_parquet(frame, inbox.draft()), giver, nth)
             try:
                 self._do(partial(self._receive, inbox, source, placed, giver, nth))
             except BaseException:
-                if inbox.reached(giver) < nth:  # it would be in the way of a frame with other columns
+                if inbox.reached(giver) < nth:  # left there, it would block a frame with other columns
                     inbox.discard(placed)
                 raise
 
@@ -211,7 +209,7 @@ class Receiver:
             batch = inbox.receive(placed, giver, number, time.time_ns() // 1000)
             self._read(source, intake)
             failpoint("inbox.read", batch)
-        else:  # its columns are known now, and that is all
+        else:  # an empty frame only makes its columns known
             inbox.discard(placed)
 
     def _read(self, source: str, intake: Intake) -> None:
@@ -241,24 +239,29 @@ class Receiver:
             if self.is_open:
                 self._do(_idle)
 
-    def hear(self) -> None:
-        """From here on silence counts."""
+    def restart_silence(self) -> None:
+        """Count silence from now on."""
         with self.lock:
             if self.is_open:
-                self._do(Intake.hear)
+                self._do(Intake.restart_silence)
 
     def _do(self, what: Callable[[Intake], _Result]) -> _Result:
-        """Do something with the engine, which is opened if need be. After an error it is let go, and the next to use it
-        starts from what is in the store."""
+        """Do something with the engine, and open it first if need be. An error closes the engine: the next call starts
+        from the store. A receiver that cannot be opened is forgotten, unless a query follows."""
         fresh = self._engine is None
-        engine = self._engine or self._open()
+        try:
+            engine = self._engine or self._open()
+        except BaseException:
+            with suppress(Exception):
+                self.release()
+            raise
         try:
             for source in self._followed if fresh else ():
                 self._read(source, self._intake)
             return what(self._intake)
         except BaseException as error:
             with suppress(Exception):
-                self._close(wait=False)
+                self._close(serve=False)
             if isinstance(error, Exception):
                 raise_in_words(error, engine.store)
             raise
@@ -290,29 +293,34 @@ class Receiver:
     # Silence, and the end
 
     def listen(self, run: QueryRun) -> None:
-        """Have Spark say when a query has found nothing new, and when it has ended."""
+        """Have Spark report when a query has found nothing new, and when it has ended."""
         with self.lock:
             if run.id not in self._reports:
                 self._reports[run.id] = Reports(self, run)
                 run.queries.addListener(self._reports[run.id])
 
-    def heard(self, run: QueryRun) -> None:
+    def note_frame(self, run: QueryRun) -> None:
         """A query has handed in a frame: it is not silent."""
         with self.lock:
             if run.id in self._reports:
-                self._reports[run.id].heard()
+                self._reports[run.id].note_frame()
 
     def ended(self, run: QueryRun) -> None:
         """A run of a query has ended: with the last of them the store is let go."""
         with self.lock:
-            reports = self._reports.pop(run.id, None)
-            if reports is not None and not self._reports:
-                self.close()
+            if self._reports.pop(run.id, None) is not None:
+                self.release()
 
     def await_reports(self) -> None:
-        """Wait until Spark has reported the end of queries that have ended, and not to a process that is gone."""
+        """Wait until Spark has reported the end of queries that have ended, while this process can still hear it."""
         for reports in list(self._reports.values()):
             reports.await_end()
+
+    def release(self) -> None:
+        """Let go of the store, unless a query follows."""
+        with self.lock:
+            if not self._reports:
+                self.close()
 
     def close(self) -> None:
         """Let go of the store, once the sinks have everything."""
@@ -320,19 +328,20 @@ class Receiver:
             for reports in self._reports.values():
                 reports.leave()
             self._reports = {}
-            if self.is_open:
-                try:
+            was_open = self.is_open
+            try:
+                if was_open:
                     self._do(lambda intake: intake.engine.finish())
-                finally:
-                    self._close(wait=True)
+            finally:
+                self._close(serve=was_open)
 
-    def _close(self, wait: bool) -> None:
+    def _close(self, serve: bool) -> None:
         self._engine, held = None, self._held
         with _OPENING:
             if _OPEN.get(self.pipeline.store_path) is self:
                 del _OPEN[self.pipeline.store_path]
         held.close()
-        if wait:
+        if serve:
             keep_all_served(self.pipeline)
 
 
@@ -344,16 +353,15 @@ _OPENING = threading.RLock()
 
 
 def _receiver(pipeline: Pipeline, file: Path | None, spark: SparkSession) -> Receiver:
-    """The receiver of a store: the one that is at work, if it does the same."""
+    """The receiver of a store. One that is at work with another pipeline or another Spark is closed first."""
     with _OPENING:
-        found = _OPEN.get(pipeline.store_path)
-    if found is not None and (
-        found.pipeline != pipeline or found.spark.sparkContext is not spark.sparkContext
+        current = _OPEN.get(pipeline.store_path)
+    if current is not None and (
+        current.pipeline != pipeline or current.spark.sparkContext is not spark.sparkContext
     ):
-        found.close()
-        found = None
+        current.close()
     with _OPENING:
-        return found or _OPEN.setdefault(pipeline.store_path, Receiver(pipeline, file, spark))
+        return _OPEN.setdefault(pipeline.store_path, Receiver(pipeline, file, spark))
 
 
 @atexit.register
@@ -369,14 +377,14 @@ def _close_all() -> None:
 # Arguments
 
 
-def _written(frame: DataFrame, draft: Location) -> Location:
-    """A frame as Parquet. A column without a type holds nothing."""
+def _write_parquet(frame: DataFrame, draft: Location) -> Location:
+    """Write a frame as Parquet, without its columns of nulls alone, which have no type."""
     names = Counter(_leaves(frame.schema))
     for name in (name for name, count in names.items() if count > 1):
         raise SourceError(
             f"the DataFrame has a column {name} twice (a field of an object is a column with a dot); rename one of them"
         )
-    nothing = [each.name for each in frame.schema.fields if isinstance(each.dataType, NullType)]
+    untyped = [each.name for each in frame.schema.fields if isinstance(each.dataType, NullType)]
     options = {
         "compression": "lz4_raw",
         "parquet.enable.dictionary": "true",
@@ -384,9 +392,9 @@ def _written(frame: DataFrame, draft: Location) -> Location:
     }
     try:
         if is_url(draft):
-            write_frame(frame.drop(*nothing), draft)
+            write_frame(frame.drop(*untyped), draft)
         else:
-            frame.drop(*nothing).write.options(**options).parquet(uri(draft))
+            frame.drop(*untyped).write.options(**options).parquet(uri(draft))
     except AnalysisException as error:  # it has no columns, say, or two of one name
         remove_all(draft)
         raise SourceError(f"the DataFrame cannot be taken in: {first_line(error)}") from None
@@ -397,7 +405,7 @@ def _written(frame: DataFrame, draft: Location) -> Location:
 
 
 def _leaves(schema: StructType, around: str = "") -> Iterator[str]:
-    """The columns of a frame as a pipeline names them: fields of an object have dots."""
+    """The columns of a frame as a pipeline names them, with dots for the fields of an object."""
     for each in schema.fields:
         if isinstance(each.dataType, StructType):
             yield from _leaves(each.dataType, f"{around}{each.name}.")
@@ -423,17 +431,17 @@ def _source(call: str, pipeline: Pipeline, source: str | None) -> str:
             call,
             f"sources.{others[0]}" if others[0] else "source",
             "is not handed in",
-            "write source: {dataframe: {}} in the pipeline, in the place of where its rows come from today",
+            "write source: {dataframe: {}} in the pipeline, instead of where its rows come from today",
         )
     if source is None and len(views) == 1:
         return next(iter(views))
     if source not in views or not source:
-        named = ", ".join(name for name in views if name)
+        names = ", ".join(name for name in views if name)
         raise _refused(
             call,
             "source",
             "names no source of the pipeline",
-            f"name one of {named}" if named else "leave it out: there is one source",
+            f"name one of {names}" if names else "leave it out: there is one source",
             source,
         )
     return source

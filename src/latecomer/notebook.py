@@ -1,4 +1,4 @@
-"""What `Pipeline` answers by itself: the reading side, as rows that show themselves in a notebook."""
+"""The methods of `Pipeline` that read its store. They return rows that a notebook shows as a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-import latecomer.api as api
+from latecomer import api
 from latecomer.after.explain.arrived import Arrived, arrived
 from latecomer.after.reading.reader import Reader
 from latecomer.after.reading.rows import Rows
@@ -43,13 +43,13 @@ def results(
     output: str,
     include_open: bool,
     key: Key | None,
-    asked: Mapping[str, Moment | None],
+    moments_given: Mapping[str, Moment | None],
 ) -> Rows:
     """The number that stands for each window and key."""
-    moments = _moments("results", pipeline, output, asked)
+    moments = _moments("results", pipeline, output, moments_given)
     require_key("results", key)
     reader = Reader(pipeline)
-    found = reader.results(
+    table = reader.results(
         output,
         include_open,
         moments["as_of"],
@@ -62,18 +62,18 @@ def results(
         "as_of_arrival": "as it could have stood at",
         "valid_at": "the window that holds",
     }
-    moments_asked = [f"{words[name]} {asked[name]}" for name in words if asked[name] is not None]
-    title = f"{_titled(output, 'results', key)}" + "".join(f", {each}" for each in moments_asked)
+    named = [f", {words[name]} {moments_given[name]}" for name in words if moments_given[name] is not None]
+    title = _titled(output, "results", key) + "".join(named)
     nothing = "no window has a number here; include_open=True shows those still open"
-    return Rows(found, title, _zone(pipeline, output), nothing, tuple(reader.notes))
+    return Rows(table, title, _zone(pipeline, output), nothing, tuple(reader.notes))
 
 
 def panes(pipeline: Pipeline, output: str, window: Moment | None, key: Key | None) -> Rows:
     """Every number ever published and every one taken back."""
     moments = _moments("panes", pipeline, output, {"window": window})
-    found = Reader(pipeline).panes(output, moments["window"], key)
+    table = Reader(pipeline).panes(output, moments["window"], key)
     return Rows(
-        found, _titled(output, "panes", key), _zone(pipeline, output), "no number has been published here"
+        table, _titled(output, "panes", key), _zone(pipeline, output), "no number has been published here"
     )
 
 
@@ -85,73 +85,73 @@ def arrivals(pipeline: Pipeline, output: str, until: Moment | None) -> Arrived:
 
 def late(pipeline: Pipeline, output: str) -> Rows:
     """The side output."""
-    api._require("late", pipeline, output)
-    found = Reader(pipeline).late(output)
-    return Rows(found, f"{output}: side output", _zone(pipeline, output), "no event was set aside")
+    api.require_pipeline_and_output("late", pipeline, output)
+    table = Reader(pipeline).late(output)
+    return Rows(table, f"{output}: side output", _zone(pipeline, output), "no event was set aside")
 
 
 def dead_letters(pipeline: Pipeline) -> Rows:
     """Every row that is no event."""
-    found = Reader(pipeline).dead_letters()
-    return Rows(found, f"{pipeline.name}: dead letters", nothing="every row was read as an event")
+    table = Reader(pipeline).dead_letters()
+    return Rows(table, f"{pipeline.name}: dead letters", nothing="every row was read as an event")
 
 
 def watermarks(pipeline: Pipeline) -> Rows:
     """The timeline."""
-    found = Reader(pipeline).watermarks()
-    return Rows(found, f"{pipeline.name}: watermarks", nothing="no batch has been accepted yet")
+    table = Reader(pipeline).watermarks()
+    return Rows(table, f"{pipeline.name}: watermarks", nothing="no batch has been accepted yet")
 
 
 def ledger_totals(pipeline: Pipeline) -> Rows:
     """The ledger summed up per output and unit, and whether it balances."""
-    found = Reader(pipeline).ledger_totals()
-    lacking = _lacking(found)
-    notes = ["received is the sum of all fates, in every line"] if found.num_rows and not lacking else []
+    table = Reader(pipeline).ledger_totals()
+    differences = _differences(table)
+    notes = ["received is the sum of all fates, in every line"] if table.num_rows and not differences else []
     return Rows(
-        found,
+        table,
         f"{pipeline.name}: ledger",
         nothing="no batch is complete yet",
         notes=notes,
-        warnings=lacking,
+        warnings=differences,
     )
 
 
 def ledger_lines(pipeline: Pipeline) -> Rows:
     """Every line of the ledger."""
-    found = Reader(pipeline).ledger()
+    table = Reader(pipeline).ledger()
     return Rows(
-        found,
+        table,
         f"{pipeline.name}: ledger, batch by batch",
         nothing="no batch is complete yet",
-        warnings=_lacking(found),
+        warnings=_differences(table),
     )
 
 
 def sink_status(pipeline: Pipeline) -> Rows:
-    """How far each sink is."""
+    """How far each sink is behind, since when and why."""
     return Rows(api.sink_status(pipeline), f"{pipeline.name}: sinks", nothing="the pipeline has no sinks")
 
 
-def _lacking(lines: pa.Table) -> Sequence[str]:
-    """Where what was received and what became of it differ."""
-    found = []
+def _differences(lines: pa.Table) -> Sequence[str]:
+    """The lines of the ledger in which received is not the sum of the fates."""
+    sentences = []
     for row in lines.to_pylist():
         difference = row["received"] - sum((row[fate] for fate in FATE_COLUMNS), Decimal(0))
         if difference:
             batch = f"batch {row['batch']}, " if "batch" in row else ""
-            found.append(
+            sentences.append(
                 f"{batch}{row['output']}, {row['unit']}: received and accounted for differ by {short_text(difference)}"
             )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def _moments(
-    call: str, pipeline: Pipeline, output: str, asked: Mapping[str, Moment | None]
+    call: str, pipeline: Pipeline, output: str, given: Mapping[str, Moment | None]
 ) -> dict[str, datetime | None]:
-    api._require(call, pipeline, output)
+    api.require_pipeline_and_output(call, pipeline, output)
     return {
-        name: None if moment is None else api._moment(call, name, pipeline, output, moment)
-        for name, moment in asked.items()
+        name: None if moment is None else api.moment_of(call, name, pipeline, output, moment)
+        for name, moment in given.items()
     }
 
 

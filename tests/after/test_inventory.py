@@ -166,5 +166,5 @@ def test_a_log_is_held_against_the_registry(registry: Server, tmp_path: Path, cl
 def test_what_cannot_be_asked_is_told(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "in").mkdir()
     file = pipeline_file(tmp_path, {"files": {"path": "in"}})
-    assert "is about messages of topics" in asked(cli, file, "--newest", "5")[2]
+    assert "has no meaning without --topics" in asked(cli, file, "--newest", "5")[2]
     assert "the pipeline reads no topics" in asked(cli, file, "--topics")[2]

@@ -13,7 +13,7 @@ import typer
 
 import latecomer
 from cli.cli_kit import Cli, Lake, pane
-from latecomer.after.rebuild.rebuilding import _opened
+from latecomer.after.rebuild.rebuilding import opened_to_rebuild
 from latecomer.cli import app
 from latecomer.errors import LatecomerError, PipelineError, StoreMismatch
 from latecomer.store.outputs import outputs_to_compute
@@ -122,7 +122,7 @@ def test_a_rebuild_is_advised_where_it_is_accepted(change: str, ran: Lake, cli: 
     advised = "latecomer rebuild apply FILE minute_totals --from T" in str(refused.value)
     assert advised == (change in ("another column", "another function", "a filter", "an aggregate more"))
     if advised:
-        assert _opened(ran.pipeline, "minute_totals").redefining == "minute_totals"
+        assert opened_to_rebuild(ran.pipeline, "minute_totals").redefining == "minute_totals"
     # A reader advises the same, and so does a run, before Spark starts.
     for verb in (["results", ran.file, "minute_totals"], ["run", ran.file, "--once"]):
         said = cli(*verb)
@@ -142,11 +142,11 @@ def test_a_new_name_is_always_accepted(change: str, ran: Lake) -> None:
 def test_a_rebuild_that_is_not_advised_says_what_to_do_instead(change: str, ran: Lake) -> None:
     ran.file.write_text(ran.file.read_text(encoding="utf-8").replace(*CHANGES[change]), encoding="utf-8")
     with pytest.raises(PipelineError, match="give the changed output a new name"):
-        _opened(ran.pipeline, "minute_totals")
+        opened_to_rebuild(ran.pipeline, "minute_totals")
 
 
 def test_who_has_not_run_the_pipeline_is_told_to(unrun: Lake, cli: Cli) -> None:
     said = cli("results", unrun.file, "minute_totals")
     assert (said.status, "run the pipeline first" in said.err) == (1, True)
     with pytest.raises(LatecomerError):
-        _opened(unrun.pipeline, "minute_totals")
+        opened_to_rebuild(unrun.pipeline, "minute_totals")

@@ -208,7 +208,7 @@ def test_the_plots_are_one_picture(shop: Lake, cli: Cli, tmp_path: Path) -> None
 
 def test_a_picture_that_cannot_be_drawn_is_told(shop: Lake, cli: Cli, tmp_path: Path) -> None:
     said = cli("-q", "advise", shop.file, "--svg", tmp_path / "a.png")
-    assert (said.status, "is a picture of pixels" in said.err, "a.svg" in said.err) == (2, True, True)
+    assert (said.status, "is a pixel format" in said.err, "a.svg" in said.err) == (2, True, True)
     for option in ("--svg", "--html"):
         said = cli("-q", "advise", shop.file, option, tmp_path / "nowhere" / "a.svg")
         assert (said.status, f"error: {option} " in said.err, "cannot be written" in said.err) == (
@@ -235,7 +235,7 @@ def test_what_is_advised_is_written_and_comments_stay(shop: Lake, cli: Cli) -> N
     assert load_pipeline(shop.file).watermark.idle_after is not None
     changed = [line for line in text.splitlines() if line not in FILE.splitlines()]
     assert [line.split(":")[0].strip() for line in changed] == ["delay", "idle_after", "allowed_lateness"]
-    assert cli("-q", "advise", shop.file, "--write").err == f"{shop.file} says all of it already\n"
+    assert cli("-q", "advise", shop.file, "--write").err == f"{shop.file} has every advised setting already\n"
     assert shop.file.read_text() == text
 
 
@@ -255,7 +255,7 @@ def test_another_strategy_is_left_alone(shop: Lake, cli: Cli) -> None:
     said = cli("-q", "advise", shop.file, "--write", "-o", "hours")
     assert said.err.splitlines()[0] == "note: watermark is left as it is: its strategy is not bounded"
     assert shop.file.read_text() == text
-    assert "what-ifs suppose strategy: bounded" in said.out
+    assert "what-ifs assume strategy: bounded" in said.out
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_another_strategy_is_left_alone(shop: Lake, cli: Cli) -> None:
             "the source has no such column (value: 'regin')\n    fix: did you mean region?",
         ),
         (["FILE", "-o", "total"], "did you mean totals?"),
-        (["FILE", "--partition", "shard"], "--partition: is for raw files: the pipeline file says it"),
+        (["FILE", "--partition", "shard"], "--partition: is for raw files: a pipeline file has it"),
         (["FILE", "--delay", "soon"], "--delay: is not a duration (value: 'soon')"),
         (["FILE", "--lateness", "-5s"], "--lateness: is too short"),
         (["FILE", "--sample", "0"], "--sample: is not a share"),

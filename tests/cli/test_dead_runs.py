@@ -64,7 +64,7 @@ def test_a_run_of_nothing_but_dead_letters_says_so_everywhere(
     assert (counted["reason"], counted["dead_letters"]) == ("unreadable", 3)
     none = cli("dead-letters", "replay", file, "--where", "reason = 'too_long'")
     assert none.out == (
-        f"3 dead letters, and none of which --where is true: reason = 'too_long'; latecomer dead-letters {file} "
+        f"3 dead letters, and --where is true for none: reason = 'too_long'; latecomer dead-letters {file} "
         "shows them\n"
     )
     # The next run has none of its own.

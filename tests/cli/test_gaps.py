@@ -165,7 +165,7 @@ def test_what_has_no_number_is_told(lake: Lake, caplog: pytest.LogCaptureFixture
         assert ranges(latecomer.gaps(lake.pipeline)) == [("a", 2, 2)]
     assert [record.getMessage() for record in caplog.records] == [
         "rows without payer, or without a whole number in shop: 5; they are left out",
-        "dead letters that do not tell producer and number: 1; what they are may be reported as missing",
+        "dead letters that do not show producer and number: 1; what they are may be reported as missing",
     ]
 
 
@@ -299,7 +299,7 @@ def test_wrong_usage(lake: Lake, cli: Cli, tmp_path: Path) -> None:
     lake.file.write_text(PIPELINE.replace(", producer: payer, producer_seq: shop", ""))
     said = cli("gaps", lake.file)
     assert said.status == 2
-    assert "event.producer: is needed to tell gaps" in said.err
+    assert "event.producer: is needed to find gaps" in said.err
     assert "fix: name the columns" in said.err
     with pytest.raises(PipelineError, match="producer: has the wrong kind of value"):
         latecomer.gaps(lake.pipeline, producer=5)  # type: ignore[arg-type]

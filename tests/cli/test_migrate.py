@@ -67,7 +67,7 @@ def test_a_new_file_is_one_that_can_be_used(cli: Cli, registry: Server, tmp_path
     before = file.read_text()
     again = cli("migrate", "new", file)
     assert again.status == 2
-    assert "is there already, and stays as it is" in again.err
+    assert "exists already, and is not changed" in again.err
     assert file.read_text() == before
     file.write_text(before.replace("http://127.0.0.1:8081", registry.url))
     said = cli("migrate", "plan", file, "--format", "json")
@@ -92,10 +92,10 @@ def test_all_phases_and_back(cli: Cli, registry: Server, store: Store, tmp_path:
     assert fields(registry) == ["ride_id", "fare_cents", "pricing"]
     assert json.loads(cli("migrate", "advance", file, "-f", "json").out)["phase"] == "dual_write"
     # Nothing was looked at, then nothing was there, then too much drifts.
-    assert "drift was not looked at" in cli("migrate", "advance", file).err
+    assert "drift was not measured" in cli("migrate", "advance", file).err
     log(store, 0, MIXED)  # before both shapes were due
     assert "0 of 0 events drift" in cli("migrate", "check", file, "--pipeline", pipeline).out
-    assert "no event has been there" in cli("migrate", "advance", file).err
+    assert "there was no event" in cli("migrate", "advance", file).err
     later(store, 1, ride(1, "ios", 10, 5, 3, 2), ride(2, "ios", 10, 5, 3, 1))
     failed = cli("migrate", "check", file, "--pipeline", pipeline, "--fail-on-drift")
     assert failed.status == 1

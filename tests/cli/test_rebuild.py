@@ -117,7 +117,7 @@ def test_a_file_without_a_schedule(lake: Lake, cli: Cli) -> None:
     ("schedule", "said"),
     [
         ("minute_total: {every: 1h, last: 4h}", "schedule.minute_total: the pipeline has no such output"),
-        ("minute_totals: {every: 7m, last: 4h}", "every 7m is no step of cron's"),
+        ("minute_totals: {every: 7m, last: 4h}", "every 7m cannot be written for cron"),
         ("minute_totals: {last: 4h}", "either `every` or `cron`"),
         ("minute_totals: {cron: often, last: 4h}", "the five fields of a crontab line"),
         ("minute_totals: {every: 1h}", "schedule.minute_totals.last"),

@@ -114,7 +114,7 @@ def test_a_range_and_other_names(filled: Lake, cli: Cli, tmp_path: Path) -> None
         (("--map", "a=paise", "--map", "b=paise"), "names a column twice"),
         (("--tolerance", "much"), "tolerance: is not a tolerance (value: 'much')"),
         (("--from", "noon"), "--from 'noon' is not a moment"),
-        (("--from", START.format(2), "--to", START.format(1)), "is not after where the range begins"),
+        (("--from", START.format(2), "--to", START.format(1)), "is not after --from"),
         (("--query", "select 1"), "query: is for databases alone"),
         (("--format", "xml"), "--format"),
     ],
@@ -143,6 +143,16 @@ def test_a_certificate_comes_only_with_agreement(
     assert not file.exists()
     assert cli(*asked, "--explained-ok").status == 0
     assert json.loads(file.read_text())["rows"] == 2
+
+
+def test_a_certificate_that_cannot_be_written_names_its_option(
+    filled: Lake, cli: Cli, tmp_path: Path
+) -> None:
+    same, file = tmp_path / "same.csv", tmp_path / "gone" / "c.json"
+    same.write_text(f"{HEAD}\n{START.format(0)},amul,10,1\n{START.format(1)},amul,7,1\n")
+    said = cli("reconcile", filled.file, "minute_totals", "--against", same, "--certificate", file)
+    assert said.status == 2
+    assert f"--certificate '{file}' cannot be written" in said.err
 
 
 def test_certify_prints_and_writes_the_same(filled: Lake, cli: Cli, tmp_path: Path) -> None:

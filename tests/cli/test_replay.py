@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cli.cli_kit import Cli, Lake
+from latecomer.cli import replay
 
 WRONG = {
     "watermark.dely=2m": ("watermark.dely: unknown key", "did you mean delay?"),
@@ -26,7 +29,7 @@ WRONG = {
         "late: retract takes back",
         "fix: leave accumulation out",
     ),
-    "outputs=1": ("says of no output", "outputs.NAME.FIELD"),
+    "outputs=1": ("names no output and no field", "outputs.NAME.FIELD"),
     "event.time=other": ("event.time: cannot change in a replay", "change watermark or outputs"),
     "watermrk.delay=2m": ("watermrk.delay: unknown key", "did you mean watermark?"),
 }
@@ -68,3 +71,12 @@ def test_without_a_complete_batch_there_is_nothing_to_replay(unrun: Lake, cli: C
     assert said.status == 1
     assert "has no complete batch yet" in said.err
     assert sorted(path.name for path in Path(unrun.store.root).iterdir()) == ["pipeline.json"]
+
+
+def test_rows_are_counted_as_many_as_there_are() -> None:
+    counts = {"panes": 1, "results": 1200, "late": 0, "ledger": 2}
+    parts = {name: SimpleNamespace(counts={"equal": count}) for name, count in counts.items()}
+    replayed: Any = SimpleNamespace(outputs={"totals": SimpleNamespace(equal=True, **parts)})
+    assert list(replay._lines(replayed)) == [
+        "totals: equal (1 pane, 1,200 results, 0 late rows, 2 ledger lines)"
+    ]

@@ -104,7 +104,7 @@ def test_a_predicate_that_needs_spark_is_not_passed_over(folder: Path, cli: Cli)
     ("text", "outcome"),
     [
         (TRANSCRIPT.replace("tower=A paise=7", "towr=A paise=7"), "did you mean tower?"),
-        (TRANSCRIPT.replace("paise=7 ", "paise=seven "), "paise: seven is no bigint"),
+        (TRANSCRIPT.replace("paise=7 ", "paise=seven "), "paise: seven is not of type bigint"),
         (TRANSCRIPT + "watermark: {delay: 1m}\n", "watermark: the pipeline has its own"),
         (TRANSCRIPT.replace("steps:", "stesp:"), "stesp: unknown key"),
         (TRANSCRIPT.replace("  results:", "  results: {other: []}\n  late:"), "unknown key"),

@@ -56,3 +56,14 @@ def test_status_names_a_source_that_is_away(filled: Lake, cli: Cli) -> None:
     assert words in cli("status", filled.file).err
     keep_away(filled.store.root, frozenset())
     assert words not in cli("status", filled.file).err
+
+
+def test_the_ledger_names_offsets_that_were_lost(filled: Lake, cli: Cli) -> None:
+    offsets = filled.store.root / "offsets"
+    Path(offsets).mkdir()
+    Path(offsets, "000000000000.json").write_text(
+        '{"until": {"lost": {"rides/0": [5, 6], "rides/1": [5, 1205]}}}'
+    )
+    said = cli("ledger", filled.file).err
+    assert "lost at the source, unread: 1 offset of rides/0 (5)\n" in said
+    assert "lost at the source, unread: 1,200 offsets of rides/1 (5 to 1204)\n" in said

@@ -92,7 +92,7 @@ PART = "name a column that is computed from it, such as columns: "
         (
             {"files": {"format": "csv"}},
             "source.schema.tags",
-            "a field of CSV is text, and no list or map",
+            "a field of CSV is text and cannot be a list or a map",
             "declare it as string",
         ),
     ],

@@ -428,6 +428,36 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
             "write a source of your own as module:Class, my.sources:Outbox: {…}",
         ),
         ("store: ./lake", "store: [", 4, "pipeline file", "check indentation"),
+        (
+            "store: ./lake",
+            "store: ./lake\nretention: {event: 7d}",
+            3,
+            "retention.event",
+            "did you mean events?",
+        ),
+        ("store: ./lake", "store: ./lake\nupkeep: {evry: 1h}", 3, "upkeep.evry", "did you mean every?"),
+        ("store: ./lake", "store: ./lake\nstorage: {regin: x}", 3, "storage.regin", "did you mean region?"),
+        (
+            "store: ./lake",
+            "store: ./lake\nschedule: {totals: {last: 1d, evry: 1h}}",
+            3,
+            "schedule.totals.evry",
+            "did you mean every?",
+        ),
+        (
+            "  schema:",
+            "  numbers: {decimal: ','}\n  schema:",
+            5,
+            "source.numbers.decimal",
+            "did you mean decimal_sign?",
+        ),
+        (
+            "paise: sum(paise)",
+            "paise: {function: sun, column: paise}",
+            13,
+            "outputs.totals.aggregates.paise",
+            "unknown function sun",
+        ),
     ],
 )
 def test_a_mistake_names_its_place_and_its_fix(
@@ -477,6 +507,47 @@ def test_an_event_may_be_in_many_windows_but_not_in_any_number(tmp_path: Path) -
     _load(most, tmp_path / "pipeline.yaml")
     (outcome,) = problems(most.replace("10000s", "10000s1us"), tmp_path)
     assert "an event would be in 10001 windows, and 10000 is the most" in outcome
+
+
+def test_a_key_that_stands_twice_is_one_mistake_with_its_line(tmp_path: Path) -> None:
+    (only,) = problems(GOOD.replace("ledger: [paise]", "name: other"), tmp_path)
+    assert ":8: name: stands twice" in only
+    assert "not valid YAML" not in only
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ('{_lc_x: "paise / 100"}', "columns._lc_x: is not a usable name"),
+        ('{Rupees: "paise / 100", rupees: "paise / 100"}', "columns.rupees: columns differ only in case"),
+    ],
+)
+def test_the_own_columns_of_an_output_have_usable_names(tmp_path: Path, columns: str, problem: str) -> None:
+    text = GOOD.replace("late: update", f"late: update\n    columns: {columns}")
+    assert any(f"outputs.totals.{problem}" in each for each in problems(text, tmp_path))
+
+
+def test_a_list_with_a_wrong_entry_is_not_too_short(tmp_path: Path) -> None:
+    text = GOOD.replace("late: update", "late: update\n    trigger: {early: {any: [{count: 1, foo: 2}]}}")
+    (only,) = problems(text, tmp_path)
+    assert "trigger.early.any[0].foo: unknown key" in only
+
+
+def test_a_place_to_start_at_is_checked_by_its_own_fields(tmp_path: Path) -> None:
+    source = "  kafka: {servers: localhost:9092, topics: [a], start: {%s}}"
+    lines = [source if "files:" in line else line for line in GOOD.splitlines()]
+    text = "\n".join(lines)
+    assert any("start.offset: unknown key" in each for each in problems(text % "offset: {}", tmp_path))
+    assert any("did you mean offsets?" in each for each in problems(text % "offset: {}", tmp_path))
+    assert (
+        parse_pipeline(text % 'offsets: {a: {"0": 17}}', tmp_path / "pipeline.yaml").source.kafka is not None
+    )
+
+
+@pytest.mark.parametrize("cron", ["60 * * * *", "*/0 * * * *", "0 5-2 * * *", "0 0 0 * *", "0 0 * * 8"])
+def test_a_schedule_that_cron_would_refuse_is_refused(tmp_path: Path, cron: str) -> None:
+    text = GOOD.replace("ledger:", f'schedule: {{totals: {{last: 1d, cron: "{cron}"}}}}\nledger:')
+    assert any("schedule.totals.cron: has " in each for each in problems(text, tmp_path))
 
 
 def test_every_mistake_is_told_not_only_the_first(tmp_path: Path) -> None:

@@ -102,6 +102,9 @@ def test_what_folders_say(folder: Path) -> None:
         ("/in/[z-a]*", "is not a pattern"),
         ("/in/**/{a,b}[0-9]?.json", None),
         ("/in/[]]", None),
+        (r"/in/a\[*.json", None),
+        (r"/in/a\{*.json", None),
+        ("/in/a*\\", "has a bracket that is not closed"),
         ("/in", None),
     ],
 )

@@ -10,8 +10,10 @@ from latecomer.config.changes import changed
 from latecomer.config.load import parse_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
-from latecomer.config.profiles import PROFILES
+from latecomer.config.profiles import PROFILES, settings
+from latecomer.config.sources import NamedSource
 from latecomer.errors import PipelineError
+from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded
 from latecomer.model.triggers import Count, Trigger
 from latecomer.model.windows import Session
@@ -74,6 +76,55 @@ def test_it_holds_for_what_is_made_in_python_too() -> None:
     assert made.outputs == pipeline().outputs
     assert made.watermark == pipeline().watermark
     assert Pipeline.model_validate(dict(made)) == made
+
+
+SEVERAL = """\
+name: visits
+store: ./lake
+profile: flink
+sources:
+  app: {files: {path: app}, schema: {at: string, user: string}, watermark: {delay: 30s}}
+  web: {files: {path: web}, schema: {at: string, user: string}, watermark: {delay: 1m}}
+event: {time: at}
+outputs:
+  minutes: {window: {tumbling: 1m}, aggregates: {clicks: count(*)}}
+"""
+
+
+def test_it_holds_for_the_own_watermark_of_each_source() -> None:
+    several = pipeline(SEVERAL)
+    assert {name: view.watermark.on_idle for name, view in several.views.items()} == {
+        "app": "hold",
+        "web": "hold",
+    }
+    assert several.watermark.on_idle == "hold"
+    assert Pipeline.model_validate(dict(several)) == several
+
+
+def test_what_a_source_writes_goes_first() -> None:
+    several = pipeline(SEVERAL.replace("delay: 1m", "delay: 1m, on_idle: advance"))
+    assert {name: view.watermark.on_idle for name, view in several.views.items()} == {
+        "app": "hold",
+        "web": "advance",
+    }
+
+
+def test_it_holds_for_a_source_that_is_made_in_python_too() -> None:
+    plain = pipeline(SEVERAL.replace("profile: flink\n", ""))
+    sources = {
+        name: NamedSource(files=source.files, schema=source.columns, watermark=Bounded(delay))
+        for (name, source), delay in zip(plain.sources.items(), ("30s", "1m"), strict=True)
+    }
+    made = Pipeline.model_validate({**dict(plain), "sources": sources, "watermark": None, "profile": "flink"})
+    assert isinstance(made.watermark, BySource)
+    assert made.watermark.on_idle == "hold"
+    assert made.watermark == pipeline(SEVERAL).watermark
+
+
+def test_a_count_trigger_is_shown_as_it_is_run() -> None:
+    assert settings("kafka", sessions=False) == (
+        "trigger.early: {count: 1, per: batch}, trigger.on_time: if_changed, watermark.on_idle: hold"
+    )
 
 
 def test_a_changed_pipeline_keeps_what_was_written_against_the_profile() -> None:

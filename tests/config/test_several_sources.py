@@ -111,7 +111,7 @@ def test_a_source_may_be_made_in_python(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "outcome"),
     [
-        ("sources:", "source: {files: {path: in}}\nsources:", "3: source: is said beside sources"),
+        ("sources:", "source: {files: {path: in}}\nsources:", "3: source: stands beside sources"),
         (
             "    watermark: {delay: 30s, idle_after: 5m}\n",
             "    watermark: {delya: 30s}\n",

@@ -39,7 +39,7 @@ def test_what_is_no_file_is_named_and_left_out(tmp_path: Path, monkeypatch: pyte
     assert sorted(Path(name).name for name in files) == ["good.json", "link.json"]
     assert infer_columns(files, "json") == {"a": "bigint"}
     warned = source_warnings(f"{tmp_path}/*.json", "json")
-    assert f"'{tmp_path}/pipe.json' is not read: it is a pipe; take it away" in warned
+    assert f"'{tmp_path}/pipe.json' is not read: it is a pipe; remove it" in warned
 
 
 def test_files_in_another_encoding_are_named_before_they_are_dead_letters(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_how_far_the_lateness_is_measured(lake: Lake) -> None:
             steps.append(json.loads(answers.under_way(0).body)["step"])
 
     answers, waiting = Answers([lake.pipeline]), Waiting()
-    with answers.progress.heard():
+    with answers.progress.listening():
         logging.getLogger("latecomer").addHandler(waiting)
         try:
             answers.answer(0, "lateness", "")
@@ -190,6 +190,22 @@ def test_a_decimal_has_all_digits_of_its_type(tmp_path: Path) -> None:
     assert found["values"] == {"paise": "12.50", "payments": "1"}
 
 
+def test_a_window_whose_first_number_came_late_is_not_corrected(tmp_path: Path) -> None:
+    lake = new_lake(tmp_path / "late")
+    lake.store.pin()
+    one = {"merchant": "a", "payments": 1}
+    lake.panes("minute_totals", 0, [pane(0, 0, timing="LATE", paise=1, **one)])
+    lake.panes("minute_totals", 1, [pane(1, 0, timing="LATE", paise=1, **one)])
+    again = [
+        pane(1, 0, op="retract", timing="LATE", paise=1, **one),
+        pane(1, 1, timing="LATE", paise=2, **one),
+    ]
+    lake.panes("minute_totals", 2, again)
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        found = api(served, "windows", output="minute_totals")["windows"]
+    assert [each["stage"] for each in found] == ["corrected", "published late"]
+
+
 def test_windows_some_at_a_time(served: Dashboard) -> None:
     first = api(served, "windows", most="1")
     assert ([each["stage"] for each in first["windows"]], first["more"]) == (["open", "rebuilt"], True)
@@ -228,6 +244,30 @@ def test_the_ledger_by_day_and_batch(served: Dashboard) -> None:
         (1, 4, 1),
         (0, 3, 0),
     ]
+
+
+def test_the_days_of_the_ledger_are_those_of_its_zone(tmp_path: Path) -> None:
+    """Half past eight in the evening of New York is the next day in London."""
+    lake = new_lake(tmp_path / "new_york", NEW_YORK)
+    lake.store.pin()
+    evening = NOON + 12 * 60 * MINUTE + 30 * MINUTE
+    close(lake, 0, evening, dead_letter=1)
+    close(lake, 1, evening + 4 * 60 * MINUTE, dead_letter=2)
+    letters = [{"reason": "no_event_time", "raw": "{}", "position": place} for place in (1, 2)]
+    lake.dead_letters(0, letters[:1])
+    lake.dead_letters(1, letters[1:])
+    with Dashboard([lake.pipeline], "127.0.0.1", 0) as served:
+        found = api(served, "ledger", output="minute_totals")
+        assert [(day["day"], day["received"], day["batches"]) for day in found["days"]] == [
+            ("2026-04-26", 2, 1),
+            ("2026-04-25", 1, 1),
+        ]
+        assert [each["published_at"][:10] for each in found["batches"]] == ["2026-04-26", "2026-04-25"]
+        for day in found["days"]:
+            letters = api(served, "fate", output="minute_totals", fate="dead_letter", day=day["day"])[
+                "events"
+            ]
+            assert len(letters) == day["batches"]
 
 
 def test_a_ledger_that_does_not_balance_says_so(tmp_path: Path) -> None:

@@ -133,6 +133,7 @@ def test_there_is_nothing_beside_the_page(served: Dashboard, path: str) -> None:
         ("fate", {"fate": "lost"}, "is not a fate"),
         ("fate", {"fate": "on_time", "batch": "1 or 1=1"}, "is not such a number"),
         ("fate", {"fate": "on_time", "day": "2026-13-01"}, "is not a day"),
+        ("fate", {"fate": "on_time", "day": "9999-12-31"}, "is not a day"),
         ("explain", {}, "window '' is needed"),
         ("explain", {"window": "1999-01-01", "key": '{"merchant": "nobody"}'}, ""),
         ("windows", {"window": "2026-04-25\0"}, "holds a NUL"),

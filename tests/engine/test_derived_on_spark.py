@@ -520,7 +520,7 @@ def test_a_changed_expression_is_a_rebuild(spark: SparkSession, tmp_path: Path) 
         (
             {"rupees": "paise / 2", "twice": "rupees * 2"},
             "columns.twice",
-            "names rupees, which is computed itself",
+            "names rupees, which is a derived column",
         ),
         ({"rupees": "paise * 1.5"}, "columns.rupees", "its type is not known here"),
         ({"rupees": "hour(timestamp 'now')"}, "columns.rupees", "may say otherwise of the same event"),

@@ -105,7 +105,7 @@ def test_silence_starts_over_with_every_batch(now: SimpleNamespace) -> None:
     runner = started(engine)
     now.seconds += 110
     heard(engine, 10 * HOUR + MINUTE)
-    runner.hear()
+    runner.restart_silence()
     now.seconds += 119
     runner.beat()
     assert engine.keeper.timeline.watermark == 10 * HOUR + MINUTE - SECOND

@@ -220,7 +220,7 @@ def test_what_cannot_be_handed_in(tmp_path: Path, spark: SparkSession) -> None:
         latecomer.into(file, source="app")
     with pytest.raises(latecomer.PipelineError, match="is a stream"):
         latecomer.append(file, spark.readStream.format("rate").load())
-    with pytest.raises(latecomer.PipelineError, match="nothing to follow"):
+    with pytest.raises(latecomer.PipelineError, match="a run cannot follow it"):
         latecomer.run(latecomer.load_pipeline(file), spark=spark)
     with pytest.raises(latecomer.SourceError, match="no DataFrame was handed in yet"):
         latecomer.run(latecomer.load_pipeline(file), once=True, spark=spark)

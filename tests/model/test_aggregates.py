@@ -53,7 +53,7 @@ def test_an_aggregate_is_read_as_it_is_written(written: str, read: Aggregate) ->
         ("sum(a) + 1", r"write function\(column\)"),
         (7, r"write function\(column\)"),
         ("sum(abs(paise))", "one function of one column and no expression"),
-        ("sum(a) / sum(b)", "have what must be computed first as a column of the source"),
+        ("sum(a) / sum(b)", "compute expressions in a column first"),
         ("middle(paise)", "unknown function middle; there are sum, count"),
         ("medain(paise)", r"did you mean median\?"),
         ("mode(paise)", r"did you mean top_k\(column, 1\)\?"),

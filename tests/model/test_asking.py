@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from latecomer.errors import PipelineError
-from latecomer.model.clock import Clock
+from latecomer.model.clock import OracleClock
 from latecomer.model.interpreter import Arrival
 from latecomer.model.strategies import Bounded, State, Strategy, TickSummary
 from latecomer.model.timeline import Timeline
@@ -74,16 +74,16 @@ class Garbled(Strategy):
         return self.lags
 
 
-@pytest.mark.parametrize("through", [Timeline, Clock])
+@pytest.mark.parametrize("through", [Timeline, OracleClock])
 @pytest.mark.parametrize(
     ("fields", "outcome"),
     [
-        *(({"answers": each}, "mark answered for partition 'p' is not a moment") for each in NO_MOMENTS),
-        *(({"lags": each}, "lag answered for partition 'p' is not a duration") for each in NO_DURATIONS),
+        *(({"answers": each}, "mark returned for partition 'p' is not a moment") for each in NO_MOMENTS),
+        *(({"lags": each}, "lag returned for partition 'p' is not a duration") for each in NO_DURATIONS),
     ],
 )
 def test_an_answer_that_cannot_be_meant_is_refused(
-    through: type[Timeline | Clock], fields: dict[str, Any], outcome: str
+    through: type[Timeline | OracleClock], fields: dict[str, Any], outcome: str
 ) -> None:
     asked = through(Garbled(every="10us", idle_after="10us", **fields))
 

@@ -32,7 +32,7 @@ from latecomer.observe.figures import Figures
 from latecomer.observe.history import HOUR, History, Sums
 from latecomer.observe.inventory import METRICS
 from latecomer.observe.recorded import read_history
-from latecomer.observe.serving import Served
+from latecomer.observe.serving import ServedMetrics
 from latecomer.spark.noted import noted_work
 from latecomer.store.publications import wall_clock
 from observe.observe_kit import Samples, get, read, samples, value
@@ -102,13 +102,13 @@ def test_a_run_is_read_while_it_follows(
     land(pipeline, "0.json", (600, 599, "a"), (590, 588, "b"), (480, 479, "a"), (470, 400, "b"))
     stop, failed = threading.Event(), []
 
-    def follow(served: Served) -> None:
+    def follow(served: ServedMetrics) -> None:
         try:
             run(pipeline, spark=spark, stop=stop, watch=served.figures.batch, begin=served.figures.begin)
         except BaseException as error:
             failed.append(error)
 
-    with Served(pipeline, "127.0.0.1", 0) as served:
+    with ServedMetrics(pipeline, "127.0.0.1", 0) as served:
 
         def now() -> Samples:
             return samples(get(served.url)[1])
@@ -217,9 +217,9 @@ def test_the_verb_serves_while_it_runs(
         url = next(each.url for each in kept)
         seen.append(samples(get(url)[1]))
 
-    kept: list[Served] = []
-    entered = Served.__enter__
-    monkeypatch.setattr(Served, "__enter__", lambda each: (kept.append(each), entered(each))[1])
+    kept: list[ServedMetrics] = []
+    entered = ServedMetrics.__enter__
+    monkeypatch.setattr(ServedMetrics, "__enter__", lambda each: (kept.append(each), entered(each))[1])
     monkeypatch.setattr(Figures, "batch", batch)
     said = cli("run", pipeline.base / "pipeline.yaml", "--once", "--metrics", "0")
     assert said.status == 0, said.err

@@ -11,19 +11,19 @@ import pytest
 
 from cli.cli_kit import Cli
 from latecomer import MachineError
-from latecomer.observe.serving import TOKEN, Served, address_of
+from latecomer.observe.serving import TOKEN, ServedMetrics, address_of
 from observe.observe_kit import get, samples, value, watched_shop
 
 SECRET = "s3cret-of-the-metrics"
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    with Served(watched_shop(tmp_path), "127.0.0.1", 0) as each:
+def served(tmp_path: Path) -> Iterator[ServedMetrics]:
+    with ServedMetrics(watched_shop(tmp_path), "127.0.0.1", 0) as each:
         yield each
 
 
-def test_the_pages(served: Served) -> None:
+def test_the_pages(served: ServedMetrics) -> None:
     status, text = get(served.url)
     assert status == 200
     assert value(samples(text), "ready") == 0
@@ -33,18 +33,18 @@ def test_the_pages(served: Served) -> None:
     assert get(f"{root}/etc/passwd")[0] == 404
 
 
-def test_a_web_page_with_a_name_of_its_own_reads_nothing(served: Served) -> None:
+def test_a_web_page_with_a_name_of_its_own_reads_nothing(served: ServedMetrics) -> None:
     assert get(served.url, {"Host": "evil.example"})[0] == 421
 
 
-def test_openmetrics_for_who_asks(served: Served) -> None:
+def test_openmetrics_for_who_asks(served: ServedMetrics) -> None:
     _, text = get(served.url, {"Accept": "application/openmetrics-text; version=1.0.0"})
     assert text.endswith("# EOF\n")
 
 
 def test_a_token_lets_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TOKEN, SECRET)
-    with Served(watched_shop(tmp_path), "0.0.0.0", 0) as each:
+    with ServedMetrics(watched_shop(tmp_path), "0.0.0.0", 0) as each:
         url = each.url.replace("0.0.0.0", "127.0.0.1")
         assert get(url)[0] == 401
         assert get(url, {"Authorization": "Bearer wrong"})[0] == 401
@@ -55,10 +55,17 @@ def test_a_token_lets_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_elsewhere_there_must_be_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TOKEN, raising=False)
     with pytest.raises(MachineError, match=f"'0.0.0.0' is not loopback; set {TOKEN}"):
-        Served(watched_shop(tmp_path), "0.0.0.0", 0)
+        ServedMetrics(watched_shop(tmp_path), "0.0.0.0", 0)
     monkeypatch.setenv(TOKEN, "short")
     with pytest.raises(MachineError, match="shorter than 16 characters"):
-        Served(watched_shop(tmp_path), "0.0.0.0", 0)
+        ServedMetrics(watched_shop(tmp_path), "0.0.0.0", 0)
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_host_that_no_name_can_be(host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN, SECRET)
+    with pytest.raises(MachineError, match=f"{host} is not the name of a host; correct --metrics"):
+        ServedMetrics(watched_shop(tmp_path), host, 9464)
 
 
 @pytest.mark.parametrize("written", ["", "port", "1:2:3", "70000", "localhost:", "-1", "host name:1"])

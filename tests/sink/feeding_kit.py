@@ -13,7 +13,7 @@ import pyarrow as pa
 from latecomer.config.load import load_pipeline
 from latecomer.config.models import Pipeline
 from latecomer.model.durations import to_moment
-from latecomer.sink.waiting import Clock
+from latecomer.sink.waiting import SinkClock
 from latecomer.store.layout import PaneLayout
 from latecomer.store.publications import PublicationClock
 from latecomer.store.store import Store
@@ -134,7 +134,7 @@ def published(batch: int) -> int:
     return START + 60 * MINUTE + batch * MINUTE
 
 
-class HandClock(Clock):
+class HandClock(SinkClock):
     """Time stands still until it is moved by hand; whoever waits looks at it again soon."""
 
     def __init__(self) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from latecomer.cli import main
+from latecomer.errors import StoreOutage
 from latecomer.model.strategies import TickSummary
 from latecomer.model.timeline import Timeline
 from latecomer.sink.keeper import SinkKeeper, sink_status
@@ -44,6 +45,23 @@ def test_before_a_run_every_sink_lacks_everything_and_none_is_made(
         assert (row["state"], row["reason"], row["since"]) == ("behind", "no run is at work", None)
     assert [row["on_outage"] for row in rows] == ["wait", "wait", "wait", "stop"]
     assert {each.name for each in tmp_path.iterdir()} == {"in", "store", "pipeline.yaml"}
+
+
+def test_a_run_goes_on_where_its_notes_cannot_be_put_into_an_object_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed = Fed(tmp_path, "[{sqlite: results.db}]")
+    fed.publish(0, "chai")
+
+    def refuse(file: Path, text: str) -> None:
+        raise StoreOutage(f"{file} cannot be used: it does not answer")
+
+    monkeypatch.setattr("latecomer.sink.status.replace_text", refuse)
+    keeper = SinkKeeper(fed.store, HandClock())
+    keeper.start(0)
+    keeper.finish()
+    keeper.close()
+    assert [worker.reached for worker in keeper.workers] == [0]
 
 
 def test_after_a_run_every_sink_is_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from avro_data import leading_to_each_other, number, text
 from latecomer.after.reading.reader import Reader
+from latecomer.config.damage import DamagedFile
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.check import check_ledger
 from latecomer.engine.running import run
@@ -319,6 +320,20 @@ def object_file(schema: str, rows: list[bytes]) -> bytes:
     meta = number(len(head)) + b"".join(text(key.encode()) + text(each) for key, each in head.items())
     block = number(len(rows)) + number(len(body)) + body
     return b"Obj\x01" + meta + b"\0" + sync + block + sync
+
+
+@pytest.mark.parametrize("size", [2**62, 2**63 - 1])
+def test_a_block_that_claims_to_be_larger_than_any_file_is_damage(tmp_path: Path, size: int) -> None:
+    schema = record([{"name": "txn", "type": "string"}])
+    file = tmp_path / "a.avro"
+    file.write_bytes(
+        object_file(schema, []).replace(b"\0\0" + bytes(range(1, 17)), b"") + number(1) + number(size)
+    )
+    found = SourceFile(f"file://{file}", 0, file.stat().st_size)
+    by = AvroContainers(parse_schema(schema), {"txn": "string"})
+    (split,) = by.splits(found, 1)
+    with pytest.raises(DamagedFile, match=f"says that it has {size} bytes"):
+        list(by.decode(split))
 
 
 def test_records_that_are_deep_in_one_another_are_dead_letters(tmp_path: Path) -> None:

@@ -300,7 +300,7 @@ def test_parquet_columns_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         "column uuid (extension<arrow.uuid>)",
         "column wide (decimal256(50, 0))",
     ]
-    assert "write what is in it as numbers, texts or timestamps" in said[0]
+    assert "write its values as numbers, texts or timestamps" in said[0]
     old = tmp_path / "in" / "b.parquet"
     pq.write_table(pa.table({"at": columns["at"]}), old, use_deprecated_int96_timestamps=True)
     assert infer_columns([str(old)], "parquet") == {"at": "timestamp"}

@@ -24,8 +24,9 @@ from latecomer.source.base import Chunk, Clock
 from latecomer.source.choose import source_of
 from latecomer.source.columns import BROKEN, LANDED, ORIGIN, POSITION
 from latecomer.source.decode.columns import CORRUPT
+from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.kafka_fetch import Ranges, close_clients, fetched
-from latecomer.source.kafka_source import KafkaSource, TopicSplit, collecting_later
+from latecomer.source.kafka_source import KafkaSource, TopicSplit
 from source.kafka_source_kit import SCHEMA, awaited, payments, pipeline_on
 
 NEWEST = 1_800_000_000_000_000
@@ -142,7 +143,7 @@ def test_little_is_held_of_a_long_range(kafka: Client, monkeypatch: pytest.Monke
 
 
 def test_garbage_is_collected_again_afterwards() -> None:
-    with suppress(SourceOutage), collecting_later(), collecting_later():
+    with suppress(SourceOutage), paused_collection(), paused_collection():
         assert not gc.isenabled()
         raise SourceOutage("a broker that is down")
     assert gc.isenabled()

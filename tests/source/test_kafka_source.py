@@ -207,7 +207,7 @@ def test_offsets_are_asked_for_again_where_no_answer_comes(kafka: Client, tmp_pa
     kafka.produce(topic, payments(0, 3), partition=1)
     broker = Broker(pipeline_on(tmp_path, kafka, topic).source.kafka, tmp_path)
     began = time.monotonic()
-    with broker.asked() as questions:
+    with broker.questions() as questions:
         forgetful = replace(questions, client=Forgetful(questions.client, 1))
         assert forgetful.begins([(topic, 0), (topic, 1)]) == {(topic, 0): 0, (topic, 1): 0}
     assert 0.2 < time.monotonic() - began < 2.5

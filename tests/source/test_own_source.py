@@ -280,7 +280,7 @@ def test_records_of_a_source_are_decoded(spark: SparkSession, folder: Path) -> N
         ),
         ("{schema: {at: string}}", "names no source\n    fix: write files: {path: "),
         ("{my_sources:Outbox: {target: x}, format: csv}", "records of a source of your own cannot be csv"),
-        ("{files: {path: in}, format: csv}", "format is said beside files\n    fix: move it into files"),
+        ("{files: {path: in}, format: csv}", "format stands beside files\n    fix: move it into files"),
         ("{own: {target: x}}", "own is no kind of source\n    fix: write the class as the key"),
         ("{my_nothing:Source: {}}", "there is no module my_nothing"),
         ("{my_formats:Semicolons: {}}", "Semicolons is not a source"),

@@ -53,6 +53,18 @@ def part(
     return TextPart(found, encoding, longest, most, *where).lines()
 
 
+@pytest.mark.parametrize("zeros", [0, 1, 300])
+def test_zeros_that_fill_up_a_gzip_file_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zeros: int
+) -> None:
+    monkeypatch.setattr(limits, "_CHUNK", 64)
+    file = tmp_path / "a.json.gz"
+    file.write_bytes(2 * (gzip.compress(b"x\ny\n") + bytes(zeros)))
+    (lines,) = part(file, 100, 100)
+    assert isinstance(lines, Lines)
+    assert lines.body == b"x\ny\nx\ny\n"
+
+
 @pytest.mark.parametrize("name", PACKED)
 @pytest.mark.parametrize(("encoding", "end"), ENDS.items())
 def test_each_line_is_read_once(

@@ -50,4 +50,4 @@ def test_a_file_of_properties_is_read_too(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_arguments_that_make_no_sense_are_sparks_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf 'unfinished")
-    assert masters.given() == {}
+    assert masters.spark_settings() == {}

@@ -21,7 +21,7 @@ from latecomer.store.commits import LEASE, commits_of, torn_commits
 from latecomer.store.delta_tables import open_delta
 from latecomer.store.fences import Fence, confirm_held, require_held, rewrite, standing, write_once
 from latecomer.store.files import Location
-from latecomer.store.lease import Clock, Holder, Watcher, read_lease
+from latecomer.store.lease import Holder, LeaseClock, Watcher, read_lease
 from latecomer.store.lock import COMPACT, LOCK, LeaseFile, exclusive, held, lease_file
 from latecomer.store.pins import PINS
 from latecomer.store.table import Table
@@ -44,11 +44,11 @@ def engine(store: Location, name: str) -> Fence:
     place = LeaseFile(lease_file(store))
     if (seen := read_lease(place)) is not None:  # which gives no more signs of life
         place.put_over(replace(seen.record, takes_over_after=1e-9).content, seen.tag)
-    watcher = Watcher(place, Holder(name, 30.0, f"host-{name}", 7), Clock())
+    watcher = Watcher(place, Holder(name, 30.0, f"host-{name}", 7), LeaseClock())
     lease = watcher.look() or watcher.look()
     assert lease is not None
     fence = Fence(store, LEASE, lease)
-    lock.put_up(fence, LOCK)
+    lock.raise_fence(fence, LOCK)
     return fence
 
 

@@ -169,6 +169,24 @@ def test_what_was_written_is_known_though_the_answer_was_lost(
     assert files.names(hdfs_folder.url) == ["file", "plain"]
 
 
+class Broken:
+    """A draft whose DataNodes are gone."""
+
+    def write(self, content: bytes) -> int:
+        raise FileNotFoundError
+
+    def close(self) -> None:
+        raise FileNotFoundError
+
+
+def test_a_file_that_cannot_be_written_is_named() -> None:
+    writer = hdfs.HdfsWriter("lake/events/1.parquet", Broken(), lambda: None)  # type: ignore[arg-type]
+    for write in (lambda: writer.write(b"a"), writer.close):
+        with pytest.raises(FileNotFoundError) as refused:
+            write()
+        assert refused.value.filename == "lake/events/1.parquet"
+
+
 @pytest.mark.long
 def test_names_that_hdfs_does_not_take_are_said_in_one_sentence(hdfs_folder: Folder) -> None:
     with pytest.raises(StoreError, match=r"hdfs://.*/a:b cannot be used \(.*Invalid path name") as refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from latecomer.errors import StoreError
-from latecomer.store.lease import Clock, Heart, Holder, Lease, Watcher, read_lease
+from latecomer.store.lease import Heart, Holder, Lease, LeaseClock, Watcher, read_lease
 
 TAKEOVER = 10.0
 
@@ -45,7 +46,7 @@ class Shelf:
         return str(self.version)
 
 
-class ByHand(Clock):
+class ByHand(LeaseClock):
     """A clock that goes as the test says, with a beginning and a speed of its own."""
 
     def __init__(self, begin: float = 0.0, speed: float = 1.0) -> None:
@@ -61,11 +62,11 @@ class ByHand(Clock):
         self.time += seconds * self.speed
 
 
-def watcher(shelf: Shelf, clock: Clock, name: str = "a", takeover: float | None = TAKEOVER) -> Watcher:
+def watcher(shelf: Shelf, clock: LeaseClock, name: str = "a", takeover: float | None = TAKEOVER) -> Watcher:
     return Watcher(shelf, Holder(name, takeover, f"host-{name}", 1), clock)
 
 
-def taken(shelf: Shelf, clock: Clock, name: str = "a") -> Lease:
+def taken(shelf: Shelf, clock: LeaseClock, name: str = "a") -> Lease:
     lease = watcher(shelf, clock, name).look()
     assert lease is not None
     return lease
@@ -148,6 +149,16 @@ def test_a_holder_that_was_only_cut_off_goes_on() -> None:
     lease = taken(shelf, clock)
     clock.pass_by(100 * TAKEOVER)
     assert lease.renew()
+
+
+@pytest.mark.parametrize("moment", ["yesterday", "", None, 7])
+def test_a_lease_whose_moments_cannot_be_read_is_refused(moment: object) -> None:
+    shelf = Shelf()
+    taken(shelf, ByHand())
+    assert shelf.content is not None
+    shelf.content = json.dumps({**json.loads(shelf.content), "since": moment}).encode()
+    with pytest.raises(StoreError, match=r"lease\.json cannot be read"):
+        read_lease(shelf)
 
 
 def test_what_is_no_lease_is_said_so() -> None:

@@ -233,6 +233,14 @@ def test_what_is_published_must_stay_what_it_was(
     require_widenable(Store(other, source_columns(other)))
 
 
+def test_a_trigger_may_not_look_at_objects_that_get_a_field(tmp_path: Path) -> None:
+    output = {"trigger": {"early": {"when": "to_json(items) like '%a%'"}}}
+    pinned(tmp_path, NARROW, output)
+    pipeline = pipeline_in(tmp_path, WIDE, output)
+    with pytest.raises(StoreMismatch, match="output carts looks at its objects as a whole"):
+        require_widenable(Store(pipeline, source_columns(pipeline)))
+
+
 # A life
 
 

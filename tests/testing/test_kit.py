@@ -149,7 +149,7 @@ def test_a_watermark_put_by_hand_judges_what_comes_after_it() -> None:
     outcome = assert_same_for_all_cuts(pipeline(allowed_lateness="2m", late="update"), steered)
     assert_fates(outcome, ["on_time", "late_accepted", "too_late"])
     assert_watermark(outcome, "14:01", step=2)
-    with pytest.raises(ValueError, match="step 1: the watermark is at 14:03 and goes forward alone"):
+    with pytest.raises(ValueError, match="step 1: the watermark is at 14:03 and only goes forward"):
         play(pipeline(), Scenario().watermark("14:03").watermark("14:01"))
 
 

@@ -59,20 +59,20 @@ def changed(old: str, new: str) -> str:
         ("14:00:10 @14:00:11 paise=100", "14:00:10 paise=100", "late.yaml:11: steps[0].batch[0]: not a row"),
         ("14:00:10 @14:00:11", "25:00 @14:00:11", "not a time (value: '25:00 @14:00:11"),
         ("paise=1\n", "paise=one\n", "late.yaml:6: outputs.totals.aggregates.paise: sum needs a number"),
-        ("paise=7 ->", "paise=7 paise=8 ->", "paise stands twice"),
+        ("paise=7 ->", "paise=7 paise=8 ->", "paise is written twice"),
         ("paise=7 ->", 'note="open ->', "a quote is not closed"),
-        ("-> late_accepted", "-> accepted", "late.yaml:13: steps[0].batch[2]: accepted is no fate"),
+        ("-> late_accepted", "-> accepted", "late.yaml:13: steps[0].batch[2]: accepted is not a fate"),
         ("-> late_accepted", "-> late_accepted,", "a fate is missing"),
         ("-> late_accepted", "-> totals: late", "late.yaml:13: steps[0].batch[2]: is not one line of text"),
         ("-> late_accepted", "-> other=late", "there is no output other"),
         (
             "-> late_accepted",
             "->",
-            "late.yaml:13: steps[0].batch[2]: nothing stands after -> (value: '14:00:20 @14:01:02 paise=7 ->')\n"
+            "late.yaml:13: steps[0].batch[2]: nothing is written after -> (value: '14:00:20 @14:01:02 paise=7 ->')\n"
             "    fix: say what becomes of the row",
         ),
         ("-> late_accepted", "-> late_accepted;", "a fate is missing"),
-        ("ON_TIME paise", "ONTIME paise", "late.yaml:15: steps[0].panes[0]: ONTIME says nothing of a pane"),
+        ("ON_TIME paise", "ONTIME paise", "late.yaml:15: steps[0].panes[0]: ONTIME is not a word for a pane"),
         ("ON_TIME paise", "ON_TIME LATE paise", "a pane has one timing"),
         ("14:00..14:01 ON_TIME", "14:00-14:01 ON_TIME", "not a window"),
         ("ON_TIME paise", "ON_TIME sequence=first paise", "a sequence is a whole number"),
@@ -123,7 +123,7 @@ def changed(old: str, new: str) -> str:
         (
             "steps:\n",
             "steps:\n  - watermark: 14:02\n  - watermark: 14:02\n",
-            "late.yaml:11: steps[1].watermark: the watermark is at 14:02 and goes forward alone",
+            "late.yaml:11: steps[1].watermark: the watermark is at 14:02 and only goes forward",
         ),
         ("steps:\n", "steps:\n  - drain\n  - watermark: 14:02\n", "late.yaml:11: steps[1].watermark: "),
         ("steps:\n", "steps:\n  - drain: now\n", "takes nothing"),

@@ -1,4 +1,4 @@
-"""What a log and topics hold, by schema. No Spark."""
+"""The events of a log, or the messages of topics, counted by schema. No Spark."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ from latecomer.store.store import Store
 
 LOG = "the event log"
 _AT_ONCE, _SECONDS, _PATIENCE = 1_000, 1.0, 30
-"""Messages asked for at once, how long that may take, and how often in a row nothing may come."""
+"""Messages to ask for at once, the seconds to wait for them, and how many empty answers in a row end the read."""
 
 
 def of_log(store: Store) -> Inventory:
-    """The events of a log, by the id of the schema that they were written with. Those of files, and of sources that
-    know no registry, have none."""
-    found = Inventory()
+    """The events of a log, by the id of their schema. Events of files, and of sources without a registry, have none."""
+    inventory = Inventory()
     if not store.events.exists:
-        return found
+        return inventory
     rows = store.events.query(
         f"select {_id_sql(store)} as schema_id, count(*) as events, min(arrival_time) as first, "
         "max(arrival_time) as last from t group by 1"
     )
     for row in rows.to_pylist():
-        found.add_events(LOG, row["schema_id"], row["events"], row["first"], row["last"])
-    return found
+        inventory.add_events(LOG, row["schema_id"], row["events"], row["first"], row["last"])
+    return inventory
 
 
 def _id_sql(store: Store) -> str:
@@ -55,9 +54,9 @@ def _id_sql(store: Store) -> str:
 def of_topics(
     pipeline: Pipeline, newest: int | None = None, watch: Callable[[int, int], None] = lambda *_: None
 ) -> Inventory:
-    """The messages of a pipeline's topics as they are now; with `newest`, so many of each partition. `watch` is called
-    with how many messages were read, and how many there are."""
-    found = Inventory()
+    """The messages of a pipeline's topics as they are now; with `newest`, only so many of each partition. `watch` is
+    called with how many messages were read, and how many there are."""
+    inventory = Inventory()
     kafka = [
         (view.source.kafka, view.format.id_header if isinstance(view.format, RegisteredJson) else None)
         for view in pipeline.views.values()
@@ -68,7 +67,7 @@ def of_topics(
     for topics, id_header in kafka:
         broker = Broker(topics, pipeline.base)
         broker.require_secrets()
-        with broker.asked() as questions:
+        with broker.questions() as questions:
             described = questions.described(first=False)
             ranges = {
                 (name, number): (begin if newest is None else max(begin, end - newest), end)
@@ -79,10 +78,11 @@ def of_topics(
             for read, message in enumerate(_messages(broker.settings(), ranges), start=1):
                 kind, millis = message.timestamp()
                 at = datetime.fromtimestamp(millis / 1000, UTC) if kind else None
-                found.add_message(message.topic(), message.value(), at, _header(message.headers(), id_header))
+                header = _header(message.headers(), id_header)
+                inventory.add_message(message.topic(), message.value(), at, header)
                 if read % _AT_ONCE == 0:
                     watch(read, total)
-    return found
+    return inventory
 
 
 def _header(headers: Sequence[tuple[str, bytes | None]] | None, name: str | None) -> bytes | None:
@@ -91,11 +91,11 @@ def _header(headers: Sequence[tuple[str, bytes | None]] | None, name: str | None
 
 
 def _messages(settings: Mapping[str, str], ranges: Mapping[Place, tuple[int, int]]) -> Iterator[Any]:
-    """The messages in ranges of offsets. Some offsets have none: what was there was compacted away, or is the end of a
+    """The messages in ranges of offsets. Some offsets have no message: it was compacted away, or it is the end of a
     transaction."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-    left = {place: end for place, (begin, end) in ranges.items() if begin < end}
+    ends = {place: end for place, (begin, end) in ranges.items() if begin < end}
     own = {
         "group.id": "latecomer-inventory",  # nobody joins it: partitions are assigned, and nothing is committed
         "enable.auto.commit": False,
@@ -105,24 +105,24 @@ def _messages(settings: Mapping[str, str], ranges: Mapping[Place, tuple[int, int
     }
     consumer, silent = Consumer({**settings, **own}), 0
     try:
-        consumer.assign([TopicPartition(*place, ranges[place][0]) for place in left])
-        while left and silent < _PATIENCE:
-            found = consumer.consume(_AT_ONCE, _SECONDS)
-            silent = 0 if found else silent + 1
-            for message in found:
+        consumer.assign([TopicPartition(*place, ranges[place][0]) for place in ends])
+        while ends and silent < _PATIENCE:
+            messages = consumer.consume(_AT_ONCE, _SECONDS)
+            silent = 0 if messages else silent + 1
+            for message in messages:
                 place, error = (message.topic(), message.partition()), message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
-                if place not in left:
+                if place not in ends:
                     continue
-                if error is None and message.offset() < left[place]:
+                if error is None and message.offset() < ends[place]:
                     yield message
-                if error is not None or message.offset() >= left[place] - 1:
-                    del left[place]
+                if error is not None or message.offset() >= ends[place] - 1:
+                    del ends[place]
     finally:
         consumer.close()
-    if left:
+    if ends:
         raise SourceError(
-            f"kafka source: no message came for {int(_PATIENCE * _SECONDS)} s, and {len(left)} partitions were not "
+            f"kafka source: no message came for {int(_PATIENCE * _SECONDS)} s, and {len(ends)} partitions were not "
             "read to their end; see that the broker is up, and ask again"
         )

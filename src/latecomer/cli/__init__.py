@@ -1,4 +1,4 @@
-"""The command line: `latecomer VERB FILE`. One module a verb, loaded when the verb is asked for (`verbs.py`)."""
+"""The command line: `latecomer VERB FILE`. Each verb has a module, which is loaded when it is called (`verbs.py`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from latecomer.cli.json_log import is_wanted
-from latecomer.cli.options import WrongUsage
+from latecomer.cli.options import HELP, WrongUsage
 from latecomer.cli.reporting import reporting
 from latecomer.cli.terminal import escape_formulas, shielded_terminal
 from latecomer.cli.verbs import Verbs
@@ -26,10 +26,10 @@ USAGE, FAILED, UNEXPECTED, INTERRUPTED = 2, 1, 70, 130
 app = typer.Typer(
     name="latecomer",
     cls=Verbs,
-    rich_markup_mode=None,  # rich takes longer to load than all the rest; the help of a verb has it
+    rich_markup_mode=None,  # rich takes longer to load than all the rest; only the help of a verb uses it
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
 
 
@@ -69,7 +69,7 @@ def latecomer(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a verb and exit: 0 done, 1 failed, 2 wrong usage or pipeline file, 70 a fault of latecomer's."""
+    """Run a verb and exit: 0 done, 1 failed, 2 wrong usage or pipeline file, 70 a bug in latecomer."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 FORMULAS = "--escape-formulas"
 _EVERYWHERE = ("--debug", "--quiet", "-q", FORMULAS)
-"""Options that may stand before the verb and after it."""
+"""Options that may come before or after the verb."""
 
 
 def _status(arguments: list[str], debug: bool) -> int:
@@ -98,7 +98,7 @@ def _status(arguments: list[str], debug: bool) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read has seen enough; without this Python would complain while flushing at exit.
+        # The reader has closed the pipe; without this, Python would report an error when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:
@@ -108,9 +108,8 @@ def _status(arguments: list[str], debug: bool) -> int:
         return _reported(error, f"error: {reason}", FAILED, debug)
     except Exception as error:
         if isinstance(error, _USAGE_ERROR):
-            said = error.format_message().replace("Value error, ", "") or "no command is named"
-            message = f"error: {said}"
-            return _reported(error, message + _how_to_write(error), USAGE, debug)
+            reason = error.format_message().replace("Value error, ", "") or "no command is named"
+            return _reported(error, f"error: {reason}{_how_to_write(error)}", USAGE, debug)
         reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
         return _reported(error, f"unexpected: {reason}; run again with --debug", UNEXPECTED, debug)
     return status if isinstance(status, int) else 0
@@ -121,7 +120,7 @@ _USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
 
 def _how_to_write(error: Any) -> str:
-    """How the verb is written, where it was written wrongly."""
+    """The usage of the verb that was called wrongly."""
     if error.ctx is None or type(error) is typer.BadParameter:
         return ""
     usage = " ".join([error.ctx.command_path, *error.ctx.command.collect_usage_pieces(error.ctx)])

@@ -25,57 +25,59 @@ _MOST_LINES = 12
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 
 
-def advice_in_words(found: Advice) -> Iterator[str]:
-    what = "the log of pipeline " if found.kind == "log" else ""
-    when = f"from {written(found.since)} to {written(found.until)}"
-    yield f"{what}{found.title}: {counted(found.events, 'event')} that arrived {when}"
-    if found.sample is not None:
+def advice_in_words(advice: Advice) -> Iterator[str]:
+    what = "the log of pipeline " if advice.kind == "log" else ""
+    when = f"from {written(advice.since)} to {written(advice.until)}"
+    yield f"{what}{advice.title}: {counted(advice.events, 'event')} that arrived {when}"
+    if advice.sample is not None:
         yield (
-            f"a sample of {found.sample:.3g} of {found.of_events:,}; a share is right to within "
-            f"{found.sampling_error or 0:.2%} (95 %)"
+            f"a sample of {advice.sample:.3g} of {advice.of_events:,}; a share is right to within "
+            f"{advice.sampling_error or 0:.2%} (95 %)"
         )
     yield ""
     yield "how old events are when they come (arrival − event time)"
-    yield from _distribution(found.age)
+    yield from _distribution(advice.age)
     yield ""
     yield "how far they come behind the newest of their partition (this alone sets the delay)"
-    yield from _distribution(found.behind)
-    for column, table in delays_by_group(found):
+    yield from _distribution(advice.behind)
+    for column, table in delays_by_group(advice):
         yield ""
         yield f"by {column} ({len(table) - 1:,})"
         yield from _table(table)
-    for output in found.outputs:
+    for output in advice.outputs:
         yield ""
-        yield from _what_ifs(output, found)
-    yield from _who(found)
+        yield from _what_ifs(output, advice)
+    yield from _who(advice)
     yield ""
     yield "advice"
-    for each in found.advised:
+    for each in advice.advised:
         current = "not said" if each.current is None else format_duration(each.current)
-        now = "as it is" if not each.changes else f"now {current}" if found.kind == "log" else ""
+        now = "as it is" if not each.changes else f"now {current}" if advice.kind == "log" else ""
         yield f"  {each.field}: {each.written}" + (f"   ({now})" if now else "")
         yield f"      {each.reason}"
-    for caution in found.cautions:
+    for caution in advice.cautions:
         yield f"warning: {caution}"
-    for note in found.notes:
+    for note in advice.notes:
         yield f"note: {note}"
     yield (
-        f"note: percentiles are never too small, and too large by {found.precision:.1%} at most "
-        f"({found.group_precision:.1%} for partitions and groups)"
+        f"note: percentiles are never too small, and too large by {advice.precision:.1%} at most "
+        f"({advice.group_precision:.1%} for partitions and groups)"
     )
 
 
-def _distribution(found: Distribution) -> Iterator[str]:
+def _distribution(distribution: Distribution) -> Iterator[str]:
     yield (
         "  "
         + "   ".join(
-            f"{percentile(share)} {shown_duration(value)}" for share, value in found.percentiles.items()
+            f"{percentile(share)} {shown_duration(value)}"
+            for share, value in distribution.percentiles.items()
         )
-        + f"   most {shown_duration(found.most)}"
+        + f"   most {shown_duration(distribution.most)}"
     )
-    if found.negative:
-        yield f"  {found.negative:,} are negative, down to {shown_duration(found.least)}: clocks that are ahead"
-    bend = found.elbow
+    if distribution.negative:
+        least = shown_duration(distribution.least)
+        yield f"  {distribution.negative:,} are negative, down to {least}: clocks that are ahead"
+    bend = distribution.elbow
     if bend is None:
         yield "  no elbow: waiting longer pays evenly, or there is too little to tell"
     else:
@@ -83,14 +85,14 @@ def _distribution(found: Distribution) -> Iterator[str]:
             f"  elbow at {shown_duration(bend.delay)} ({shown_duration(bend.low)} to {shown_duration(bend.high)} are "
             f"as good), enough for {bend.completeness:.2%}; sharpness {bend.sharpness:.2f} of 1"
         )
-    most = max((count for *_, count in _few(found.bars)), default=1)
-    for _, high, count in _few(found.bars):
+    most = max((count for *_, count in _few(distribution.bars)), default=1)
+    for _, high, count in _few(distribution.bars):
         name = "below 0" if high < 0 else f"to {shown_duration(high)}" if high else "0"
         yield f"  {name:>14} {_bar(count / most)} {count:,}"
 
 
 def _few(bars: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """So few bars that they can be looked at."""
+    """Neighbouring bars put together, so that there are a dozen or so."""
     step = -(-len(bars) // _MOST_LINES)
     if step < 2:
         return list(bars)
@@ -115,13 +117,13 @@ def _bar(share: float) -> str:
 def _table(table: Table) -> Iterator[str]:
     """The first rows of a table, and how many more there are."""
     shown = table[: _MOST_LINES + 1]
-    left = len(table) - len(shown)
-    more = [[f"… {left:,} more, in --format json", *[""] * (len(shown[0]) - 1)]] if left else []
+    rest = len(table) - len(shown)
+    more = [[f"… {rest:,} more, in --format json", *[""] * (len(shown[0]) - 1)]] if rest else []
     return _lines([*shown, *more])
 
 
 def _lines(table: Table) -> Iterator[str]:
-    """A table; on a terminal that is too narrow for it, each word of its heads has a line."""
+    """The lines of a table. On a terminal that is too narrow, each word of a heading has a line of its own."""
     cells = [[harmless(cell) for cell in row] for row in table]
     widths = _widths(cells)
     if sys.stdout.isatty() and sum(widths) + 2 * len(widths) > shutil.get_terminal_size().columns:
@@ -140,17 +142,17 @@ def _lines(table: Table) -> Iterator[str]:
 
 
 def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
-    """As wide as the widest cell of each column; what says that there are more rows has the room of all."""
+    """The width of each column: that of its widest cell, without the line on how many rows are left out."""
     last = len(cells) - 1 if cells[-1][0].startswith("…") else len(cells)
     return [max(cell_len(row[nth]) for row in cells[:last]) for nth in range(len(cells[0]))]
 
 
-def _what_ifs(output: OutputReport, found: Advice) -> Iterator[str]:
-    name = output.name if found.kind == "log" else "supposed"
+def _what_ifs(output: OutputReport, advice: Advice) -> Iterator[str]:
+    name = output.name if advice.kind == "log" else "supposed"
     yield f"what settings would mean: {name} ({output.window})"
     settings = output.usual
     marks = {output.current: "← now", output.advised: "← advised"}
-    heads, *rows = what_ifs(output, settings, found.sample is not None)
+    heads, *rows = what_ifs(output, settings, advice.sample is not None)
     narrow = heads.index(P99)
     marked = [[*heads, ""]]
     marked += [[*row, marks.get(each.setting, "")] for each, row in zip(settings, rows, strict=True)]
@@ -167,20 +169,20 @@ def _what_ifs(output: OutputReport, found: Advice) -> Iterator[str]:
         yield f"  {format_duration(wait):>10} {_bar(share / most)} {share:.3%}"
 
 
-def _who(found: Advice) -> Iterator[str]:
-    beyond = format_duration(found.late_delay)
-    if found.groups:
+def _who(advice: Advice) -> Iterator[str]:
+    delay = format_duration(advice.late_delay)
+    if advice.groups:
         yield ""
-        yield f"who is late (more than {beyond} behind)"
-        if found.late_groups:
-            yield from _table(who_is_late(found))
+        yield f"who is late (more than {delay} behind)"
+        if advice.late_groups:
+            yield from _table(who_is_late(advice))
         else:
             yield "  no group is late more often than the others, as far as this history tells"
-    if len(table := biases(found)) > 1:
+    if len(table := biases(advice)) > 1:
         yield ""
-        yield f"bias, if what is late under a delay of {beyond} were dropped"
+        yield f"bias, if what is late under a delay of {delay} were dropped"
         yield from _table(table)
-    if found.skews:
+    if advice.skews:
         yield ""
         yield "clocks that are ahead (events that come before they happen)"
-        yield from _table(skews(found))
+        yield from _table(skews(advice))

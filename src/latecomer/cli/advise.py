@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import Format, Formatted, WrongUsage, load
+from latecomer.cli.options import Format, Formatted, WrongUsage, load, note, writing
 from latecomer.cli.terminal import harmless
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from latecomer.observe.advise.report import Advice
 
 _PIPELINES = (".yaml", ".yml")
-
-
 _PIXELS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
@@ -77,7 +75,7 @@ def advise(
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(help="Also tell it by these columns: region,device.", metavar="COLUMNS"),
+        typer.Option(help="Also show it by these columns: region,device.", metavar="COLUMNS"),
     ] = None,
     output: Annotated[
         list[str] | None, typer.Option("--output", "-o", help="Only for this output.", metavar="NAME")
@@ -113,13 +111,13 @@ def advise(
 ) -> None:
     """Measure how late events come, and advise on delay, allowed lateness, idleness and max_future.
 
-    Of a pipeline that has run, the log and the timeline are read; nothing is run, and the store stays as it is.
+    For a pipeline that has run, its log and timeline are read; nothing is run, and the store is not changed.
     """
-    from latecomer.observe.advise.asking import Asked, advice_on
+    from latecomer.observe.advise.asking import AdviceOptions, advice_on
 
     if svg is not None and svg.suffix.lower() in _PIXELS:
-        fix = f"write --svg {svg.with_suffix('.svg')}, and open it in a browser, which makes pixels of it"
-        raise WrongUsage("--svg", str(svg), "is a picture of pixels, which is not drawn here", fix)
+        fix = f"write --svg {svg.with_suffix('.svg')}, and save it as pixels from a browser"
+        raise WrongUsage("--svg", str(svg), "is a pixel format, and only SVG can be drawn", fix)
     raw = {
         "event_time": event_time,
         "arrival": arrival,
@@ -133,7 +131,7 @@ def advise(
         "max_future": max_future,
         "window": window,
     }
-    asked = Asked(
+    question = AdviceOptions(
         tuple(_split(by)),
         tuple(output or ()),
         tuple(_split(delay)),
@@ -147,32 +145,29 @@ def advise(
         raise WrongUsage(
             "--write", source, "is for a pipeline file", "leave --write out, or name the pipeline file"
         )
-    found = advice_on(subject, asked, raw)
+    advice = advice_on(subject, question, raw)
     if form is Format.JSON:
-        json.dump(found.as_json(), sys.stdout, ensure_ascii=False, indent=1, allow_nan=False)
+        json.dump(advice.as_json(), sys.stdout, ensure_ascii=False, indent=1, allow_nan=False)
         print()
     elif form is Format.CSV:
         from latecomer.cli.render import show
 
-        show(_setting_rows(found), form, "", None)
+        show(_setting_rows(advice), form, "", None)
     else:
         from latecomer.cli.advice_words import advice_in_words
 
-        for line in advice_in_words(found):
+        for line in advice_in_words(advice):
             typer.echo(harmless(line))
-    for option, path, make in (("--html", html, found.html), ("--svg", svg, found.svg)):
+    for option, path, make in (("--html", html, advice.html), ("--svg", svg, advice.svg)):
         if path is not None:
             _write_text(option, path, make())
     if write and not isinstance(subject, str):
-        _write(Path(source), subject, found)
+        _write(Path(source), subject, advice)
 
 
 def _write_text(option: str, path: Path, text: str) -> None:
-    try:
+    with writing(option, path):
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fix = "name a file in a folder that is there and may be written to"
-        raise WrongUsage(option, str(path), f"cannot be written: {error.strerror}", fix) from None
     print(f"wrote {path}", file=sys.stderr)
 
 
@@ -191,17 +186,17 @@ def _split(written: Sequence[str] | None) -> Iterator[str]:
 # Writing
 
 
-def _write(file: Path, pipeline: Pipeline, found: Advice) -> None:
+def _write(file: Path, pipeline: Pipeline, advice: Advice) -> None:
     from latecomer.config.patching import write_patched
     from latecomer.model.strategies import Bounded
 
-    changes = [each for each in found.advised if each.changes]
+    changes = [each for each in advice.advised if each.changes]
     if pipeline.sources or not isinstance(pipeline.watermark, Bounded):
-        kept = "each source has its own watermark" if pipeline.sources else "its strategy is not bounded"
+        reason = "each source has its own watermark" if pipeline.sources else "its strategy is not bounded"
         changes = [each for each in changes if not each.field.startswith("watermark.")]
-        print(f"note: watermark is left as it is: {kept}", file=sys.stderr)
+        note(f"watermark is left as it is: {reason}")
     if not changes:
-        print(f"{file} says all of it already", file=sys.stderr)
+        print(f"{file} has every advised setting already", file=sys.stderr)
         return
     write_patched(file, {_keys(each.field): each.written for each in changes})
     for each in changes:
@@ -214,14 +209,14 @@ def _keys(field: str) -> tuple[str, ...]:
     return ("watermark", "delays", field[len(own) :]) if field.startswith(own) else tuple(field.split("."))
 
 
-def _setting_rows(found: Advice) -> pa.Table:
+def _setting_rows(advice: Advice) -> pa.Table:
     import pyarrow as pa
 
     from latecomer.observe.advise.rows import setting_row
 
     rows = [
-        {"output": output.name, **setting_row(each, output, found.sample is not None)}
-        for output in found.outputs
+        {"output": output.name, **setting_row(each, output, advice.sample is not None)}
+        for output in advice.outputs
         for each in output.settings
     ]
     return pa.Table.from_pylist(rows)

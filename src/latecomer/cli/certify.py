@@ -19,6 +19,8 @@ from latecomer.cli.options import (
     hush_spark,
     load,
     moment_of,
+    note,
+    writing,
 )
 from latecomer.model.zoned import read, written
 
@@ -32,7 +34,7 @@ def certify(
     output: OutputName,
     at: Annotated[
         str | None,
-        typer.Option(help="Windows closed at this watermark; the present one by default.", metavar="W"),
+        typer.Option(help="Windows closed at this watermark; at the present one by default.", metavar="W"),
     ] = None,
     to: Annotated[Path | None, typer.Option(help="Write the certificate to a file.", metavar="PATH")] = None,
     check: Annotated[
@@ -58,7 +60,7 @@ def certify(
 
     certificate = issue(pipeline, output, None if at is None else moment_of("--at", at))
     if to is not None:
-        write(certificate, to)
+        write(certificate, "--to", to)
     if form is Format.JSON:
         typer.echo(certificate.written(), nl=False)
         return
@@ -77,46 +79,42 @@ def certify(
     )
 
 
-def write(certificate: Certificate, path: Path) -> None:
-    """The certificate as a file; whole or not at all."""
+def write(certificate: Certificate, option: str, path: Path) -> None:
+    """Write a certificate to the file of an option: whole, or not at all."""
     draft = path.with_name(path.name + ".part")
-    try:
+    with writing(option, path):
         draft.write_text(certificate.written(), encoding="utf-8")
         draft.replace(path)
-    except OSError as error:
-        fix = "name a file in a folder that you may write to"
-        raise WrongUsage("--to", str(path), f"cannot be written: {error.strerror}", fix) from None
 
 
 def _check(pipeline: Pipeline, output: str, path: Path, form: Format) -> None:
     from latecomer.after.certify.certificate import check, read_certificate
-    from latecomer.cli.render import note
 
     certificate = read_certificate(path)
     hush_spark()
-    found = check(pipeline, output, certificate)
+    checked = check(pipeline, output, certificate)
     fields = {
-        "reproduced": "yes" if found.reproduced else "no",
+        "reproduced": "yes" if checked.reproduced else "no",
         "watermark": written(read(certificate.watermark)) or "",
         "batches": str(certificate.batches),
         "rows certified": str(certificate.rows),
-        "rows by the log": str(found.rows),
+        "rows by the log": str(checked.rows),
         "sha256 certified": certificate.sha256,
-        "sha256 by the log": found.sha256,
+        "sha256 by the log": checked.sha256,
     }
     if form is Format.JSON:
         whole = {
-            "reproduced": found.reproduced,
-            "stands": found.stands,
+            "reproduced": checked.reproduced,
+            "stands": checked.stands,
             "certified": {"rows": certificate.rows, "sha256": certificate.sha256},
-            "recomputed": {"rows": found.rows, "sha256": found.sha256},
+            "recomputed": {"rows": checked.rows, "sha256": checked.sha256},
         }
         typer.echo(json.dumps(whole, indent=1))
     else:
         _show(fields, form)
-    if not found.stands:
+    if not checked.stands:
         note("the store's results of these windows are no longer those that were certified")
-    if not found.reproduced:
+    if not checked.reproduced:
         raise typer.Exit(1)
 
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from latecomer.model.counting import counted
+
 cluster = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -42,18 +44,18 @@ def pack(
     from latecomer.engine.upkeep.compacting import size_in_words
     from latecomer.spark.environment import pack as packed
 
-    made = packed(out, more)
-    size = size_in_words(made.file.stat().st_size)
+    archive = packed(out, more)
+    size = size_in_words(archive.file.stat().st_size)
     print(
-        f"{made.file}: {size}, {len(made.packages)} packages. Give Spark, in spark-defaults.conf,",
+        f"{archive.file}: {size}, {counted(len(archive.packages), 'package')}. Give Spark, in spark-defaults.conf,",
         file=sys.stderr,
     )
-    for name, value in made.options.items():
+    for name, value in archive.options.items():
         print(f"{name} {value}")
-    archives, python = made.options["spark.archives"], made.options["spark.pyspark.python"]
+    archives, python = archive.options["spark.archives"], archive.options["spark.pyspark.python"]
     print(
         f"or to spark-submit --archives {archives} --conf spark.pyspark.python={python}, or for latecomer itself\n"
         f'  export PYSPARK_SUBMIT_ARGS="--archives {archives} pyspark-shell" PYSPARK_PYTHON={python}\n'
-        "then look at it with: latecomer doctor --cluster --master URL",
+        "then check it with: latecomer doctor --cluster --master URL",
         file=sys.stderr,
     )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, load
+from latecomer.cli.options import File, Format, Formatted, load, note
 
 
 def compact(
@@ -14,7 +14,7 @@ def compact(
     keep: Annotated[
         str | None,
         typer.Option(
-            help="Keep what was replaced for so long, and no longer than `upkeep` says: who opened it may still read.",
+            help="How long to keep replaced files for readers that have them open; at most as long as `upkeep` says.",
             metavar="D",
             show_default=False,
         ),
@@ -26,9 +26,9 @@ def compact(
 ) -> None:
     """Merge small files, delete dead ones, and remove what `retention` no longer keeps.
 
-    It can be called at any time, also while the pipeline runs.
+    Call it at any time, also while the pipeline runs.
     """
-    from latecomer.cli.render import note, show
+    from latecomer.cli.render import show
     from latecomer.engine.upkeep.compacting import compact as run
 
     report = run(load(file), keep=keep, dry_run=dry_run)

@@ -13,14 +13,13 @@ from latecomer.cli.options import (
     Formatted,
     Limit,
     OutputName,
-    WrongUsage,
     Zoned,
     choose_zone,
-    moment_of,
+    note,
     open_reader,
+    range_of,
 )
 from latecomer.model.counting import counted
-from latecomer.model.durations import to_micros
 
 if TYPE_CHECKING:
     from latecomer.after.serving.correcting import Corrected
@@ -45,17 +44,14 @@ def correct(
 ) -> None:
     """Add up the side output by window and key. Every late event is corrected once.
 
-    It can be called at any time, also while the pipeline runs: what is corrected already stays as it is.
+    Call it at any time, also while the pipeline runs: what is corrected already is not changed.
     """
     from latecomer.after.serving import correcting, grains, serving
     from latecomer.after.serving.postgres import keep_served
-    from latecomer.cli.render import note, show
+    from latecomer.cli.render import show
 
     choose_zone(zone, file, output)
-    first = None if since is None else moment_of("--since", since)
-    end = None if until is None else moment_of("--until", until)
-    if first is not None and end is not None and to_micros(first) >= to_micros(end):
-        raise WrongUsage("--until", str(until), f"is not after --since {since}", "exchange them")
+    first, end = range_of(("--since", since), ("--until", until))
     reader = open_reader(file)
     grains.check_grain(reader, output, by)
     done = correcting.correct_and_count(reader, output, first, end)
@@ -70,8 +66,7 @@ def correct(
 
 
 def _report(done: Corrected) -> str:
-    """What this call added: how many late events, from which batches; and where windows overlap, for how
-    many of them."""
+    """What this call added: how many late events from which batches, and, if windows overlap, to how many windows."""
     batches = set(done.rows["batch"].to_pylist())
     first, last = min(batches), max(batches)
     came = f"batch {first}" if first == last else f"batches {first} to {last}"

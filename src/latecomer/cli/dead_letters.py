@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from latecomer.cli.options import (
+    HELP,
     File,
     Format,
     Formatted,
@@ -32,14 +33,13 @@ if TYPE_CHECKING:
 
 BYTES = "raw_bytes"
 _SHOW = "show"
-_HELP = ("-h", "--help")
 
 
 class _ShowByDefault(TyperGroup):
     """`dead-letters FILE` shows them, as `dead-letters show FILE` does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in _HELP):
+        if not args or (args[0] not in self.commands and args[0] not in HELP["help_option_names"]):
             args = [_SHOW, *args]
         return super().parse_args(ctx, args)
 
@@ -47,7 +47,7 @@ class _ShowByDefault(TyperGroup):
 dead_letters = typer.Typer(
     cls=_ShowByDefault,
     help="Show the rows that could not be read as events, and why; or replay them, repaired.",
-    context_settings={"help_option_names": list(_HELP)},
+    context_settings=HELP,
 )
 
 
@@ -90,7 +90,7 @@ def show_letters(
 
 Where = Annotated[
     str | None,
-    typer.Option("--where", help="Replay only those of which this SQL condition is true.", metavar="SQL"),
+    typer.Option("--where", help="Replay only those for which this SQL condition is true.", metavar="SQL"),
 ]
 Fixes = Annotated[
     list[str] | None,
@@ -104,9 +104,13 @@ Fixes = Annotated[
 ]
 FromSource = Annotated[
     str | None,
-    typer.Option("--source", help="Replay those of this source, where several have any.", metavar="NAME"),
+    typer.Option(
+        "--source", help="Replay those of this source, if several sources have some.", metavar="NAME"
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would become of them, and change nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would become of them, and change nothing.")
+]
 
 
 @dead_letters.command("replay")
@@ -122,7 +126,7 @@ def replay(
 ) -> None:
     """Take dead letters in again, repaired: a batch of their own, in which each is an event that arrives now.
 
-    Those that are still wrong stay dead letters, and have their newest reason. What was taken in is not taken in again.
+    Those that are still wrong stay dead letters, with their newest reason. A dead letter is taken in once.
     """
     from latecomer.after.letters.fixing import asked_for
     from latecomer.after.letters.replaying import replay_letters
@@ -132,19 +136,19 @@ def replay(
     choice, fix = asked_for(where, fixes_of(fixes or ()), place, source)
     pipeline = load(file)
     hush_spark()
-    found = replay_letters(pipeline, choice, fix, dry_run=dry_run, place=place)
-    if form is Format.TABLE and found.completed is not None:
-        print(f"a replay that was interrupted is complete: batch {found.completed}")
-    if form is Format.TABLE and not found.picked:
-        _print_none(open_reader(file), where, file)
+    replayed = replay_letters(pipeline, choice, fix, dry_run=dry_run, place=place)
+    if form is Format.TABLE and replayed.completed is not None:
+        print(f"a replay that was interrupted is complete: batch {replayed.completed}")
+    if form is Format.TABLE and not replayed.picked:
+        _print_nothing_picked(open_reader(file), where, file)
     elif form is Format.TABLE:
-        _print_people(found, dry_run, limit)
+        _print_report(replayed, dry_run, limit)
     elif form is Format.JSON:
-        _print_json(found, dry_run)
+        _print_json(replayed, dry_run)
     else:
         from latecomer.cli.render import show
 
-        show(found.still_dead, form, "", limit)
+        show(replayed.still_dead, form, "", limit)
 
 
 def fixes_of(pairs: tuple[str, ...] | list[str]) -> dict[str, str]:
@@ -162,31 +166,33 @@ def fixes_of(pairs: tuple[str, ...] | list[str]) -> dict[str, str]:
     return fixes
 
 
-def _print_people(found: ReplayedLetters, dry_run: bool, limit: int | None) -> None:
+def _print_report(replayed: ReplayedLetters, dry_run: bool, limit: int | None) -> None:
     from latecomer.cli.render import show
 
-    dead = found.still_dead.num_rows
-    would = f"{'would become' if dry_run else 'became'} {'an event' if found.events == 1 else 'events'}"
+    dead = replayed.still_dead.num_rows
+    would = f"{'would become' if dry_run else 'became'} {'an event' if replayed.events == 1 else 'events'}"
     stay = "would stay" if dry_run else "stays" if dead == 1 else "stay"
-    print(f"{counted(found.picked, 'dead letter')} picked up: {found.events:,} {would}, {dead:,} {stay} dead")
+    print(
+        f"{counted(replayed.picked, 'dead letter')} picked up: {replayed.events:,} {would}, {dead:,} {stay} dead"
+    )
     if dead:
         print()
-        show(found.still_dead, Format.TABLE, "", limit)
-    if found.batch is not None and found.events:
-        print(f"\ntaken in as batch {found.batch}")
-        show(_fates(found), Format.TABLE, "")
+        show(replayed.still_dead, Format.TABLE, "", limit)
+    if replayed.batch is not None and replayed.events:
+        print(f"\ntaken in as batch {replayed.batch}")
+        show(_fates(replayed), Format.TABLE, "")
     elif not dry_run:
         print("\nnothing was taken in")
 
 
-def _print_none(reader: Reader, where: str | None, file: Path) -> None:
-    """That no dead letter was picked up: there is none, or none of which the condition is true."""
-    there = sum(
+def _print_nothing_picked(reader: Reader, where: str | None, file: Path) -> None:
+    """Say why no dead letter was picked up: there is none, or none for which the condition is true."""
+    total = sum(
         row["dead_letters"] for row in reader.dead_letters_by("output").to_pylist() if row["output"] is None
     )
-    if there and where is not None:
+    if total and where is not None:
         print(
-            f"{counted(there, 'dead letter')}, and none of which --where is true: {where}; "
+            f"{counted(total, 'dead letter')}, and --where is true for none: {where}; "
             f"latecomer dead-letters {file} shows them"
         )
     else:
@@ -195,7 +201,7 @@ def _print_none(reader: Reader, where: str | None, file: Path) -> None:
 
 
 def _print_failed(reader: Reader, file: Path) -> None:
-    """What can be done about events that an output cannot compute."""
+    """Say what to do about events that an output cannot compute."""
     from latecomer.model.zoned import written
 
     for name, (count, since) in reader.failed().items():
@@ -206,7 +212,7 @@ def _print_failed(reader: Reader, file: Path) -> None:
         )
 
 
-def _fates(found: ReplayedLetters) -> pa.Table:
+def _fates(replayed: ReplayedLetters) -> pa.Table:
     """What became of the events, output by output."""
     import pyarrow as pa
 
@@ -215,30 +221,30 @@ def _fates(found: ReplayedLetters) -> pa.Table:
 
     rows = [
         {"output": entry.output, **{fate.value: int(entry.fates.get(fate, 0)) for fate in Fate}}
-        for entry in found.entries
+        for entry in replayed.entries
         if entry.unit == EVENTS
     ]
     return pa.Table.from_pylist(rows)
 
 
-def _print_json(found: ReplayedLetters, dry_run: bool) -> None:
+def _print_json(replayed: ReplayedLetters, dry_run: bool) -> None:
     from latecomer.model.written_values import json_rows
     from latecomer.model.zoned import current_zone
 
     document: dict[str, Any] = {
         "dry_run": dry_run,
-        "picked": found.picked,
-        "events": found.events,
-        "batch": found.batch,
-        "completed": found.completed,
-        "still_dead": list(json_rows(found.still_dead, current_zone())),
-        "outputs": _fates(found).to_pylist(),
+        "picked": replayed.picked,
+        "events": replayed.events,
+        "batch": replayed.batch,
+        "completed": replayed.completed,
+        "still_dead": list(json_rows(replayed.still_dead, current_zone())),
+        "outputs": _fates(replayed).to_pylist(),
     }
     print(json.dumps(document, indent=1, ensure_ascii=False))
 
 
 def with_bytes_shown(rows: pa.Table, form: Format) -> pa.Table:
-    """Bytes that are not text as text with escapes; in a table for people in the place of the raw text."""
+    """Show bytes that are not text with escapes; a table shows them instead of the raw text."""
     import pyarrow as pa
 
     if BYTES not in rows.schema.names:  # a store of an earlier version
@@ -248,12 +254,12 @@ def with_bytes_shown(rows: pa.Table, form: Format) -> pa.Table:
     if form is not Format.TABLE:
         return rows.set_column(place, BYTES, pa.array(shown, pa.string()))
     texts = [text if raw is None else raw for text, raw in zip(rows["raw"].to_pylist(), shown, strict=True)]
-    people = rows.set_column(rows.schema.get_field_index("raw"), "raw", pa.array(texts, pa.string()))
-    return people.drop_columns([BYTES])
+    readable = rows.set_column(rows.schema.get_field_index("raw"), "raw", pa.array(texts, pa.string()))
+    return readable.drop_columns([BYTES])
 
 
 def escaped(raw: bytes) -> str:
-    r"""Bytes as text: what is UTF-8 as it is, any other byte as \xNN, a backslash as two.
+    r"""Bytes as text: UTF-8 as it is, any other byte as \xNN, a backslash doubled.
 
     >>> print(escaped(b"caf\xe9 \\"))
     caf\xe9 \\

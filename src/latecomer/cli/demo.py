@@ -7,14 +7,13 @@ import shutil
 import sys
 import tempfile
 import time
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.demo_tables import FATES, batch, count, rupees, simple_table
+from latecomer.cli.demo_tables import FATES, batch, count, rupees, simple_table, unaccounted
 from latecomer.cli.options import hush_spark
 
 if TYPE_CHECKING:
@@ -74,9 +73,9 @@ def demo(
 
 
 def as_typed() -> str:
-    """The command line as it can be typed here: by its name where that is found, else by its path."""
-    program, found = Path(sys.argv[0]).resolve(), shutil.which("latecomer")
-    if found is not None and Path(found).resolve() == program:
+    """How to type the command in this shell: by name if the PATH has it, else by path."""
+    program, on_path = Path(sys.argv[0]).resolve(), shutil.which("latecomer")
+    if on_path is not None and Path(on_path).resolve() == program:
         return "latecomer"
     if program.name != "latecomer":
         return f"{sys.executable} -m latecomer"
@@ -84,7 +83,7 @@ def as_typed() -> str:
 
 
 def _diwali(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
-    """Run and show it; returns the commands that show more, and what Spark did for it."""
+    """Run and show the story; returns the commands that show more, and what Spark did for it."""
     from latecomer.after.reading.reader import Reader
     from latecomer.cli.stories.diwali import write_scenario
     from latecomer.config.load import load_pipeline
@@ -102,8 +101,8 @@ def _diwali(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
             load_pipeline(file), drain=True, watch=lambda report: status.update(batch(report)), file=file
         )
     reader = Reader(load_pipeline(file))
-    _the_minute(console, reader)
-    _the_ledger(console, reader)
+    _print_minute(console, reader)
+    _print_ledger(console, reader)
     further = (
         f"panes {file} warehouse --window 2026-11-08T14:00:00Z",
         f"panes {file} alerts --window 2026-11-08T14:00:00Z --key tower=lucknow",
@@ -113,8 +112,8 @@ def _diwali(console: Console, home: Path) -> tuple[tuple[str, ...], Work]:
     return further, done.work
 
 
-def _the_minute(console: Console, reader: Reader) -> None:
-    """What each output says of the minute 19:30: first, and now."""
+def _print_minute(console: Console, reader: Reader) -> None:
+    """The number of each output for the minute 19:30: as first published, and now."""
     from latecomer.cli.stories.diwali import CLOSED_MINUTE
 
     table = simple_table("The minute 19:30 IST, by late policy")
@@ -135,8 +134,8 @@ def _the_minute(console: Console, reader: Reader) -> None:
     console.print(table)
 
 
-def _the_ledger(console: Console, reader: Reader) -> None:
-    """Received, and what became of it: a column an output, in payments and in rupees."""
+def _print_ledger(console: Console, reader: Reader) -> None:
+    """What was received and what became of it, by output: in payments and in rupees."""
     totals = reader.ledger_totals().to_pylist()
     for unit, title, shown in (
         ("events", "The ledger in payments", count),
@@ -149,8 +148,5 @@ def _the_ledger(console: Console, reader: Reader) -> None:
             table.add_column(name, justify="right", no_wrap=True)
         for fate in ("received", *FATES):
             table.add_row(fate.replace("_", " "), *(shown(lines[name][fate]) for name in POLICIES))
-        left = [
-            lines[name]["received"] - sum((lines[name][f] for f in FATES), Decimal(0)) for name in POLICIES
-        ]
-        table.add_row("unaccounted for", *(f"{amount:f}" if amount else "0" for amount in left))
+        table.add_row("unaccounted for", *(unaccounted(lines[name]) for name in POLICIES))
         console.print(table)

@@ -1,4 +1,4 @@
-"""`latecomer demo --story bookmyshow`: an hour that was published wrong, corrected, rebuilt."""
+"""`latecomer demo --story bookmyshow`: an hour that is published wrong, then corrected, then rebuilt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from latecomer.cli.demo_tables import FATES, batch, count, simple_table
+from latecomer.cli.demo_tables import FATES, batch, count, simple_table, unaccounted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 SCALE = 100
 SHOWN = (0, 9, 21)
-"""Which minutes of the outage are shown."""
+"""The minutes of the outage that are shown."""
 IST = ZoneInfo("Asia/Kolkata")
 
 
 def run_story(console: Console, home: Path, scale: int = SCALE) -> tuple[tuple[str, ...], Work]:
-    """Run and show it; returns the commands that show more, and what Spark did for it."""
+    """Run and show the story; returns the commands that show more, and what Spark did for it."""
     from latecomer.after.reading.reader import Reader
     from latecomer.cli.stories.bookmyshow import OUTPUT, write_scenario
     from latecomer.cli.stories.bookmyshow_story import RANGE, live_through
@@ -59,7 +59,7 @@ def run_story(console: Console, home: Path, scale: int = SCALE) -> tuple[tuple[s
 
 
 def show(console: Console, scenario: Scenario, account: Account) -> None:
-    """The way from wrong to right: what could be read at each time, and how far off that was."""
+    """The numbers that could be read at each time, and how far off they were."""
     from latecomer.cli.stories.bookmyshow import outage
 
     minutes = outage()
@@ -84,7 +84,7 @@ def show(console: Console, scenario: Scenario, account: Account) -> None:
     for line in (
         f"set aside in the evening {evening:,}, with the next morning {morning:,}; the rebuild took in "
         f"{taken_in:,}",
-        f"served in the evening otherwise than the log of that hour says: {account.behind} windows and keys",
+        f"windows and keys whose number in the evening was not that of the log: {account.behind}",
         f"rebuilt once more: {once_more}; seen on phones and not in the log: {lost:,} views",
         "ledger and tables: " + ("equal" if not account.differences else "; ".join(account.differences)),
     ):
@@ -92,7 +92,7 @@ def show(console: Console, scenario: Scenario, account: Account) -> None:
 
 
 def the_ledger(console: Console, reader: Reader) -> None:
-    """Received, and what became of it when it came."""
+    """What was received, and what became of it when it came."""
     lines = {row["unit"]: row for row in reader.ledger_totals().to_pylist()}
     console.print()
     table = simple_table("The ledger: what became of it")
@@ -102,8 +102,7 @@ def the_ledger(console: Console, reader: Reader) -> None:
     both = [lines["events"], lines["seats"]]
     for fate in ("received", *FATES):
         table.add_row(fate.replace("_", " "), *(count(line[fate]) for line in both))
-    left = (line["received"] - sum((line[fate] for fate in FATES), Decimal(0)) for line in both)
-    table.add_row("unaccounted for", *(f"{amount:f}" if amount else "0" for amount in left))
+    table.add_row("unaccounted for", *map(unaccounted, both))
     console.print(table)
 
 

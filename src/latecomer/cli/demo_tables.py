@@ -1,7 +1,9 @@
-"""What the stories of `latecomer demo` are shown with: tables, and numbers as people write them."""
+"""Tables and numbers for the stories of `latecomer demo`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from latecomer.model.counting import counted
@@ -31,6 +33,12 @@ def simple_table(title: str) -> Table:
 def count(amount: Any) -> str:
     """A number of things; a dash for none."""
     return f"{int(amount):,}" if amount else "-"
+
+
+def unaccounted(line: Mapping[str, Any]) -> str:
+    """What a line of the ledger received and gave no fate."""
+    amount = line["received"] - sum((line[fate] for fate in FATES), Decimal(0))
+    return f"{amount:f}" if amount else "0"
 
 
 def rupees(paise: Any) -> str:

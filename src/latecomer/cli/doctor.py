@@ -1,4 +1,4 @@
-"""`latecomer doctor`: is everything there that a run needs?"""
+"""`latecomer doctor`: whether everything that a run needs is there."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from latecomer.cli.doctor_machine import Finding, java, machine, on_executors, packages, ports, problem
 from latecomer.cli.options import Master
 from latecomer.errors import LatecomerError
 from latecomer.errors.redacting import redacted
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from latecomer.config.merged import Columns
     from latecomer.config.models import Pipeline
     from latecomer.config.registered import Registered
-from latecomer.cli.doctor_machine import Finding, java, machine, on_executors, packages, ports
 
 LOW_DISK = 1 << 30
 LISTED = 16
@@ -58,7 +58,7 @@ def doctor(
 
 
 def examine(file: Path | None) -> Iterator[Finding]:
-    """Every finding, in the order in which a run would stumble over it."""
+    """Every finding, in the order in which a run would meet it."""
     yield Finding("python", platform.python_version())
     yield from packages()
     yield java()
@@ -89,7 +89,7 @@ def _of_pipeline(file: Path) -> Iterator[Finding]:
 
 
 def expressions(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
-    """Which conditions and derived columns only Spark's SQL computes, before tasks see the events."""
+    """The conditions and derived columns that Spark's SQL computes, before tasks get the events."""
     from latecomer.store.store import Store
     from latecomer.windowing.seen import spark_expressions
 
@@ -101,38 +101,32 @@ def expressions(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
         return
     layout = Store(pipeline, columns).layout
     for name, output in pipeline.outputs.items():
-        asked = list(spark_expressions(output, layout).values())
-        found = f"Spark's SQL computes {'; '.join(asked)}" if asked else "tasks compute all of it"
-        yield Finding(f"output {name}", found)
+        by_spark = list(spark_expressions(output, layout).values())
+        text = f"Spark's SQL computes {'; '.join(by_spark)}" if by_spark else "tasks compute all of it"
+        yield Finding(f"output {name}", text)
 
 
 def _outside(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
-    """What is not on this machine, or need not be: the source and the sinks."""
+    """The source and the sinks, which may be on other machines."""
     try:
         columns = _columns(pipeline, file)
     except (LatecomerError, OSError) as error:
-        yield _problem("source", error, "correct the source, or the pipeline file")
+        yield problem("source", error, "correct the source, or the pipeline file")
         return
     for name, view in pipeline.views.items():
         what = f"source {name}" if name else "source"
         try:
             yield from _source(what, name, view, columns)
         except (LatecomerError, OSError) as error:
-            yield _problem(what, error, "correct the source, or the pipeline file")
+            yield problem(what, error, "correct the source, or the pipeline file")
     try:
         yield from sinks(pipeline, file)
     except (LatecomerError, OSError) as error:
-        yield _problem("sinks", error, "correct the pipeline file")
-
-
-def _problem(what: str, error: Exception, otherwise: str) -> Finding:
-    """An error as a finding: what it says to do is the fix."""
-    found, _, fix = str(error).partition("; ")
-    return Finding(what, found, fix or otherwise)
+        yield problem("sinks", error, "correct the pipeline file")
 
 
 def _columns(pipeline: Pipeline, file: Path) -> Columns | None:
-    """The columns that there are, once it is known that they are those that the pipeline uses."""
+    """The columns of the source, checked against the pipeline; None if they cannot be known yet."""
     from latecomer.config.load import check_against
     from latecomer.store.source_columns import columns_known, source_columns
 
@@ -172,7 +166,7 @@ def _source(what: str, name: str, view: Pipeline, columns: Columns | None) -> It
 
 
 def _registry(view: Pipeline, registered: Registered) -> Finding:
-    """Whether the registry answers, and how much does not depend on it."""
+    """Whether the registry answers, and how many of its schemas are in the store already."""
     from latecomer.store.schemas import client_of, writer_schemas
 
     known = len(writer_schemas(view).known)
@@ -182,12 +176,12 @@ def _registry(view: Pipeline, registered: Registered) -> Finding:
         client.held_to()
         return Finding("registry", f"{client.shown} answers, {kept}")
     except LatecomerError as error:
-        problem = _problem("registry", error, "start the registry, or correct its URL")
-        return Finding("registry", f"{problem.found}; {kept}", problem.fix)
+        finding = problem("registry", error, "start the registry, or correct its URL")
+        return Finding("registry", f"{finding.found}; {kept}", finding.fix)
 
 
 def _kafka(what: str, name: str, pipeline: Pipeline, topics: KafkaTopics) -> Iterator[Finding]:
-    """Whether the broker answers, and how much of each topic no run has found yet."""
+    """Whether the broker answers, and how many records of each topic no run has found yet."""
     from latecomer.source.kafka import KafkaReader
     from latecomer.store.answers import Answers
     from latecomer.store.store import home_of
@@ -195,17 +189,17 @@ def _kafka(what: str, name: str, pipeline: Pipeline, topics: KafkaTopics) -> Ite
     reader = KafkaReader(topics=topics, base=pipeline.base)
     reader.check()
     answers = Answers(home_of(pipeline.store_path, name))
-    found = answers.read(answers.last())
-    waiting = reader.waiting(found.until if found else None)
+    last = answers.read(answers.last())
+    waiting = reader.waiting(last.until if last else None)
     yield Finding(what, f"kafka {redacted(topics.servers)}, {topics.named}, the broker answers")
     if not waiting:
         yield Finding("topics", f"none matches {topics.pattern} yet")
-    for name, partitions in waiting.items():
+    for topic, partitions in waiting.items():
         listed = ", ".join(f"{number}: {count:,}" for number, count in enumerate(partitions[:LISTED]))
         more = ", …" if len(partitions) > LISTED else ""
         text = counted(len(partitions), "partition")
         yield Finding(
-            f"topic {name}",
+            f"topic {topic}",
             f"{text}, {counted(sum(partitions), 'record')} that no run has found yet ({listed}{more})",
         )
 
@@ -221,7 +215,7 @@ def sinks(pipeline: Pipeline, file: Path) -> Iterator[Finding]:
     for listed, target, answer in ask_sinks(Store(pipeline, source_columns(pipeline, file))):
         what = f"{listed.sink.kind} sink of {listed.name}"
         if isinstance(answer, LatecomerError):
-            yield _problem(what, answer, "start the server, or correct the pipeline file")
+            yield problem(what, answer, "start the server, or correct the pipeline file")
         elif answer is None:
             yield Finding(what, f"{target}; it is not asked before a run")
         else:
@@ -244,7 +238,7 @@ def _store_at_url(pipeline: Pipeline, root: Url) -> Iterator[Finding]:
         files.require_conditional_puts(root)
         is_made = files.exists(root / "pipeline.json")
     except LatecomerError as error:
-        yield _problem("store", error, "check the URL, and the credentials")
+        yield problem("store", error, "check the URL, and the credentials")
         return
     yield Finding("store", f"{root}, {'writable' if is_made else 'not made yet, and it can be'}")
     yield Finding("logs", str(files.on_this_machine(root) / "logs"))
@@ -273,8 +267,8 @@ def holder(root: PurePath) -> str | None:
     """Who holds the store."""
     from latecomer.store.lock import held
 
-    found = held(root)
-    return None if found is None else f"by {found[0]}"
+    run = held(root)
+    return None if run is None else f"by {run[0]}"
 
 
 def _tables(pipeline: Pipeline) -> Iterator[Finding]:
@@ -286,24 +280,23 @@ def _tables(pipeline: Pipeline) -> Iterator[Finding]:
         last = f"; in the last of them {noted.last.in_words}" if noted.runs > 1 else ""
         yield Finding(counted(noted.runs, "run"), f"{noted.work.in_words}{last}")
     try:
-        found = open_store(pipeline)
+        opened = open_store(pipeline)
         tables = [
-            found.events,
-            found.duplicates,
-            found.dead_letters,
-            found.repairs,
-            found.watermarks,
-            found.ledger,
+            opened.events,
+            opened.duplicates,
+            opened.dead_letters,
+            opened.repairs,
+            opened.watermarks,
+            opened.ledger,
         ]
         for name in pipeline.outputs:
-            kept = found.output_tables(name, found.ledger.schema)
+            kept = opened.output_tables(name, opened.ledger.schema)
             tables += [kept.partials, kept.panes, kept.late]
         for table in tables:
             if table.exists:
                 files = table.files()
                 rows = sum(file.rows for file in files)
-                name = table.root.relative_to(found.root).as_posix()
+                name = table.root.relative_to(opened.root).as_posix()
                 yield Finding(f"table {name}", f"{counted(rows, 'row')} in {counted(len(files), 'file')}")
     except LatecomerError as error:
-        reason, _, fix = str(error).partition("; ")
-        yield Finding("tables", reason, fix or "run the pipeline first")
+        yield problem("tables", error, "run the pipeline first")

@@ -7,12 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from latecomer.errors import LatecomerError
-
-if TYPE_CHECKING:
-    pass
 
 _SAME_PYTHON = (
     "give executors the driver's packages: latecomer cluster pack makes an archive of them and prints what to pass to "
@@ -34,22 +30,28 @@ class Finding:
         return f"{mark}  {self.what}: {self.found}{fix}"
 
 
+def problem(what: str, error: Exception, otherwise: str) -> Finding:
+    """An error as a finding. Its fix is what the error says to do, or `otherwise`."""
+    reason, _, fix = str(error).partition("; ")
+    return Finding(what, reason, fix or otherwise)
+
+
 def packages() -> Iterator[Finding]:
-    """The packages that latecomer declares, against the versions it asks for."""
+    """The installed packages, against the versions that latecomer declares."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     for requirement in requires("latecomer") or []:
-        asked = re.fullmatch(r"([A-Za-z0-9_.-]+)\s*(.*)", requirement.split(";")[0].strip())
-        if asked is None or "extra ==" in requirement:
+        declared = re.fullmatch(r"([A-Za-z0-9_.-]+)\s*(.*)", requirement.split(";")[0].strip())
+        if declared is None or "extra ==" in requirement:
             continue
-        name, bounds = asked[1], asked[2]
+        name, bounds = declared[1], declared[2]
         try:
-            found = version(name)
+            installed = version(name)
         except PackageNotFoundError:
             yield Finding(name, "not installed", f'pip install "{name}{bounds}"')
             continue
-        fix = None if within(found, bounds) else f'latecomer needs {bounds}: pip install "{name}{bounds}"'
-        yield Finding(name, found, fix)
+        fix = None if within(installed, bounds) else f'latecomer needs {bounds}: pip install "{name}{bounds}"'
+        yield Finding(name, installed, fix)
 
 
 def within(version: str, bounds: str) -> bool:
@@ -79,8 +81,7 @@ def java() -> Finding:
     except ImportError as error:
         return Finding("java", f"pyspark cannot be imported ({error})", "install pyspark first")
     except LatecomerError as error:
-        found, _, fix = str(error).partition("; ")
-        return Finding("java", found, fix or "install Java 17 or newer")
+        return problem("java", error, "install Java 17 or newer")
 
 
 def ports() -> Finding:
@@ -104,11 +105,11 @@ def machine() -> Iterator[Finding]:
     """Cores, and memory against what Spark's driver is given."""
     yield Finding("cores", str(_cores()))
     memory, wanted = _memory(), os.environ.get("LATECOMER_MEMORY", "2g")
-    asked = _bytes(wanted)
+    needed = _bytes(wanted)
     text = f"{memory / (1 << 30):.1f} GiB, Spark takes up to {wanted} (LATECOMER_MEMORY)"
-    if asked is None:
+    if needed is None:
         yield Finding("memory", f"LATECOMER_MEMORY is {wanted!r}", "write it as Spark does, as in 2g or 800m")
-    elif asked > memory:
+    elif needed > memory:
         yield Finding("memory", text, "set LATECOMER_MEMORY to less than the machine has")
     else:
         yield Finding("memory", text)
@@ -135,7 +136,7 @@ def _bytes(written: str) -> int | None:
 
 
 def on_executors() -> Iterator[Finding]:
-    """What the executors have, against what the driver has."""
+    """The packages of the executors, against those of the driver."""
     from importlib.metadata import version
 
     from latecomer.spark.executors import PACKAGES, executors_of
@@ -144,16 +145,16 @@ def on_executors() -> Iterator[Finding]:
 
     wanted: dict[str, str | None] = {name: version(name) for name in PACKAGES}
     try:
-        # Spark's own daemon: the one that runs use would have to be there.
+        # Spark's own daemon, because executors may not have the one that runs use.
         spark = build_session("doctor", None, **{"spark.python.daemon.module": "pyspark.daemon"})
         try:
-            found = executors_of(spark)
+            executors = executors_of(spark)
         finally:
             spark.stop()
     except LatecomerError as error:
         yield Finding("executors", str(error), f"{_SAME_PYTHON}, and see that {master()} is up")
         return
-    for each in found:
+    for each in executors:
         what, lacking = f"executor on {each.host}, {each.folder}", each.lacks(wanted)
         if not lacking:
             yield Finding(what, f"Python {each.python}, {', '.join(f'{n} {v}' for n, v in wanted.items())}")

@@ -16,12 +16,14 @@ from latecomer.cli.options import (
     Format,
     Formatted,
     OutputName,
-    WrongUsage,
     Zoned,
     choose_zone,
     key_of,
+    limit_of,
     moment_of,
+    note,
     open_reader,
+    writing,
 )
 from latecomer.model.counting import counted
 
@@ -62,68 +64,57 @@ def explain(
 ) -> None:
     """Show the life of one number: each pane, when and why it was published, and which events it took in.
 
-    With --format json it is one document, with csv one line an event.
+    --format json prints one document, csv one line for each event.
     """
     from latecomer.after.explain.explain import explain as explained
     from latecomer.api import by_spark
 
     choose_zone(zone, file, output)
-    most = _most(events)
-    moment, named = moment_of("--window", window), key_of(key or [])
-    found = explained(open_reader(file), output, moment, named, clock, by_spark)
+    most = limit_of(events, "--events", "events")
+    moment, values = moment_of("--window", window), key_of(key or [])
+    explanation = explained(open_reader(file), output, moment, values, clock, by_spark)
     if svg is not None:
-        _draw(found, svg)
+        _draw(explanation, svg)
     if form is Format.JSON:
         from latecomer.after.explain.document import document
 
-        print(json.dumps(document(found, most), indent=2, ensure_ascii=False))
+        print(json.dumps(document(explanation, most), indent=2, ensure_ascii=False))
     elif form is Format.CSV:
-        _print_events(found, most)
+        _print_events(explanation, most)
     else:
-        _Page(found, most).print()
+        _Page(explanation, most).print()
     if svg is not None:
-        print(f"note: the picture is in {svg}", file=sys.stderr)
+        note(f"the picture is in {svg}")
 
 
-def _most(text: str) -> int | None:
-    if text.strip().lower() == "all":
-        return None
-    if not text.strip().isdecimal():
-        raise WrongUsage("--events", text, "is not a number of events", "write a number such as 10, or all")
-    return int(text)
-
-
-def _draw(found: Explanation, path: Path) -> None:
+def _draw(explanation: Explanation, path: Path) -> None:
     from latecomer.after.explain.picture import picture
 
-    try:
-        path.write_text(picture(found), encoding="utf-8")
-    except OSError as error:
-        fix = "name a file in a folder that is there and may be written to"
-        raise WrongUsage("--svg", str(path), f"cannot be written: {error.strerror}", fix) from None
+    with writing("--svg", path):
+        path.write_text(picture(explanation), encoding="utf-8")
 
 
-def _print_events(found: Explanation, most: int | None) -> None:
+def _print_events(explanation: Explanation, most: int) -> None:
     from latecomer.after.explain.document import event_rows
     from latecomer.cli.render import show
 
     groups: dict[tuple[int | None, str], list[Judged]] = {}
-    for published in found.panes:
+    for published in explanation.panes:
         for each in published.took[:most]:
             fate = "unknown" if each.fate is None else each.fate.value
             groups.setdefault((published.pane.sequence, fate), []).append(each)
-    groups[None, "untold"] = list(found.untold[:most])
-    groups |= {(None, fate.value): list(listed[:most]) for fate, listed in found.left_out.items()}
+    groups[None, "untold"] = list(explanation.untold[:most])
+    groups |= {(None, fate.value): list(listed[:most]) for fate, listed in explanation.left_out.items()}
     show(event_rows(groups), Format.CSV, "")
 
 
 class _Page:
     """An explanation as text: coloured on a terminal, else plain."""
 
-    def __init__(self, found: Explanation, most: int | None) -> None:
+    def __init__(self, explanation: Explanation, most: int) -> None:
         from rich.console import Console
 
-        self.found = found
+        self.explanation = explanation
         self.most = most
         self.console: Console = Console(
             file=sys.stdout, highlight=False, soft_wrap=True, markup=False, emoji=False
@@ -131,50 +122,50 @@ class _Page:
 
     def print(self) -> None:
         self._title()
-        for published in self.found.panes:
+        for published in self.explanation.panes:
             self._pane(published)
-        if self.found.untold:
+        if self.explanation.untold:
             self._print("\naccepted, and in no pane yet", "bold")
-            self._events(self.found.untold)
-        left_out = {fate: events for fate, events in self.found.left_out.items() if events}
+            self._events(self.explanation.untold)
+        left_out = {fate: events for fate, events in self.explanation.left_out.items() if events}
         for fate, events in left_out.items():
             self._print(f"\nleft out: {fate.value.replace('_', ' ')}", "bold red")
             self._events(events)
         self._print("")
-        for remark in self.found.notes:
+        for remark in self.explanation.notes:
             self._print(f"note: {remark}", "yellow")
         from latecomer.after.explain.shown import read_in_words
 
-        self._print(read_in_words(self.found), "dim")
+        self._print(read_in_words(self.explanation), "dim")
 
     def _title(self) -> None:
         from latecomer.cli.render import moment_in_words
 
-        start, end = (moment_in_words(at) for at in self.found.window)
-        key = [f"{column}={_shown(value)}" for column, value in self.found.key.items()]
-        self._print(" · ".join([self.found.output, f"{start} to {end}", *key]), "bold")
-        if self.found.stands is None:
-            self._print("no number stands" if self.found.panes else "no number has been published")
+        start, end = (moment_in_words(at) for at in self.explanation.window)
+        key = [f"{column}={_shown(value)}" for column, value in self.explanation.key.items()]
+        self._print(" · ".join([self.explanation.output, f"{start} to {end}", *key]), "bold")
+        if self.explanation.stands is None:
+            self._print("no number stands" if self.explanation.panes else "no number has been published")
         else:
-            self._print(f"stands at {_values(self.found.stands)}")
+            self._print(f"stands at {_values(self.explanation.stands)}")
 
     def _pane(self, published: Published) -> None:
         from latecomer.cli.render import moment_in_words
 
         pane = published.pane
         head = f"\n{pane.sequence} {pane.timing} {pane.op}"
-        window = "" if pane.window == self.found.window else f"  [{_window(published)}]"
+        window = "" if pane.window == self.explanation.window else f"  [{_window(published)}]"
         self._print(
             f"{head}  {_values(pane.values)}{_changes(published)}{window}", f"bold {_STYLES[pane.timing]}"
         )
-        known = "" if self.found.clock is Clock.PUBLISHED else f"fired at {self._moment(published)}, "
+        known = "" if self.explanation.clock is Clock.PUBLISHED else f"fired at {self._moment(published)}, "
         when = "" if pane.published_at is None else f" at {moment_in_words(pane.published_at)}"
         self._print(
             f"  {known}published by batch {pane.batch}{when}, arrival clock {moment_in_words(pane.ended_at)}, "
             f"under watermark {moment_in_words(pane.watermark)}"
         )
-        self._print(f"  why: {self.found.why(published)}")
-        if earlier := self.found.defined_otherwise(published):
+        self._print(f"  why: {self.explanation.why(published)}")
+        if earlier := self.explanation.defined_otherwise(published):
             self._print(f"  under an earlier definition: {earlier}")
         if pane.op != "retract":
             self._events(published.took, took=True)
@@ -184,7 +175,7 @@ class _Page:
     def _moment(self, published: Published) -> str:
         from latecomer.cli.render import moment_in_words
 
-        return moment_in_words(self.found.known_at(published))
+        return moment_in_words(self.explanation.known_at(published))
 
     def _events(self, events: Sequence[Judged], took: bool = False) -> None:
         """The events in figures, and the first of them in a table."""
@@ -197,19 +188,19 @@ class _Page:
         rows = event_rows({(None, ""): events[: self.most]}).drop_columns(["pane", "fate"])
         empty = [name for name in rows.schema.names if rows[name].null_count == rows.num_rows]
         print_table(rows.drop_columns(empty), out=sys.stdout)
-        if self.most is not None and len(events) > self.most:
-            self._print(f"  and {len(events) - self.most} more; --events all lists them")
+        if len(events) > self.most:
+            self._print(f"  and {len(events) - self.most:,} more; --events all lists them")
 
     def _in_figures(self, events: Sequence[Judged]) -> str:
         from latecomer.after.explain.life import total
         from latecomer.model.durations import shown_duration
 
         count = counted(len(events), "event") if events else "no event"
-        added = [f"{measure} {_shown(total(events, measure))}" for measure in self.found.measures]
+        added = [f"{measure} {_shown(total(events, measure))}" for measure in self.explanation.measures]
         behind = [each.event.behind for each in events if each.event.behind is not None]
         if behind:
             most = shown_duration(max(behind))
-            added.append(f"{len(behind)} behind the watermark, by {most} at most")
+            added.append(f"{len(behind):,} behind the watermark, by {most} at most")
         return f"{count} ({', '.join(added)})" if events and added else count
 
     def _print(self, text: str, style: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""`run --log json`: what a run says on standard error, as one JSON object a line for programs that collect logs."""
+"""`run --log json`: standard error as one JSON object a line, for programs that collect logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from latecomer.errors.redacting import without_secrets
 
 
 class LogFormat(StrEnum):
-    """How a run says what it does."""
+    """The format of what a run writes on standard error."""
 
     TEXT = "text"
     JSON = "json"
@@ -24,7 +24,7 @@ _LEVELS = {"error: ": "error", "unexpected: ": "error", "warning: ": "warning", 
 
 
 def is_wanted(arguments: list[str]) -> bool:
-    """Whether a command line asks for JSON: known before anything can go wrong.
+    """Whether a command line asks for JSON. It is known before the command line is parsed, which may fail.
 
     >>> is_wanted(["run", "file", "--log", "json"]), is_wanted(["run", "file", "--log=json"]), is_wanted(["run"])
     (True, True, False)
@@ -34,7 +34,7 @@ def is_wanted(arguments: list[str]) -> bool:
 
 
 class JsonDisplay(Display):
-    """Says everything as JSON. Each object has `time`, `level` and `event`; most have a `message`."""
+    """Writes everything as JSON. Each object has `time`, `level` and `event`; most have a `message`."""
 
     def __init__(self, stream: TextIO, quiet: bool = False) -> None:
         super().__init__(stream, quiet)
@@ -56,7 +56,7 @@ class JsonDisplay(Display):
             print(line, file=self.stream, flush=True)
 
     def show(self, text: str, step: str | None = None) -> None:
-        """A step is logged once, and not its news: batches show those."""
+        """Log a step once, without its news: batches show those."""
         if (step or text) != self._shown:
             self._shown = step or text
             self.say("info", "step", text)
@@ -71,11 +71,11 @@ class JsonDisplay(Display):
         self.say(level, "message" if level == "info" else level, text.removeprefix(prefix))
 
     def rest(self) -> None:
-        """There is nothing to take away."""
+        """JSON has no live line to remove."""
 
 
 class _Lines:
-    """Standard error, for whoever prints there: what one call prints is one object."""
+    """Replaces standard error: what one call prints becomes one object."""
 
     encoding = "utf-8"
 
@@ -99,7 +99,7 @@ class _Lines:
 
 
 def as_stderr(display: JsonDisplay) -> TextIO:
-    """A stream that makes JSON of what is printed."""
+    """A stream that turns what is printed into JSON."""
     return cast(TextIO, _Lines(display))
 
 

@@ -17,7 +17,7 @@ def late(
 
     choose_zone(zone, file, output)
     rows = open_reader(file).late(output)
-    # Of the envelope's columns most sources fill some; a table shows those.
+    # Most sources fill only some columns of the envelope; a table shows those.
     if form is Format.TABLE and rows.num_rows:
         rows = rows.select([name for name in rows.column_names if rows[name].null_count < rows.num_rows])
     show(rows, form, f"no event has gone to the side output of {output}", limit)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, hush_spark, load
+from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, hush_spark, load, note
 from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 from latecomer.model.sources import partition_of
@@ -22,16 +22,16 @@ def ledger(
         bool, typer.Option("--check", help="Compare the ledger with the tables; exit 1 if they differ.")
     ] = False,
     removals: Annotated[
-        bool, typer.Option("--removals", help="What retention has removed, table by table.")
+        bool, typer.Option("--removals", help="Show what retention has removed, table by table.")
     ] = False,
-    by_batch: Annotated[bool, typer.Option("--by-batch", help="Every line, not the totals.")] = False,
+    by_batch: Annotated[bool, typer.Option("--by-batch", help="Show every line, not the totals.")] = False,
     form: Formatted = Format.TABLE,
     limit: Limit = None,
     zone: Zoned = None,
 ) -> None:
     """Show what was received and what became of it, per output and unit."""
     from latecomer.after.reading.reader import Reader
-    from latecomer.cli.render import note, show
+    from latecomer.cli.render import show
     from latecomer.store.answers import Answers
     from latecomer.store.coverage import removal_totals
     from latecomer.store.store import home_of, open_store
@@ -42,8 +42,8 @@ def ledger(
         _check(reader)
         return
     if removals:
-        gone = removal_totals(open_store(reader.pipeline))
-        show(gone, form, "retention has removed nothing", limit, short_decimals=True)
+        removed = removal_totals(open_store(reader.pipeline))
+        show(removed, form, "retention has removed nothing", limit, short_decimals=True)
         return
     rows = reader.ledger() if by_batch else reader.ledger_totals()
     show(rows, form, "the ledger is empty: nothing has been received", limit, short_decimals=True)
@@ -55,9 +55,9 @@ def ledger(
         note(f"{counted(skipped, 'tombstone')} {were} skipped: not among what was received")
     for source in reader.pipeline.views:
         for gap in Answers(home_of(reader.pipeline.store_path, source)).lost():
-            offsets = f"offsets {gap.since} to {gap.until - 1} of {partition_of(source, gap.partition)}"
-            lost = f"{offsets}, {gap.until - gap.since} in all, were gone before they were read"
-            note(f"lost at the source: {lost}")
+            count, partition = gap.until - gap.since, partition_of(source, gap.partition)
+            which = f"{gap.since}" if count == 1 else f"{gap.since} to {gap.until - 1}"
+            note(f"lost at the source, unread: {counted(count, 'offset')} of {partition} ({which})")
 
 
 def _removed(row: dict[str, Any]) -> str:
@@ -70,7 +70,6 @@ def _removed(row: dict[str, Any]) -> str:
 
 
 def _check(reader: Reader) -> None:
-    from latecomer.cli.render import note
     from latecomer.engine.ledger.check import check_ledger
 
     hush_spark()

@@ -1,4 +1,4 @@
-"""`latecomer metrics`: what a run can show of itself, as other programs want to have it."""
+"""`latecomer metrics`: the metrics and alerts of a run, as documents for people and for other programs."""
 
 from __future__ import annotations
 

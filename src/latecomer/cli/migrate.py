@@ -9,12 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from latecomer.cli.options import Format, Formatted, WrongUsage, choose_zone, hush_spark, load, moment_of
-
-if TYPE_CHECKING:
-    from latecomer.after.migrate.drift import Drift
-    from latecomer.schemas.migrations import Migration
-    from latecomer.schemas.registry.client import Client
 from latecomer.cli.migrate_shown import (
     moment,
     print_drift,
@@ -23,11 +17,27 @@ from latecomer.cli.migrate_shown import (
     print_step,
     require_no_csv,
 )
+from latecomer.cli.options import (
+    HELP,
+    Format,
+    Formatted,
+    WrongUsage,
+    choose_zone,
+    hush_spark,
+    load,
+    moment_of,
+    note,
+)
+
+if TYPE_CHECKING:
+    from latecomer.after.migrate.drift import Drift
+    from latecomer.schemas.migrations import Migration
+    from latecomer.schemas.registry.client import Client
 
 migrate = typer.Typer(
     help="Change a schema in a way that breaks readers, in four phases: expand, dual_write, migrate, contract.",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The migration file.", show_default=False)]
@@ -41,21 +51,21 @@ PipelineFile = Annotated[
 
 @migrate.command("new")
 def new(file: File) -> None:
-    """Write a file to begin with. One that is there is left as it is."""
+    """Write a migration file to begin with. An existing file is not changed."""
     from latecomer.config.migrations import TEMPLATE
     from latecomer.schemas.migrations.definition import NAME
 
     if not NAME.fullmatch(file.stem):
-        fix = "call the file such as fare-cents.yaml; the migration has its name"
-        raise WrongUsage("FILE", str(file), "is no name of a migration", fix)
+        fix = "name the file after the migration, such as fare-cents.yaml"
+        raise WrongUsage("FILE", str(file), "is not the name of a migration", fix)
     try:
         with open(file, "x", encoding="utf-8") as made:
             made.write(TEMPLATE.format(name=file.stem, file=file))
     except FileExistsError:
         raise WrongUsage(
-            "FILE", str(file), "is there already, and stays as it is", "give another name"
+            "FILE", str(file), "exists already, and is not changed", "give another name"
         ) from None
-    print(f"{file}: write into it what changes, and see latecomer migrate plan {file}")
+    print(f"{file}: describe the change in it, then run latecomer migrate plan {file}")
 
 
 @migrate.command("plan")
@@ -105,26 +115,25 @@ def check(
     since: Annotated[
         str | None,
         typer.Option(
-            help="Only events that arrived from here on; those of the last soak time by default.",
+            help="Only events that arrived at this moment or later; by default, those of the last soak time.",
             metavar="T",
             show_default=False,
         ),
     ] = None,
-    examples: Annotated[int, typer.Option(help="So many events that drift are shown.", min=0, max=1000)] = 5,
+    examples: Annotated[int, typer.Option(help="How many drifting events to show.", min=0, max=1000)] = 5,
     fail: Annotated[
         bool, typer.Option("--fail-on-drift", help="Exit 1 if more events drift than drift_limit allows.")
     ] = False,
     without_registry: Annotated[
-        bool, typer.Option("--no-registry", help="Ask and tell no registry; look at all events, or --since.")
+        bool, typer.Option("--no-registry", help="Use no registry; check all events, or those since --since.")
     ] = False,
     form: Formatted = Format.TABLE,
 ) -> None:
-    """Hold the two shapes of every event in a pipeline's log against each other.
+    """Compare the two shapes of every event in a pipeline's log.
 
-    What is found is kept in the registry, unless --since or --no-registry is said: the next phase asks for it.
+    The registry keeps the result for the next phase, unless --since or --no-registry is given.
     """
     from latecomer.after.migrate.steps import keep_measured, look
-    from latecomer.cli.render import note
     from latecomer.config.migrations import load_migration
     from latecomer.schemas.migrations import due_since
 
@@ -152,9 +161,9 @@ def check(
 
 @migrate.command("advance")
 def advance(file: File, pipeline: PipelineFile = None, form: Formatted = Format.TABLE) -> None:
-    """Go on to the next phase, and register the schema that goes with it.
+    """Go on to the next phase, and register its schema.
 
-    With --pipeline drift is measured first. What stands in the way is printed, and the exit is 1 then.
+    With --pipeline, drift is measured first. If something stands in the way, it is printed, and the exit code is 1.
     """
     from latecomer.after.migrate.steps import advance as go_on
     from latecomer.after.migrate.steps import keep_measured, look
@@ -173,9 +182,8 @@ def advance(file: File, pipeline: PipelineFile = None, form: Formatted = Format.
 
 @migrate.command("rollback")
 def rollback(file: File, form: Formatted = Format.TABLE) -> None:
-    """Go back to the phase before. Schemas that were registered can still be read by their ids."""
+    """Go back to the phase before. Registered schemas can still be read by their ids."""
     from latecomer.after.migrate.steps import look, roll_back
-    from latecomer.cli.render import note
 
     migration, client = _opened(file)
     situation = look(client, migration, _now(), briefly=True)
@@ -184,7 +192,7 @@ def rollback(file: File, form: Formatted = Format.TABLE) -> None:
     if str(was) == "contract":
         for name, sql in migration.backward.items():
             note(f"events that were written without {name} have it by: {sql}")
-        note(f"latecomer migrate tables {file} --pipeline FILE --apply brings it back to tables of sinks")
+        note(f"latecomer migrate tables {file} --pipeline FILE --apply brings it back to the tables of sinks")
 
 
 @migrate.command("tables")
@@ -192,16 +200,15 @@ def tables(
     file: File,
     pipeline: PipelineFile = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="Do it: make the views, drop or bring back the old columns.")
+        bool, typer.Option("--apply", help="Make the views, and drop or bring back the old columns.")
     ] = False,
     form: Formatted = Format.TABLE,
 ) -> None:
     """Print what the tables of a pipeline's sinks need in this phase: a view with both shapes, old columns dropped.
 
-    In contract old columns are dropped, if no row would lose by it; after a rollback they come back, filled.
+    In contract, old columns are dropped if no row loses a value; after a rollback they come back, filled.
     """
     from latecomer.after.migrate.tables import sink_tables
-    from latecomer.cli.render import note
     from latecomer.store.store import open_store
 
     require_no_csv(form)
@@ -239,11 +246,11 @@ def tables(
 def seen(
     file: File,
     consumer: Annotated[
-        str, typer.Option(help="Who runs, as the file names it.", metavar="NAME", show_default=False)
+        str, typer.Option(help="The consumer's name in the file.", metavar="NAME", show_default=False)
     ],
     form: Formatted = Format.TABLE,
 ) -> None:
-    """Say that a consumer runs with the reader schema that the file has. Call it from its deployment."""
+    """Record that a consumer runs with its reader schema in the file. Call it from the consumer's deployment."""
     from latecomer.errors import did_you_mean
 
     migration, client = _opened(file)
@@ -251,7 +258,7 @@ def seen(
         raise WrongUsage(
             "--consumer", consumer, "is not in the file", did_you_mean(consumer, migration.consumers)
         )
-    client.migration(migration.migration)  # says whether the registry keeps migrations at all
+    client.migration(migration.migration)  # fails if the registry keeps no migrations
     reader = json.dumps(migration.consumers[consumer].reader)
     state = client.consumer_seen(migration.migration, consumer, reader)
     at = moment(state.seen[consumer].at)

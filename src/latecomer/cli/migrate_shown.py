@@ -171,9 +171,9 @@ def print_drift(migration: Migration, drift: Drift, form: Format) -> None:
     )
     for (producer, schema_id), each in whose:
         if each.drifted:
-            kinds = ", ".join(f"{kind}: {count}" for kind, count in sorted(each.kinds.items()))
+            kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(each.kinds.items()))
             print(
-                f"producer {harmless(producer or '-')}, schema {schema_id}: {each.drifted} of {each.events} since "
+                f"producer {harmless(producer or '-')}, schema {schema_id}: {each.drifted:,} of {each.events:,} since "
                 f"{moment(each.first)}, last {moment(each.last)} ({kinds})"
             )
     for example in drift.examples:

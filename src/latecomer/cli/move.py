@@ -11,14 +11,12 @@ from latecomer.cli.snapshot import To, place_of, print_copied
 def move(file: File, to: To, form: Formatted = Format.TABLE) -> None:
     """Move a store to another place, and print the line that the pipeline file needs.
 
-    No run may hold it meanwhile. In the old place it is refused from then on, and nothing of it is deleted.
+    No run may hold the store meanwhile. The old place cannot be used from then on; nothing in it is deleted.
     """
     from latecomer.engine.upkeep.copies import move as moved
     from latecomer.store.files import url
-    from latecomer.store.private import write_privately
 
     pipeline = load(file)
-    write_privately(pipeline)
     before = pipeline.store_path
     copied = moved(before, place_of(to, pipeline))
     print_copied(copied, form)

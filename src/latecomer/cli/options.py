@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 
 LOG = logging.getLogger(__name__)
+HELP = {"help_option_names": ["-h", "--help"]}
+"""The context settings of every group of verbs."""
 
 
 class Format(StrEnum):
@@ -34,7 +37,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.",
 OutputName = Annotated[str, typer.Argument(metavar="OUTPUT", help="The output's name.", show_default=False)]
 Formatted = Annotated[Format, typer.Option("--format", "-f", help="How to print rows.")]
 ALL = sys.maxsize
-"""A limit that is none."""
+"""The limit that lets every row through."""
 
 
 Zoned = Annotated[
@@ -61,21 +64,20 @@ Master = Annotated[
 
 
 class WrongUsage(LatecomerError):
-    """An option's value that only the verb can judge; of one that has none, that it was given, or is
-    missing."""
+    """An option that only the verb can judge: its value is wrong, it cannot be given here, or it is missing."""
 
     def __init__(self, option: str, value: str | bool, reason: str, fix: str) -> None:
         given = option if isinstance(value, bool) else f"{option} {value!r}"
         super().__init__(f"{given} {reason}\n    fix: {fix}")
 
 
-def limit_of(text: str) -> int:
-    """How many rows to print, as it is written in --limit: a number, or all."""
+def limit_of(text: str, option: str = "--limit", of_what: str = "rows") -> int:
+    """How many to print, as an option has it: a number, or all."""
     written = text.strip().lower()
     if written == "all":
         return ALL
     if not written.isdecimal():
-        raise WrongUsage("--limit", text, "is not a number of rows", "write a number such as 20, or all")
+        raise WrongUsage(option, text, f"is not a number of {of_what}", "write a number such as 20, or all")
     return int(written)
 
 
@@ -84,7 +86,7 @@ Limit = Annotated[
     typer.Option(
         "--limit",
         "-n",
-        parser=limit_of,
+        parser=lambda text: limit_of(text),
         metavar="N|all",
         help="Print the first N rows, or all. By default, a table has some, JSON and CSV have all.",
         show_default=False,
@@ -104,23 +106,33 @@ def moment_of(option: str, text: str) -> datetime:
         raise WrongUsage(option, text, "is not a moment", fix) from None
 
 
-def choose_zone(asked: str | None, file: Path, output: str | None = None) -> None:
-    """Read and print times in the zone asked for, else that of the output's windows, else UTC."""
+def range_of(since: tuple[str, str | None], until: tuple[str, str | None]) -> list[datetime | None]:
+    """Two options and their moments, as a range that is not empty; one that is not given is None."""
+    from latecomer.model.durations import to_micros
+
+    first, end = (None if text is None else moment_of(option, text) for option, text in (since, until))
+    if first is not None and end is not None and to_micros(first) >= to_micros(end):
+        raise WrongUsage(until[0], until[1] or "", f"is not after {since[0]} {since[1]}", "exchange them")
+    return [first, end]
+
+
+def choose_zone(zone: str | None, file: Path, output: str | None = None) -> None:
+    """Read and print times in this zone, else in that of the output's windows, else in UTC."""
     from latecomer.model.zoned import use_zone
     from latecomer.model.zones import is_zone
 
-    if asked is None:
+    if zone is None:
         from latecomer.config.load import load_pipeline
         from latecomer.model.windows import zone_of
 
-        known = {} if output is None else load_pipeline(file).outputs
-        use_zone(zone_of(known[output].window) if output in known else "UTC")
-    elif not is_zone(asked):
+        outputs = {} if output is None else load_pipeline(file).outputs
+        use_zone(zone_of(outputs[output].window) if output in outputs else "UTC")
+    elif not is_zone(zone):
         raise WrongUsage(
-            "--zone", asked, "is not a time zone", "write an IANA name such as Asia/Kolkata or UTC"
+            "--zone", zone, "is not a time zone", "write an IANA name such as Asia/Kolkata or UTC"
         )
     else:
-        use_zone(asked)
+        use_zone(zone)
 
 
 def key_of(pairs: Sequence[str]) -> dict[str, str | None]:
@@ -139,23 +151,38 @@ def key_of(pairs: Sequence[str]) -> dict[str, str | None]:
 def share_of(option: str, written: str) -> float:
     """A share such as 5% or 0.05."""
     try:
-        found = float(written.removesuffix("%")) / (100 if written.endswith("%") else 1)
+        share = float(written.removesuffix("%")) / (100 if written.endswith("%") else 1)
     except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1:
-        raise WrongUsage(option, written, "is no share", "write it such as 5% or 0.05")
-    return found
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise WrongUsage(option, written, "is not a share", "write it such as 5% or 0.05")
+    return share
+
+
+@contextmanager
+def writing(option: str, path: Path) -> Iterator[None]:
+    """Report a file that cannot be written as a wrong value of its option."""
+    try:
+        yield
+    except OSError as error:
+        fix = "name a file in an existing folder that you may write to"
+        raise WrongUsage(option, str(path), f"cannot be written: {error.strerror}", fix) from None
+
+
+def note(text: str) -> None:
+    """Print a remark beside the answer, on standard error."""
+    print(f"note: {text}", file=sys.stderr)
 
 
 def hush_spark() -> None:
-    """Spark's Python side logs every error with its whole trace; what went wrong is shown in one line."""
+    """Silence the stack traces that Spark's Python side logs: errors are printed in one line."""
     from pyspark.logger import PySparkLogger
 
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
 
 
 def load(file: Path) -> Pipeline:
-    """The pipeline in the file. Whatever the verb writes, certificates and pictures too, is private where it is."""
+    """The pipeline in the file. If it is private, so is every file that the verb writes from here on."""
     from latecomer.config.load import load_pipeline
     from latecomer.store.private import write_privately
 
@@ -166,7 +193,7 @@ def load(file: Path) -> Pipeline:
 
 
 def print_warnings(pipeline: Pipeline, file: Path) -> None:
-    """Say what is allowed and may lose events, and what of the source is not read, before anything runs."""
+    """Warn of settings that may lose events and of files that are not read, before anything runs."""
     from latecomer.config.columns import source_warnings
     from latecomer.config.load import warnings
 

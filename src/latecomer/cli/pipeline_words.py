@@ -40,12 +40,12 @@ def source_in_words(pipeline: Pipeline, file_count: int) -> str:
         return "DataFrames that a program hands in, with latecomer.into or latecomer.append"
     read = pipeline.files
     encoded = "" if read.encoding == UTF8 else f" in {read.encoding}"
-    found = f"{counted(file_count, 'file') if file_count else 'no files'} there now"
+    now = f"{counted(file_count, 'file') if file_count else 'no files'} there now"
     if pipeline.source.has_records:
-        return f"files of messages {pipeline.source_path} ({found}), {decoded}"
+        return f"files of messages {pipeline.source_path} ({now}), {decoded}"
     own_lines = isinstance(kind, Decoder) and not isinstance(kind, SchemaFormat)
     files = f"files {decoded}" if own_lines else f"{decoded} files"
-    return f"{files}{encoded} {pipeline.source_path} ({found})"
+    return f"{files}{encoded} {pipeline.source_path} ({now})"
 
 
 def _json(registered: RegisteredJson) -> str:
@@ -57,7 +57,7 @@ def _json(registered: RegisteredJson) -> str:
 
 
 def _of_kind(kind: SchemaFormat) -> str:
-    """Which schema the columns follow from, and where the others are."""
+    """The schema that gives the columns, and the registry of the others."""
     message, file = (getattr(kind, name, None) for name in ("message", "schema_file"))
     text = kind.kind + (f" {message}" if message else "")
     if kind.subject is not None:
@@ -75,10 +75,10 @@ def event_in_words(pipeline: Pipeline) -> str:
     else:
         same = " and ".join(event.id_columns)
         repeats = f"events of the same {same} are duplicates" if same else "duplicates are not looked for"
-    counted = ""
+    numbered = ""
     if event.producer and event.producer_seq:
-        counted = f"; each {event.producer} counts its events in {event.producer_seq}"
-    return f"happened at {event.time}, {arrived}; {repeats}{counted}"
+        numbered = f"; each {event.producer} counts its events in {event.producer_seq}"
+    return f"happened at {event.time}, {arrived}; {repeats}{numbered}"
 
 
 def partition_name(pipeline: Pipeline) -> str | None:
@@ -172,7 +172,7 @@ def _window(window: AnyWindow) -> str:
 
 
 def firings_in_words(output: Output) -> str:
-    """What is published besides one pane when a window closes and one for each batch of late events."""
+    """What is published in addition to a pane when a window closes and one for each batch of late events."""
     early, late, text = output.trigger.early, output.trigger.late, ""
     for what, rule in (("open windows", early), ("late events", late)):
         if isinstance(rule, Rule):
@@ -195,7 +195,7 @@ def rule_in_words(rule: Rule) -> str:
         case Every():
             return f"every {format_duration(rule.every)} of {rule.clock} time"
         case Count():
-            return "at each event" if rule.count == 1 else f"at every {rule.count} events"
+            return "at each event" if rule.count == 1 else f"at every {counted(rule.count, 'event')}"
         case AfterFirst():
             return f"{format_duration(rule.after_first)} after the first event that is not published"
         case When():

@@ -1,4 +1,4 @@
-"""What a run shows while it runs, and at its end."""
+"""The output of a run, while it runs and at its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from latecomer.engine.running import RunReport
 
 SHOWN_FATES = (Fate.LATE_ACCEPTED, Fate.SIDE_OUTPUT, Fate.DROPPED)
-"""The fates that a line of progress names; the summary names all."""
+"""The fates in a line of progress; the summary has all."""
 
 
 @dataclass
@@ -94,9 +94,9 @@ def as_line(report: BatchReport) -> str:
 
 
 def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None:
-    """The warning for a batch that was read after what arrived clearly later, and what can be done."""
-    found = report.out_of_step
-    if found is None:
+    """The warning for a batch that was read after events which arrived clearly later, and what to do."""
+    out_of_step = report.out_of_step
+    if out_of_step is None:
         return None
     late = [
         f"{output}: {', '.join(counts)}"
@@ -104,8 +104,8 @@ def out_of_step_in_words(report: BatchReport, files: Files | None) -> str | None
         if (counts := [f"{int(fates[fate]):,} {in_words(fate)}" for fate in SHOWN_FATES if fates.get(fate)])
     ]
     return (
-        f"warning: batch {report.batch} has {counted(found.events, 'event')} that arrived up to "
-        f"{shown_duration(found.by)} before others that had been read already"
+        f"warning: batch {report.batch} has {counted(out_of_step.events, 'event')} that arrived up to "
+        f"{shown_duration(out_of_step.by)} before others that had been read already"
         f" ({'; '.join(late) or 'none of them is late'}). {_in_order(files)} set a longer watermark.delay. "
         "Later batches are not warned of; latecomer ledger counts them all."
     )
@@ -117,22 +117,22 @@ def dead_in_words(report: BatchReport, most: float | None, file: Path) -> str | 
     if not dead or not is_beyond(report, 1.0 if most is None else most):
         return None
     which = f"all {rows:,} rows" if dead == rows else f"{dead:,} of {rows:,} rows ({dead / rows:.1%})"
-    said = (
+    sentence = (
         f"the only row of batch {report.batch} is a dead letter"
         if rows == 1
         else f"{which} of batch {report.batch} are dead letters"
     )
-    return f"warning: {said}; latecomer dead-letters {file} --by reason shows why. Later batches are not warned of."
+    return f"warning: {sentence}; latecomer dead-letters {file} --by reason shows why. Later batches are not warned of."
 
 
 def is_beyond(report: BatchReport, most: float) -> bool:
-    """Whether more than this share of a batch's rows are dead letters, or all of them where all is what is meant."""
+    """Whether more than this share of a batch's rows are dead letters; with a share of 1, whether all are."""
     rows, dead = report.received.rows, report.received.dead_letters
     return bool(dead) and (dead > most * rows or dead == rows == most * rows)
 
 
 def _in_order(files: Files | None) -> str:
-    """What can be done so that what came first is read first."""
+    """What to do so that rows are read in the order in which they arrived."""
     if files is None:
         return "Let the source hand in rows in the order in which they came, or"
     order = "" if files.order_by else "name the column with the arrival time in source.files.order_by, "
@@ -144,8 +144,8 @@ def _in_order(files: Files | None) -> str:
 
 
 def watermark_in_words(watermark: int, newest_arrival: int, now: int | None) -> str:
-    """The watermark, and how far it is behind both clocks. By the newest arrival alone a source that has stopped would
-    look well for ever."""
+    """The watermark, and how far it is behind both clocks. By the newest arrival alone, a source that has stopped would
+    look healthy for ever."""
     by_clock = {
         "the wall clock": lag(watermark, now),
         "the newest arrival": lag(watermark, newest_arrival),
@@ -163,14 +163,14 @@ def in_words(fate: Fate) -> str:
 
 
 class Progress(Protocol):
-    """Whoever is called with each batch."""
+    """Is called with each batch."""
 
     def __call__(self, report: BatchReport) -> None: ...
 
 
 def progress(form: Format, totals: Totals, clock: Callable[[], int] = wall_clock) -> Progress:
-    """What shows each batch: rows on standard output for JSON and CSV; for people on standard error, live on a
-    terminal and a line a batch elsewhere."""
+    """A function that shows each batch: JSON and CSV on standard output; else on standard error, live on a terminal,
+    or as a line for each batch."""
     if form is Format.JSON:
         return lambda report: _out(json.dumps(as_json(report)))
     if form is Format.CSV:
@@ -178,7 +178,7 @@ def progress(form: Format, totals: Totals, clock: Callable[[], int] = wall_clock
     display = current()
 
     def report_batch(report: BatchReport) -> None:
-        # Asked whenever it is shown: a source that has stopped shall not look well.
+        # Computed whenever it is shown, so that a source that has stopped does not look healthy.
         display.watermark = lambda: watermark_in_words(report.watermark, report.newest_arrival, clock())
         if display.on_terminal:
             display.status = lambda: _status(report, totals, clock())
@@ -193,14 +193,14 @@ def _out(line: str) -> None:
 
 
 def _csv_rows() -> Progress:
-    named = ["batch", "kind", "seconds", "watermark", "output", "received", *(fate.value for fate in Fate)]
-    sys.stdout.write(csv_line(named))
+    header = ["batch", "kind", "seconds", "watermark", "output", "received", *(fate.value for fate in Fate)]
+    sys.stdout.write(csv_line(header))
 
     def write_rows(report: BatchReport) -> None:
         fields = as_json(report)
         for output, counts in (fields["outputs"] or {"": {}}).items():
-            of_output = [output, *(counts.get(name) for name in named[5:])]
-            cells = [*(fields[name] for name in named[:4]), *of_output]
+            of_output = [output, *(counts.get(name) for name in header[5:])]
+            cells = [*(fields[name] for name in header[:4]), *of_output]
             sys.stdout.write(csv_line([csv_cell(csv_text(cell)) for cell in cells]))
         sys.stdout.flush()
 
@@ -221,7 +221,7 @@ def _status(report: BatchReport, totals: Totals, now: int) -> str:
 
 
 def print_dead_letters(totals: Totals, reader: Reader, form: Format, file: Path) -> None:
-    """The dead letters of this run by reason, and what to do next: for people on standard output, else in a line on
+    """The dead letters of this run by reason, and what to do next: with tables on standard output, else in a line on
     standard error."""
     dead = totals.dead_letters + int(sum(fates[Fate.FAILED] for fates in totals.fates.values()))
     if not dead:
@@ -236,7 +236,7 @@ def print_dead_letters(totals: Totals, reader: Reader, form: Format, file: Path)
         current().line(f"{counted(dead, 'dead letter')} ({reasons}): {command}")
 
 
-def print_summary(totals: Totals, left: RunReport) -> None:
+def print_summary(totals: Totals, report: RunReport) -> None:
     """The run in two tables on standard output: the whole, and the fates of events per output."""
     whole = {
         "batches": pa.array([totals.batches]),
@@ -244,9 +244,9 @@ def print_summary(totals: Totals, left: RunReport) -> None:
         "events": pa.array([totals.events]),
         "seconds": pa.array([Decimal(f"{totals.seconds:.1f}")]),
         "rows/s": pa.array([rate(totals.rows, totals.seconds)]),
-        "watermark": pa.array(["drained" if left.drained else moment_in_words(left.watermark)]),
+        "watermark": pa.array(["drained" if report.drained else moment_in_words(report.watermark)]),
     }
-    for line in _what_happened(totals, left):
+    for line in _what_happened(totals, report):
         print(line)
     print_table(pa.table(whole))
     if not totals.fates:
@@ -260,24 +260,24 @@ def print_summary(totals: Totals, left: RunReport) -> None:
     print_table(pa.table(columns))
 
 
-def _what_happened(totals: Totals, left: RunReport) -> Iterator[str]:
-    """What the table of batches does not show."""
-    if left.filled.columns:
-        filled = left.filled
+def _what_happened(totals: Totals, report: RunReport) -> Iterator[str]:
+    """The news of a run that the table of batches does not show."""
+    if report.filled.columns:
+        filled = report.filled
         columns = (
             f"columns {', '.join(filled.columns)} are"
             if len(filled.columns) > 1
             else f"column {filled.columns[0]} is"
         )
-        have = "event has" if filled.events == 1 else "events have"
-        lost = f"; in {filled.unread} it is not of the column's type" if filled.unread else ""
-        yield f"{columns} new: {filled.events} past {have} a value from what was kept{lost}"
-    if left.unknown.events:
-        yield f"{left.unknown.in_words}, kept as text in the log"
-    for output, seconds in left.computed.items():
+        have = f"{counted(filled.events, 'past event')} {'has' if filled.events == 1 else 'have'}"
+        lost = f"; in {filled.unread:,} it is not of the column's type" if filled.unread else ""
+        yield f"{columns} new: {have} a value from what was kept{lost}"
+    if report.unknown.events:
+        yield f"{report.unknown.in_words}, kept as text in the log"
+    for output, seconds in report.computed.items():
         yield f"output {output} is new: it was computed from the log in {seconds:.1f} s"
     if not totals.batches:
-        before = f"{counted(left.batches, 'batch')} {'is' if left.batches == 1 else 'are'} complete"
-        yield f"nothing new: {before if left.batches else 'no batch has been read yet'}"
-    if left.drained:
+        before = f"{counted(report.batches, 'batch')} {'is' if report.batches == 1 else 'are'} complete"
+        yield f"nothing new: {before if report.batches else 'no batch has been read yet'}"
+    if report.drained:
         yield "the input was drained: every window is closed"

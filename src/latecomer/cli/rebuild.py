@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from latecomer.cli.options import (
+    HELP,
     File,
     Format,
     Formatted,
@@ -22,7 +23,8 @@ from latecomer.cli.options import (
     choose_zone,
     hush_spark,
     load,
-    moment_of,
+    note,
+    range_of,
 )
 from latecomer.config.checks import require_output
 from latecomer.model.durations import UNITS, parse_duration, to_micros
@@ -51,7 +53,7 @@ LOG = logging.getLogger(__name__)
 rebuild = typer.Typer(
     help="Compute windows anew from the log, and publish what changed.",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
 
 
@@ -65,25 +67,22 @@ def plan(
     form: Formatted = Format.TABLE,
     zone: Zoned = None,
 ) -> None:
-    """Say what a rebuild would change. Nothing is published; the plan is kept, and can be applied."""
+    """Print what a rebuild would change. Nothing is published; the plan is kept, and can be applied."""
     from latecomer.after.rebuild import rebuilding
-    from latecomer.cli.render import note
 
     choose_zone(zone, file, output)
     pipeline = load(file)
     hush_spark()
     first, end = _range(pipeline, output, since, until, last)
-    found = rebuilding.plan(pipeline, output, first, end, watch=_watch)
+    plan = rebuilding.plan(pipeline, output, first, end, watch=_watch)
     if form is Format.TABLE:
-        _print_plan(found)
-        if not found.kept:
-            note(
-                "the plan is not kept, for the store cannot be written; who may write it can apply the range"
-            )
-        elif found.record.changes or found.record.definition is not None:
-            print(f"\nlatecomer rebuild apply {shlex.quote(str(file))} {output} --plan {found.id}")
+        _print_plan(plan)
+        if not plan.kept:
+            note("the plan is not kept: you cannot write to the store; somebody who can may apply the range")
+        elif plan.record.changes or plan.record.definition is not None:
+            print(f"\nlatecomer rebuild apply {shlex.quote(str(file))} {output} --plan {plan.id}")
     else:
-        _print_record(found, form)
+        _print_record(plan, form)
 
 
 @rebuild.command("apply")
@@ -164,7 +163,7 @@ def schedule(file: File) -> None:
     for output, each in pipeline.schedule.items():
         length = _duration(each.last)
         words = [program, "rebuild", "apply", str(Path(file).name), output, "--last", length]
-        # In a crontab % means a new line.
+        # In a crontab, % means a new line.
         line = f"cd {shlex.quote(str(folder))} && {shlex.join(words)}".replace("%", r"\%")
         print(f"{each.when()} {line}")
 
@@ -179,10 +178,8 @@ def _range(
     pipeline: Pipeline, output: str, since: str | None, until: str | None, last: str | None
 ) -> tuple[int | None, int | None]:
     require_output(pipeline, output)
-    first = None if since is None else to_micros(moment_of("--from", since))
-    end = None if until is None else to_micros(moment_of("--to", until))
-    if first is not None and end is not None and first >= end:
-        raise WrongUsage("--to", str(until), f"is not after --from {since}", "exchange them")
+    moments = range_of(("--from", since), ("--to", until))
+    first, end = (None if moment is None else to_micros(moment) for moment in moments)
     if last is None:
         if first is None and end is None:
             fix = "name the windows: --from T --to T, or --last 4h"
@@ -208,36 +205,36 @@ def _moment(micros: int) -> str | None:
     return None if micros == END_OF_TIME else moment(micros)
 
 
-def _print_plan(found: Rebuild) -> None:
+def _print_plan(plan: Rebuild) -> None:
     import pyarrow as pa
 
     from latecomer.cli.render import print_table
     from latecomer.store.rebuild_words import largest, lines, sums, title
 
-    print(title(found))
-    for line in lines(found.record):
+    print(title(plan))
+    for line in lines(plan.record):
         print(f"  {line}")
-    if changed := sums(found.record):
+    if changed := sums(plan.record):
         print()
         print_table(pa.Table.from_pylist(changed))
-    if found.record.largest:
+    if plan.record.largest:
         print("\nthe largest changes")
-        print_table(pa.Table.from_pylist(list(largest(found.record))))
+        print_table(pa.Table.from_pylist(list(largest(plan.record))))
 
 
-def _print_record(found: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:
-    record = asdict(found.record)
+def _print_record(plan: Rebuild, form: Format, more: dict[str, Any] | None = None) -> None:
+    record = asdict(plan.record)
     for name in ("since", "until", "watermark", "low", "high", "made_at"):
         record[name] = _moment(record[name])
     if form is Format.JSON:
-        print(json.dumps({"plan": found.id, **record, **(more or {})}, indent=1, ensure_ascii=False))
+        print(json.dumps({"plan": plan.id, **record, **(more or {})}, indent=1, ensure_ascii=False))
         return
     import pyarrow as pa
 
     from latecomer.cli.render import show
     from latecomer.store.rebuild_words import largest
 
-    show(pa.Table.from_pylist(list(largest(found.record))), form, "")
+    show(pa.Table.from_pylist(list(largest(plan.record))), form, "")
 
 
 def _report(done: Applied) -> str:
@@ -257,11 +254,11 @@ def _watch(progress: Progress) -> None:
     if not progress.share:
         LOG.info("reading the log: %s rows", f"{progress.rows:,}")
         return
-    left = "" if progress.left is None else f", {progress.left:.0f} s left"
+    remaining = "" if progress.left is None else f", {progress.left:.0f} s left"
     LOG.info(
         "reading the log: %.0f %% of %s rows, %s rows/s%s",
         100 * progress.share,
         f"{progress.rows:,}",
         f"{progress.rate:,.0f}",
-        left,
+        remaining,
     )

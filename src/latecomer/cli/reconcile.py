@@ -1,4 +1,4 @@
-"""`latecomer reconcile`: results held against another account of the same events."""
+"""`latecomer reconcile`: results compared with the same results from elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,14 +21,16 @@ from latecomer.cli.options import (
     choose_zone,
     hush_spark,
     load,
-    moment_of,
+    note,
+    range_of,
 )
 
 if TYPE_CHECKING:
     from latecomer.after.reconcile.gaps import Reconciliation
+    from latecomer.config.models import Pipeline
 
 LARGEST = 10
-"""So many differences are shown unless given otherwise."""
+"""How many differences are shown by default."""
 
 
 def reconcile(
@@ -79,26 +81,22 @@ def reconcile(
     """
     from latecomer.after.reconcile.against import Against
     from latecomer.after.reconcile.gaps import Tolerance
-    from latecomer.after.reconcile.reconcile import reconcile as hold_against
-    from latecomer.cli.render import note
+    from latecomer.after.reconcile.reconcile import reconcile as compare
 
     choose_zone(zone, file, output)
     source = Against(against, query, _names(names or []))
-    span = [
-        None if text is None else moment_of(option, text)
-        for option, text in (("--from", since), ("--to", until))
-    ]
-    room = None if tolerance is None else Tolerance.parse(tolerance)
+    first, end = range_of(("--from", since), ("--to", until))
+    parsed = None if tolerance is None else Tolerance.parse(tolerance)
     pipeline = load(file)
     if source.is_log:
         hush_spark()
-    found = hold_against(pipeline, output, source, tolerance=room, since=span[0], until=span[1], zone=zone)
-    _print(found, form, limit)
-    for remark in found.notes:
+    comparison = compare(pipeline, output, source, tolerance=parsed, since=first, until=end, zone=zone)
+    _print(comparison, form, limit)
+    for remark in comparison.notes:
         note(remark)
-    passed = found.equal or (explained_ok and found.explained)
+    passed = comparison.equal or (explained_ok and comparison.explained)
     if certificate is not None:
-        _certify(found, passed, certificate, pipeline)
+        _certify(comparison, passed, certificate, pipeline)
     if not passed:
         raise typer.Exit(1)
 
@@ -116,55 +114,54 @@ def _names(written: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _print(found: Reconciliation, form: Format, limit: int | None) -> None:
+def _print(comparison: Reconciliation, form: Format, limit: int | None) -> None:
     from latecomer.cli.render import show
 
     if form is Format.JSON:
-        _print_json(found, limit)
+        _print_json(comparison, limit)
     elif form is Format.CSV:
-        show(found.rows, form, "", limit)
+        show(comparison.rows, form, "", limit)
     else:
-        _print_text(found, LARGEST if limit is None else limit)
+        _print_text(comparison, LARGEST if limit is None else limit)
 
 
-def _print_text(found: Reconciliation, limit: int) -> None:
+def _print_text(comparison: Reconciliation, limit: int) -> None:
     from latecomer.after.reconcile.reconcile import EXPLAINED
     from latecomer.cli.render import changes_in_words, print_table, show
 
-    typer.echo(f"{found.output} against {found.against}: {changes_in_words(found.counts)}")
-    if any(gap.gap is not None for gap in found.gaps):
-        print_table(found.totals, short_decimals=True)
-    if found.rows.num_rows:
-        state = "explained" if found.explained else "not explained"
-        if found.explained and found.rows[EXPLAINED].null_count:
+    typer.echo(f"{comparison.output} against {comparison.against}: {changes_in_words(comparison.counts)}")
+    if any(gap.gap is not None for gap in comparison.gaps):
+        print_table(comparison.totals, short_decimals=True)
+    if comparison.rows.num_rows:
+        state = "explained" if comparison.explained else "not explained"
+        if comparison.explained and comparison.rows[EXPLAINED].null_count:
             state = "explained in total (where explained is empty, by amounts whose windows are not known)"
         typer.echo(f"\nthe gap is {state}; windows and keys that differ, the largest gap first")
-        show(found.rows, Format.TABLE, "", limit, short_decimals=True)
+        show(comparison.rows, Format.TABLE, "", limit, short_decimals=True)
 
 
-def _print_json(found: Reconciliation, limit: int | None) -> None:
+def _print_json(comparison: Reconciliation, limit: int | None) -> None:
     from latecomer.cli.render import json_table
 
     whole = {
-        "output": found.output,
-        "against": found.against,
-        "equal": found.equal,
-        "explained": found.explained,
-        "counts": dict(found.counts),
-        "totals": json_table(found.totals),
-        "differences": json_table(found.rows, limit),
-        "notes": list(found.notes),
+        "output": comparison.output,
+        "against": comparison.against,
+        "equal": comparison.equal,
+        "explained": comparison.explained,
+        "counts": dict(comparison.counts),
+        "totals": json_table(comparison.totals),
+        "differences": json_table(comparison.rows, limit),
+        "notes": list(comparison.notes),
     }
     json.dump(whole, sys.stdout, ensure_ascii=False, indent=1)
     print()
 
 
-def _certify(found: Reconciliation, passed: bool, path: Path, pipeline: Any) -> None:
+def _certify(comparison: Reconciliation, passed: bool, path: Path, pipeline: Pipeline) -> None:
     from latecomer.after.certify.certificate import certify
     from latecomer.cli.certify import write
-    from latecomer.cli.render import note
 
     if passed:
-        write(certify(pipeline, found.output), path)
+        write(certify(pipeline, comparison.output), "--certificate", path)
     else:
         note("no certificate was written: the results do not agree")

@@ -1,4 +1,4 @@
-"""`latecomer registry`: a schema registry of one's own, and questions to any registry."""
+"""`latecomer registry`: serves a schema registry, and asks any registry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from latecomer.cli.options import File, Format, Formatted, Limit, WrongUsage, load
+from latecomer.cli.options import HELP, File, Format, Formatted, Limit, WrongUsage, load, note
 from latecomer.errors import RegistryError
 from latecomer.model.counting import counted
 
@@ -29,12 +29,12 @@ STORE = "registry.db"
 registry = typer.Typer(
     help="Serve a schema registry that speaks Confluent's REST interface, or hold schemas against one.",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
 token = typer.Typer(
-    help="Make the tokens that a registry lets in.",
+    help="Make the tokens that a registry accepts.",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
 registry.add_typer(token, name="token")
 
@@ -53,7 +53,7 @@ TokenFile = Annotated[
     Path | None,
     typer.Option(
         "--token-file",
-        help=f"A file that holds the token to send; else the variable {TOKEN} is asked.",
+        help=f"A file with the token to send; else the variable {TOKEN} has it.",
         metavar="FILE",
         show_default=False,
     ),
@@ -82,13 +82,11 @@ def serve(
     host: Annotated[
         str, typer.Option(help="The address to serve; one that others reach needs tokens.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(help="The port to serve; 0 for one that is free.", min=0, max=65535)
-    ] = 8081,
+    port: Annotated[int, typer.Option(help="The port to serve; 0 for a free one.", min=0, max=65535)] = 8081,
     tokens: Annotated[
         Path | None,
         typer.Option(
-            help="The file of tokens that are let in; else the variable LATECOMER_REGISTRY_TOKENS.",
+            help="The file of the accepted tokens; else the variable LATECOMER_REGISTRY_TOKENS has them.",
             metavar="FILE",
             show_default=False,
         ),
@@ -101,7 +99,7 @@ def serve(
         Path | None, typer.Option(help="The key of the certificate.", metavar="FILE", show_default=False)
     ] = None,
 ) -> None:
-    """Serve a schema registry until it is stopped. What it has answered is on the disk."""
+    """Serve a schema registry until it is stopped. What it has acknowledged is on the disk."""
     from latecomer.cli.steps import current
     from latecomer.schemas.registry import serving
     from latecomer.schemas.registry.core import Registry
@@ -120,15 +118,10 @@ def serve(
         current().rest()
         print(f"registry at {place}, kept in {kept.shown}", flush=True)
         if known is None:
-            note("there are no tokens: whoever can reach this port on this machine may change everything")
+            note("there are no tokens: everybody on this machine may change everything")
         elif tls_cert is None and not serving.is_loopback(host):
-            note("tokens go over the network as they are; give --tls-cert, or put a proxy with TLS before it")
+            note("tokens go over the network unencrypted; give --tls-cert, or put a proxy with TLS before it")
         serving.serve(kept, known, listening, tls_cert, tls_key)
-
-
-def note(text: str) -> None:
-    """A remark beside the answer; `render.note` would load Arrow for it."""
-    print(f"note: {text}", file=sys.stderr)
 
 
 def _shown_host(host: str) -> str:
@@ -144,7 +137,7 @@ def new_token(
         typer.Option(help="Add it to this file of tokens.", metavar="FILE", show_default=False),
     ] = None,
 ) -> None:
-    """Make a token. It is printed once; what is kept is its hash."""
+    """Make a token. It is printed once; only its hash is kept."""
     from latecomer.schemas.registry.tokens import Scope, add_token, new_token
 
     try:
@@ -154,7 +147,7 @@ def new_token(
     if tokens is not None:
         add_token(tokens, kept)
         print(secret)
-        note(f"{tokens} has the hash of it; the token itself is nowhere else")
+        note(f"{tokens} has its hash; the token itself is not kept")
     else:
         print(secret)
         print(kept.line)
@@ -169,25 +162,25 @@ def check(
     url: Url = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Hold the schemas of a folder against a registry, for CI. Nothing is registered.
+    """Check the schemas of a folder against a registry, for CI. Nothing is registered.
 
-    A file is named after its subject, such as orders-value.avsc. One line a problem; exit 1 if there is any.
+    A file is named after its subject, such as orders-value.avsc. Each problem is a line; exit 1 if there is one.
     """
     from latecomer.schemas.registry.checking import check_folder
 
     if not folder.is_dir():
-        raise WrongUsage("DIR", str(folder), "is no folder", "give the folder that holds the schemas")
-    found = check_folder(folder, _client(url, token_file))
-    for problem in found.problems:
+        raise WrongUsage("DIR", str(folder), "is not a folder", "give the folder that holds the schemas")
+    checked = check_folder(folder, _client(url, token_file))
+    for problem in checked.problems:
         print(problem)
     print(
-        f"{counted(len(found.problems), 'problem')}; {found.registered} registered already, "
-        f"{counted(found.new_versions, 'new version')}, {counted(found.new_subjects, 'new subject')}",
+        f"{counted(len(checked.problems), 'problem')}; {checked.registered:,} registered already, "
+        f"{counted(checked.new_versions, 'new version')}, {counted(checked.new_subjects, 'new subject')}",
         file=sys.stderr,
     )
-    if not (found.problems or found.registered or found.new_versions or found.new_subjects):
+    if not (checked.problems or checked.registered or checked.new_versions or checked.new_subjects):
         raise WrongUsage("DIR", str(folder), "has no schema", "schemas are files such as orders-value.avsc")
-    if found.problems:
+    if checked.problems:
         raise typer.Exit(1)
 
 
@@ -197,7 +190,7 @@ def dry_run(
     url: Url = None,
     store: Store = None,
     token_file: TokenFile = None,
-    prefix: Annotated[str, typer.Option(help="Only subjects that begin so.", show_default=False)] = "",
+    prefix: Annotated[str, typer.Option(help="Only subjects that begin with this.", show_default=False)] = "",
     policy: Annotated[
         str,
         typer.Option(help="The policy to suppose for JSON Schemas: STRICT or LENIENT."),
@@ -216,8 +209,7 @@ def dry_run(
             refused.add((each.subject, each.version))
             print(f"{each.subject} version {each.version} (id {each.id}): {each.complaint.text}")
 
-    if store is not None and url is not None:
-        raise WrongUsage("--store", store, "stands beside --url", "give one of them")
+    _require_one(store, url)
     if store is not None:
         with closing(Registry(open_database(store, create=False))) as kept:
             print_all(kept)
@@ -247,7 +239,8 @@ def inventory(
 ) -> None:
     """Show which schemas were seen in an event log or in topics, how often and when, and which no registry knows.
 
-    A message has the schema whose id it names, or else the shape of its JSON. Exit 1 if one is registered nowhere.
+    The schema of a message is the one whose id it names, else the shape of its JSON. Exit 1 if a schema is registered
+    nowhere.
     """
     from latecomer.after.inventory import of_log, of_topics
     from latecomer.cli.render import show
@@ -256,22 +249,22 @@ def inventory(
 
     if newest is not None and not topics:
         raise WrongUsage(
-            "--newest", str(newest), "is about messages of topics", "add --topics, or leave it out"
+            "--newest", str(newest), "has no meaning without --topics", "add --topics, or leave it out"
         )
     pipeline = load(file)
-    found = of_topics(pipeline, newest, _count) if topics else of_log(open_store(pipeline))
-    rows = as_rows(found, _registry_of(pipeline, url, token_file))
+    seen = of_topics(pipeline, newest, _log_progress) if topics else of_log(open_store(pipeline))
+    rows = as_rows(seen, _registry_of(pipeline, url, token_file))
     show(rows, form, "nothing was seen yet")
     if NOWHERE in rows["registered"].to_pylist():
         raise typer.Exit(1)
 
 
-def _count(read: int, total: int) -> None:
+def _log_progress(read: int, total: int) -> None:
     LOG.info("%s of %s messages read", f"{read:,}", f"{total:,}")
 
 
 def _registry_of(pipeline: Pipeline, url: str | None, token_file: Path | None) -> Client | None:
-    """The registry that is named, or that of the pipeline's format; None where there is none."""
+    """The registry of --url, or that of the pipeline's format; None where there is none."""
     from latecomer.config.registered import Registered
     from latecomer.store.schemas import client_of
 
@@ -305,25 +298,24 @@ def audit(
     form: Formatted = Format.TABLE,
     limit: Limit = None,
 ) -> None:
-    """Print every change: who, when, from where, what it was before and after. It takes the scope admin."""
+    """Print every change: who, when, from where, what it was before and after. The token needs the scope admin."""
     import pyarrow as pa
 
     from latecomer.cli.render import show
     from latecomer.schemas.registry.core import Registry
     from latecomer.schemas.registry.opening import open_database
 
-    if store is not None and url is not None:
-        raise WrongUsage("--store", store, "stands beside --url", "give one of them")
+    _require_one(store, url)
     if store is not None:
         with closing(Registry(open_database(store, create=False))) as kept:
-            found = list(
+            changes = list(
                 _pages(lambda last: [each.body() for each in kept.audit(last, _PAGE, subject)], after)
             )
     else:
         client = _client(url, token_file)
-        found = list(_pages(lambda last: client.audit(last, _PAGE, subject), after))
+        changes = list(_pages(lambda last: client.audit(last, _PAGE, subject), after))
     texts = [
-        {**each, "before": json.dumps(each["before"]), "after": json.dumps(each["after"])} for each in found
+        {**each, "before": json.dumps(each["before"]), "after": json.dumps(each["after"])} for each in changes
     ]
     kinds = pa.schema([(name, pa.int64() if name in _NUMBERS else pa.string()) for name in _COLUMNS])
     show(pa.Table.from_pylist(texts, kinds), form, "nothing was changed yet", limit)
@@ -335,10 +327,15 @@ _NUMBERS = ("number", "version")
 
 
 def _pages(ask: Callable[[int], list[dict[str, Any]]], after: int) -> Iterator[dict[str, Any]]:
-    """Every entry, some at a time."""
-    while found := ask(after):
-        yield from found
-        after = found[-1]["number"]
+    """Every entry, a page at a time."""
+    while page := ask(after):
+        yield from page
+        after = page[-1]["number"]
+
+
+def _require_one(store: str | None, url: str | None) -> None:
+    if store is not None and url is not None:
+        raise WrongUsage("--store", store, "cannot go with --url", "give one of them")
 
 
 def _client(url: str | None, token_file: Path | None) -> Client:
@@ -357,7 +354,7 @@ def _token(file: Path | None) -> str | None:
     try:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise WrongUsage(
             "--token-file", str(file), f"cannot be read ({reason})", "correct the path"
         ) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow as pa
 
-from latecomer.cli.options import ALL, Format
+from latecomer.cli.options import ALL, Format, note
 from latecomer.cli.terminal import csv_cell, harmless
 from latecomer.model.durations import shown_duration
 from latecomer.model.markup import aligned, is_number
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MISSING = "-"
 MOST_ROWS = 100
-"""So many rows has a table where no limit is given."""
+"""The rows of a table if no limit is given."""
 
 
 def show(
@@ -36,9 +36,8 @@ def show(
 ) -> None:
     """Print the rows on standard output, or the sentence that says why there are none.
 
-    A limit of None is one that was not given: a table is for people to look at and has a hundred rows then,
-    and a last line that says how many there are; JSON and CSV are for programs and have all.
-    `short_decimals` has a table leave out the zeros at the end of each decimal, for columns of mixed units.
+    Without a limit (None), a table has a hundred rows and a last line that says how many there are; JSON and CSV have
+    all. With `short_decimals` a table leaves out the zeros at the end of each decimal, for columns of mixed units.
     """
     out = out or sys.stdout
     most = limit if limit is not None else MOST_ROWS if form is Format.TABLE else ALL
@@ -60,18 +59,13 @@ def show(
 
 
 def json_table(table: pa.Table, limit: int | None = None) -> list[dict[str, Any]]:
-    """Rows as a JSON document has them."""
+    """Rows for a JSON document."""
     return list(json_rows(table if limit is None else table.slice(0, limit), current_zone()))
 
 
 def changes_in_words(counts: Mapping[str, int]) -> str:
     """How many rows are equal, and how many differ in which way."""
-    return ", ".join(f"{count} {change}" for change, count in counts.items() if count or change == "equal")
-
-
-def note(text: str) -> None:
-    """A remark beside the answer, on standard error."""
-    print(f"note: {text}", file=sys.stderr)
+    return ", ".join(f"{count:,} {change}" for change, count in counts.items() if count or change == "equal")
 
 
 def moment(micros: int | None) -> str | None:
@@ -80,7 +74,7 @@ def moment(micros: int | None) -> str | None:
 
 
 def moment_in_words(micros: int | None) -> str:
-    """The same for people."""
+    """The same, in words where there is no moment."""
     return "end of time" if micros == END_OF_TIME else moment(micros) or "none yet"
 
 
@@ -120,7 +114,7 @@ def _each(column: pa.ChunkedArray, change: Callable[[Any], Any]) -> list[Any]:
 
 
 def print_table(rows: pa.Table, short_decimals: bool = False, out: TextIO | None = None) -> None:
-    """A table: framed on a terminal, else plain and as wide as it needs to be."""
+    """Print a table: framed on a terminal, else plain and as wide as it needs to be."""
     out = out or sys.stdout
     cells = [_table_values(column, short_decimals) for column in rows.columns]
     names = [harmless(name) for name in rows.schema.names]
@@ -134,8 +128,8 @@ def print_table(rows: pa.Table, short_decimals: bool = False, out: TextIO | None
 def _print_fitted(
     names: Sequence[str], kinds: Sequence[pa.DataType], cells: Sequence[Sequence[str]], out: TextIO
 ) -> None:
-    """No line is longer than the terminal is wide. Names of columns give way first, then texts, then moments: their
-    day is above their time. Numbers are never cut: where that is not enough, each column of a row has a line."""
+    """Print a table that is no wider than the terminal. Names of columns get narrower first, then texts, then moments,
+    with the day above the time. Numbers are never cut: if that is not enough, each column of a row has a line."""
     from rich.cells import cell_len
     from rich.console import Console
 
@@ -213,11 +207,11 @@ def _day_above_time(moment: str) -> str:
 
 _GAP = 3
 _NARROW = 12
-"""So narrow a text may become."""
+"""The least width of a text."""
 
 
 def _words(name: str) -> list[str]:
-    """Where the name of a column may go on in another line.
+    """The name of a column, cut where a line may end.
 
     >>> _words("late accepted"), _words("source_partition")
     (['late ', 'accepted'], ['source_', 'partition'])
@@ -226,7 +220,7 @@ def _words(name: str) -> list[str]:
 
 
 def _head(name: str, width: int) -> str:
-    """The name of a column in lines of at most this width, as far as its words are not longer."""
+    """The name of a column in lines of at most this width, unless one of its words is longer."""
     from rich.cells import cell_len
 
     lines = [""]
@@ -238,7 +232,7 @@ def _head(name: str, width: int) -> str:
 
 
 def _fitted(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Widths that fit into the room, as far as columns can give way: the widest first.
+    """Widths that fit into the room, if columns can get so narrow: the widest gives way first.
 
     >>> _fitted([20, 9, 40], [20, 9, 12], 50)
     [20, 9, 21]

@@ -1,4 +1,4 @@
-"""`latecomer replay`: everything computed again from the log, and held against what is stored."""
+"""`latecomer replay`: everything computed again from the log, and compared with what is stored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from latecomer.after.replay.replaying import Replay
 
 LARGEST = 10
-"""So many differences of an output are shown unless given otherwise."""
+"""How many differences of an output are shown by default."""
 
 
 def replay(
@@ -54,7 +54,7 @@ def replay(
 ) -> None:
     """Compute everything again from the log and compare; with --set, as it would have been.
 
-    The store is only read. Exit 1 if a replay without --set says anything else than the store.
+    The store is only read. Exit 1 if a replay without --set differs from the store.
     """
     from latecomer.after.replay.replaying import replay as replay_pipeline
 
@@ -62,14 +62,14 @@ def replay(
     supposed = _changes(changes or [])
     pipeline = load(file)
     hush_spark()
-    found = replay_pipeline(pipeline, changes=supposed, outputs=output or (), to=to)
+    replayed = replay_pipeline(pipeline, changes=supposed, outputs=output or (), to=to)
     if form is Format.JSON:
-        _print_json(found, supposed, limit)
+        _print_json(replayed, supposed, limit)
     elif form is Format.CSV:
-        _print_csv(found, output or [], limit)
+        _print_csv(replayed, output or [], limit)
     else:
-        _print_text(found, changes or [], LARGEST if limit is None else limit)
-    if found.exact and not found.equal:
+        _print_text(replayed, changes or [], LARGEST if limit is None else limit)
+    if replayed.exact and not replayed.equal:
         raise typer.Exit(1)
 
 
@@ -95,22 +95,22 @@ def _change(written: str) -> tuple[str, object]:
         raise WrongUsage("--set", written, "has a value that cannot be read", fix) from None
 
 
-def _print_text(found: Replay, changes: Sequence[str], limit: int) -> None:
+def _print_text(replayed: Replay, changes: Sequence[str], limit: int) -> None:
     import pyarrow.compute as pc
 
     from latecomer.cli.render import print_table, show
 
     typer.echo(
-        f"replayed {counted(found.batches, 'batch')} {'with ' + ', '.join(changes) if changes else 'as they were'}"
+        f"replayed {counted(replayed.batches, 'batch')} {'with ' + ', '.join(changes) if changes else 'as they were'}"
     )
-    for line in _lines(found):
+    for line in _lines(replayed):
         typer.echo(line)
-    moved = found.fates.filter(pc.not_equal(found.fates["difference"], 0))
-    if moved.num_rows:
+    changed = replayed.fates.filter(pc.not_equal(replayed.fates["difference"], 0))
+    if changed.num_rows:
         typer.echo("\nwhat became of events")
-        print_table(moved, short_decimals=True)
-    for name, output in found.outputs.items():
-        for what in ("panes", "late rows", "ledger lines") if found.exact else ("panes",):
+        print_table(changed, short_decimals=True)
+    for name, output in replayed.outputs.items():
+        for what in ("panes", "late rows", "ledger lines") if replayed.exact else ("panes",):
             rows = getattr(output, _PARTS[what]).rows
             if rows.num_rows:
                 typer.echo(f"\n{name}: {what}, the largest difference first")
@@ -120,28 +120,28 @@ def _print_text(found: Replay, changes: Sequence[str], limit: int) -> None:
 _PARTS = {"panes": "panes", "results": "results", "late rows": "late", "ledger lines": "ledger"}
 
 
-def _lines(found: Replay) -> Iterator[str]:
-    """One line an output."""
+def _lines(replayed: Replay) -> Iterator[str]:
+    """One line for each output."""
     from latecomer.cli.render import changes_in_words
 
-    for name, output in found.outputs.items():
+    for name, output in replayed.outputs.items():
         counts = {what: getattr(output, part).counts for what, part in _PARTS.items()}
         if output.equal:
-            counted = ", ".join(f"{each['equal']} {what}" for what, each in counts.items())
-            yield f"{name}: equal ({counted})"
+            equal = [counted(each["equal"], what.removesuffix("s")) for what, each in counts.items()]
+            yield f"{name}: equal ({', '.join(equal)})"
         else:
             yield f"{name}: " + "; ".join(f"{what} {changes_in_words(each)}" for what, each in counts.items())
 
 
-def _print_csv(found: Replay, outputs: Sequence[str], limit: int | None) -> None:
-    """The panes that differ of the one output asked for, else a line for each output."""
+def _print_csv(replayed: Replay, outputs: Sequence[str], limit: int | None) -> None:
+    """The differing panes, if one output was asked for; else a line for each output."""
     from latecomer.cli.render import show
 
-    rows = found.outputs[outputs[0]].panes.rows if len(outputs) == 1 else found.summary
+    rows = replayed.outputs[outputs[0]].panes.rows if len(outputs) == 1 else replayed.summary
     show(rows, Format.CSV, "", limit)
 
 
-def _print_json(found: Replay, changes: Mapping[str, object], limit: int | None) -> None:
+def _print_json(replayed: Replay, changes: Mapping[str, object], limit: int | None) -> None:
     from latecomer.cli.render import json_table
 
     compared = {
@@ -149,15 +149,15 @@ def _print_json(found: Replay, changes: Mapping[str, object], limit: int | None)
             what: {"counts": dict(each.counts), "differences": json_table(each.rows, limit)}
             for what, each in vars(output).items()
         }
-        for name, output in found.outputs.items()
+        for name, output in replayed.outputs.items()
     }
     whole = {
-        "exact": found.exact,
-        "equal": found.equal,
-        "batches": found.batches,
+        "exact": replayed.exact,
+        "equal": replayed.equal,
+        "batches": replayed.batches,
         "changes": changes,
         "outputs": compared,
-        "fates": json_table(found.fates),
+        "fates": json_table(replayed.fates),
     }
     json.dump(whole, sys.stdout, ensure_ascii=False, indent=1, default=str)
     print()

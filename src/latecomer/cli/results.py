@@ -20,6 +20,7 @@ from latecomer.cli.options import (
     choose_zone,
     key_of,
     moment_of,
+    note,
     open_reader,
 )
 
@@ -56,7 +57,7 @@ def results(
     ] = None,
     clock: Annotated[
         Clock | None,
-        typer.Option(help="Goes away: --as-of T --clock arrival is --as-of-arrival T.", hidden=True),
+        typer.Option(help="Deprecated: --as-of T --clock arrival is --as-of-arrival T.", hidden=True),
     ] = None,
     valid_at: Annotated[
         str | None,
@@ -64,18 +65,20 @@ def results(
     ] = None,
     window: Annotated[
         str | None,
-        typer.Option(help="The same as --valid-at, as the other verbs have it.", metavar="T"),
+        typer.Option(help="The same as --valid-at; other verbs call it so.", metavar="T"),
     ] = None,
     key: Annotated[
         list[str] | None,
         typer.Option(help="Only this key, column by column. An empty value is null.", metavar="K=V"),
     ] = None,
     serving: Annotated[
-        bool, typer.Option("--serving", help="Base plus correction, with both beside it.")
+        bool, typer.Option("--serving", help="Base plus correction, and both of them.")
     ] = False,
     prefer: Annotated[
         Origin | None,
-        typer.Option(help="The number of this origin where there is one, and say which.", show_default=False),
+        typer.Option(
+            help="The number of this origin where it has one; a column names the origin.", show_default=False
+        ),
     ] = None,
     nowcast: Annotated[
         bool,
@@ -89,36 +92,37 @@ def results(
     zone: Zoned = None,
 ) -> None:
     """Show the number that stands for each window and key, or that stood at a moment."""
-    from latecomer.cli.render import note, show
+    from latecomer.cli.render import show
 
     choose_zone(zone, file, output)
     if clock is not None:
         as_of, as_of_arrival = _by_clock(clock, as_of, as_of_arrival)
-    asked = {"--as-of": as_of, "--as-of-arrival": as_of_arrival}
-    known, could_be_known = (None if at is None else moment_of(name, at) for name, at in asked.items())
+    texts = {"--as-of": as_of, "--as-of-arrival": as_of_arrival}
+    published, arrived = (None if text is None else moment_of(name, text) for name, text in texts.items())
     if window is not None and valid_at is not None:
-        raise WrongUsage("--window", window, "means the same as --valid-at", "say one of the two")
-    option, held = ("--window", window) if valid_at is None else ("--valid-at", valid_at)
-    valid = None if held is None else moment_of(option, held)
-    named = key_of(key or [])
+        raise WrongUsage("--window", window, "means the same as --valid-at", "give one of the two")
+    option, valid_text = ("--window", window) if valid_at is None else ("--valid-at", valid_at)
+    valid = None if valid_text is None else moment_of(option, valid_text)
+    key_values = key_of(key or [])
     if as_of is not None and as_of_arrival is not None:
-        raise WrongUsage("--as-of", as_of, "goes by another clock than --as-of-arrival", "say one of the two")
-    moment = next(((option, at) for option, at in asked.items() if at is not None), None)
+        raise WrongUsage(
+            "--as-of", as_of, "goes by another clock than --as-of-arrival", "give one of the two"
+        )
+    moment = next(((option, text) for option, text in texts.items() if text is not None), None)
     if moment is not None and open_windows:
-        fix = "leave --open out: panes that had been published by then are shown, EARLY ones too"
+        fix = "leave --open out: panes published by then are shown, EARLY ones too"
         raise WrongUsage(*moment, "cannot be asked of windows still open", fix)
     if nowcast:
-        _show_nowcast(
-            file, output, valid, named, {"--serving": serving, "--prefer": prefer, **asked}, form, limit
-        )
+        others = {"--serving": serving, "--prefer": prefer, **texts}
+        _show_nowcast(file, output, valid, key_values, others, form, limit)
         return
     reader = open_reader(file)
     if serving or prefer is not None:
-        _only_one_of(serving, prefer, {"--open": open_windows, **asked})
-        rows = _served(reader, output, prefer, reader.choose(output, valid, named))
+        _require_alone(serving, prefer, {"--open": open_windows, **texts})
+        rows = _served(reader, output, prefer, reader.choose(output, valid, key_values))
     else:
-        rows = reader.results(output, open_windows, known, valid, named, as_of_arrival=could_be_known)
-    empty = "" if rows.num_rows else _nothing(open_windows, moment and moment[1], held, named)
+        rows = reader.results(output, open_windows, published, valid, key_values, as_of_arrival=arrived)
+    empty = "" if rows.num_rows else _nothing(open_windows, moment and moment[1], valid_text, key_values)
     show(rows, form, empty or _no_windows(reader, file, output, open_windows), limit)
     for remark in reader.notes:
         note(remark)
@@ -133,43 +137,42 @@ def _show_nowcast(
     form: Format,
     limit: int | None,
 ) -> None:
-    from latecomer.cli.render import note, show
+    from latecomer.cli.render import show
     from latecomer.observe.nowcast.nowcasting import nowcast
 
-    for option in [option for option, given in others.items() if given]:
-        fix = f"ask for --nowcast or for {option}"
-        raise WrongUsage(option, _given(others[option]), "cannot be asked together with --nowcast", fix)
+    _require_none_of(others, "--nowcast")
     found = nowcast(open_reader(file), output, window, key)
     show(found.rows, form, "no window is open or has closed recently", limit)
     for remark in found.notes:
         note(remark)
 
 
-def _given(value: object) -> str | bool:
-    return value if isinstance(value, bool) else str(value)
+def _require_none_of(others: Mapping[str, object], asked: str) -> None:
+    for option, value in others.items():
+        if value:
+            text = value if isinstance(value, bool) else str(value)
+            fix = f"ask for {asked} or for {option}"
+            raise WrongUsage(option, text, f"cannot be asked together with {asked}", fix)
 
 
 def _by_clock(clock: Clock, as_of: str | None, as_of_arrival: str | None) -> tuple[str | None, str | None]:
-    """The moments of --as-of and --as-of-arrival, where one was asked for in the old way."""
+    """The moments of --as-of and --as-of-arrival, where one is given in the deprecated way."""
     if as_of is None:
-        fix = "say --as-of T, or --as-of-arrival T for the arrival clock"
+        fix = "give --as-of T, or --as-of-arrival T for the arrival clock"
         raise WrongUsage("--clock", clock.value, "has no meaning without --as-of", fix)
     if clock is Clock.PUBLISHED:
-        LOG.warning("--clock goes away: --as-of T alone goes by publication")
+        LOG.warning("--clock is deprecated: --as-of T alone goes by publication")
         return as_of, as_of_arrival
-    LOG.warning("--clock goes away: write --as-of-arrival T for --as-of T --clock arrival")
+    LOG.warning("--clock is deprecated: write --as-of-arrival T for --as-of T --clock arrival")
     return None, as_of_arrival or as_of
 
 
-def _only_one_of(serving: bool, prefer: Origin | None, others: Mapping[str, object]) -> None:
-    """Corrections are known as they are now, and of windows that have closed."""
-    asked = "--serving" if serving else "--prefer"
+def _require_alone(serving: bool, prefer: Origin | None, others: Mapping[str, object]) -> None:
+    """Refuse other moments and open windows: corrections are known as they are now, for windows that have closed."""
     if serving and prefer is not None:
         fix = "leave --serving out; it shows what --prefer rebuilt does, with base and correction"
         raise WrongUsage("--prefer", prefer.value, "cannot be asked together with --serving", fix)
-    for option in [option for option, given in others.items() if given]:
-        fix = f"ask for {asked} or for {option}"
-        raise WrongUsage(option, _given(others[option]), f"cannot be asked together with {asked}", fix)
+    _require_none_of(others, "--serving" if serving else "--prefer")
 
 
 def _served(reader: Reader, output: str, prefer: Origin | None, chosen: str) -> pa.Table:
@@ -183,7 +186,7 @@ def _served(reader: Reader, output: str, prefer: Origin | None, chosen: str) -> 
 def _nothing(
     open_windows: bool, as_of: str | None, valid_at: str | None, key: Mapping[str, str | None]
 ) -> str:
-    """Why there is no row of those that were asked for; nothing where all were."""
+    """Why no row was chosen; nothing where all rows were asked for."""
     if as_of is not None or valid_at is not None or key:
         window = "no window" if valid_at is None else f"no window that holds {valid_at}"
         if key:
@@ -206,7 +209,7 @@ def _no_windows(reader: Reader, file: Path, output: str, open_windows: bool) -> 
     ]
     if totals and totals[0]["received"] and totals[0]["received"] == totals[0]["dead_letter"]:
         rows = int(totals[0]["received"])
-        dead = f"all {rows} rows are dead letters" if rows > 1 else "the only row is a dead letter"
+        dead = f"all {rows:,} rows are dead letters" if rows > 1 else "the only row is a dead letter"
         return f"no windows: {dead}; latecomer dead-letters {file} --by reason shows why"
     if open_windows:
         return "no windows yet: no event has entered this output"

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from latecomer.cli.progress import Progress
     from latecomer.config.models import Pipeline
     from latecomer.engine.ledger.report import BatchReport
-    from latecomer.observe.serving import Served
+    from latecomer.observe.serving import ServedMetrics
 
 
 TOO_MANY_DEAD = 3
-"""The exit code of a run that --max-dead has something against."""
+"""The exit code if a batch has more dead letters than --max-dead allows."""
 
 
 def run(
@@ -45,7 +45,7 @@ def run(
         bool,
         typer.Option(
             "--standby",
-            help="Wait while another run has the store, and take over where it stops or dies.",
+            help="Wait while another run has the store, and take over when it stops or dies.",
         ),
     ] = False,
     metrics: Annotated[
@@ -59,7 +59,7 @@ def run(
         ),
     ] = None,
     log: Annotated[
-        LogFormat, typer.Option("--log", help="How to say on standard error what is being done.")
+        LogFormat, typer.Option("--log", help="The format of what is written on standard error.")
     ] = LogFormat.TEXT,
     max_dead: Annotated[
         str | None,
@@ -67,7 +67,7 @@ def run(
             "--max-dead",
             metavar="SHARE",
             help="End with exit code 3 if more than this share of a batch's rows are dead letters, such as 5%. "
-            "Without it, a batch of nothing else is warned of.",
+            "Without it, a batch of dead letters alone gets a warning.",
             show_default=False,
         ),
     ] = None,
@@ -128,11 +128,11 @@ def run(
     options = {"once": once, "drain": drain, "watch": watch, "stop": stop, "file": file, "standby": standby}
     try:
         if serving is None:
-            left = beside_a_run(run_pipeline, pipeline, **options)
+            report = beside_a_run(run_pipeline, pipeline, **options)
         else:
             with serving:
                 display.line(f"metrics: {serving.url}")
-                left = beside_a_run(run_pipeline, pipeline, begin=serving.figures.begin, **options)
+                report = beside_a_run(run_pipeline, pipeline, begin=serving.figures.begin, **options)
     except StoreInUse as error:
         if not (standby and stop.is_set()):
             raise
@@ -144,16 +144,16 @@ def run(
         when = "before the first batch" if totals.last_batch is None else f"after batch {totals.last_batch}"
         print(f"stopped {when}; the store is consistent", file=sys.stderr)
     if form is Format.TABLE:
-        print_summary(totals, left)
+        print_summary(totals, report)
     print_dead_letters(totals, Reader(pipeline), form, file)
     if not display.quiet:
-        print(left.work.in_words, file=sys.stderr)
+        print(report.work.in_words, file=sys.stderr)
     if too_many:
         raise typer.Exit(TOO_MANY_DEAD)
 
 
 def _as_json(display: JsonDisplay, also: Progress | None) -> Progress:
-    """Show each batch in the log, and besides as the rows on standard output do."""
+    """Show each batch in the log, and also in the way of `also`."""
     from latecomer.cli.progress import as_json
 
     def show_batch(report: BatchReport) -> None:
@@ -164,13 +164,13 @@ def _as_json(display: JsonDisplay, also: Progress | None) -> Progress:
     return show_batch
 
 
-def _served(pipeline: Pipeline, written: str) -> Served:
-    """Where metrics are served. What cannot be is reported before Spark starts."""
-    from latecomer.observe.serving import Served, address_of
+def _served(pipeline: Pipeline, written: str) -> ServedMetrics:
+    """The server of the metrics. An address that cannot be served is reported before Spark starts."""
+    from latecomer.observe.serving import ServedMetrics, address_of
 
     try:
         host, port = address_of(written)
     except ValueError as error:
         fix = "write a port such as 9464, or a host and a port such as 0.0.0.0:9464"
         raise WrongUsage("--metrics", written, str(error), fix) from None
-    return Served(pipeline, host, port)
+    return ServedMetrics(pipeline, host, port)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from latecomer.after.reading.choices import Engine
-from latecomer.cli.options import File, OutputName, WrongUsage, open_reader
+from latecomer.cli.options import File, OutputName, WrongUsage, note, open_reader
 
 
 def serving(
@@ -24,7 +24,6 @@ def serving(
 ) -> None:
     """Print a view that shows each number with its base and its correction, to be run elsewhere."""
     from latecomer.after.serving.views import view as view_of
-    from latecomer.cli.render import note
 
     if table is not None and sql is not Engine.POSTGRES:
         raise WrongUsage("--table", table, f"has no meaning with --sql {sql}", "leave it out")

@@ -1,4 +1,4 @@
-"""`latecomer snapshot`: a copy of a store that is as good as the store."""
+"""`latecomer snapshot`: a copy of a store that can be used like the store itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ To = Annotated[
 def snapshot(store: StoreOrFile, to: To, form: Formatted = Format.TABLE) -> None:
     """Copy a store as of its last complete batch, beside a run or not: a store like any other.
 
-    To go back to it, write it as `store:` into the pipeline file, or copy it to where that says.
+    To go back to the copy, name it in `store:` of the pipeline file, or copy it to the place named there.
     """
     from latecomer.engine.upkeep.copies import snapshot as copy
 
@@ -39,18 +39,14 @@ def snapshot(store: StoreOrFile, to: To, form: Formatted = Format.TABLE) -> None
 
 def root_of(store: str) -> tuple[Location, Pipeline | None]:
     """The store that is named, itself or by a pipeline file."""
-    from latecomer.store.private import write_privately
-
     if scheme_of(store) is not None or Path(store).is_dir():
         return place_of(store, None), None
     pipeline = load(Path(store))
-    write_privately(pipeline)
     return pipeline.store_path, pipeline
 
 
 def place_of(written: str, pipeline: Pipeline | None) -> Location:
-    """A place as it is written on the command line: from where the command is called, and a URL reached as the pipeline
-    says."""
+    """A place on the command line: a path relative to the current folder, or a URL with the pipeline's settings."""
     if scheme_of(written) in (None, "file"):
         return Path(without_file_scheme(written)).expanduser().absolute()
     return Url(written) if pipeline is None else pipeline.place(written)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, load
+from latecomer.cli.options import File, Format, Formatted, Limit, Zoned, choose_zone, load, note
 
 if TYPE_CHECKING:
     from latecomer.store.store import Store
@@ -15,7 +15,7 @@ def status(file: File, form: Formatted = Format.TABLE, limit: Limit = None, zone
     """Show how far each sink is: its last batch, how many it lacks, since when and why."""
     from latecomer.after.reading.reader import Reader
     from latecomer.cli.progress import watermark_in_words
-    from latecomer.cli.render import note, show
+    from latecomer.cli.render import show
     from latecomer.sink.keeper import sink_status
     from latecomer.store.publications import wall_clock
     from latecomer.store.store import open_store

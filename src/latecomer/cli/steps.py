@@ -1,9 +1,9 @@
 """The step under way, shown within a second, and warnings: on standard error, never on standard output.
 
 The library says what it does through `logging`: `LOG.info("starting Spark")` begins a step, `LOG.warning(...)`
-warns. A record whose message is the same but for its values (`"replaying batch %d of %d"`) is news of the same
-step. On a terminal the step is one live line with the time it has taken, which gives way as soon as anything
-else is printed. Elsewhere it is a plain line where it takes longer than a moment, with news now and then.
+warns. Records that differ only in their values (`"replaying batch %d of %d"`) are news of one step. On a terminal the
+step is one live line with the time it has taken, which is cleared before anything else is printed. Elsewhere it is a
+plain line if it takes longer than a moment, with news now and then.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from rich.spinner import Spinner
 
 LOGGER = logging.getLogger("latecomer")
-"""Above the loggers of all modules."""
+"""The parent of the loggers of all modules."""
 MOMENT = 0.3
-"""A step that takes no longer than so many seconds is not shown."""
+"""A step is shown if it takes longer than this, in seconds."""
 NEWS = 15.0
-"""Elsewhere than on a terminal, news of a step comes no more often."""
+"""The seconds between two lines with news of a step; on a terminal, news is shown at once."""
 STILL = 60.0
-"""And a step without news is shown again after so long, then after twice as long, and so on."""
+"""A step without news is shown again after so many seconds, then after twice as many, and so on."""
 
 
 def current() -> Display:
     """The display of the command that runs."""
-    found = (each.display for each in LOGGER.handlers if isinstance(each, DisplayHandler))
-    return next(found, None) or Display(sys.stderr)
+    displays = (each.display for each in LOGGER.handlers if isinstance(each, DisplayHandler))
+    return next(displays, None) or Display(sys.stderr)
 
 
 class DisplayHandler(logging.Handler):
-    """Takes what the library says to the display."""
+    """Shows the records of the library on the display."""
 
     def __init__(self, display: Display) -> None:
         super().__init__(logging.INFO)
@@ -54,16 +54,16 @@ class DisplayHandler(logging.Handler):
 
 
 class Display:
-    """What is being done now. A `line` stays; the step itself is gone in the end."""
+    """Shows what is being done now. A `line` stays; the step itself is cleared in the end."""
 
     def __init__(self, stream: TextIO, quiet: bool = False) -> None:
         self.stream = stream
         self.quiet = quiet
         self.live: Live | None = None
         self.status: Callable[[], str] = str
-        """What is shown below the step on a terminal; asked each time."""
+        """The text below the step on a terminal; called for each drawing."""
         self.watermark: Callable[[], str] = str
-        """How far the watermark is, for a step that lasts; asked each time."""
+        """How far the watermark is, for a step that lasts; called for each line."""
         self._lock = threading.RLock()
         self._text, self._step, self._began = "", "", 0.0
         self._printed, self._printed_step, self._printed_at, self._patience = "", "", -NEWS, STILL
@@ -75,7 +75,7 @@ class Display:
         return self.stream.isatty()
 
     def show(self, text: str, step: str | None = None) -> None:
-        """What is being done from now on; `step` is the same for news of the same step."""
+        """Show what is being done from now on; `step` is the same for all news of a step."""
         with self._lock:
             if (step or text) != self._step:
                 self._step, self._began, self._patience = step or text, time.monotonic(), STILL
@@ -87,7 +87,7 @@ class Display:
                 self._thread.start()
 
     def line(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         with self._lock:
             if self.live is None:
                 print(text, file=self.stream, flush=True)
@@ -95,7 +95,7 @@ class Display:
                 self.live.console.print(harmless_lines(text), markup=False, highlight=False, soft_wrap=True)
 
     def warn(self, message: str, **_: Any) -> None:
-        """A warning. What else is known of it is for programs."""
+        """Print a warning. Its fields are for programs."""
         self.line(f"warning: {message}")
 
     def rest(self) -> None:
@@ -156,10 +156,10 @@ class Display:
 
 @contextmanager
 def own_stderr() -> Iterator[TextIO]:
-    """Standard error under a descriptor of its own: while the JVM starts, 1 and 2 are lent to it."""
+    """Standard error under a descriptor of its own: descriptors 1 and 2 are redirected while the JVM starts."""
     try:
         number = os.dup(sys.stderr.fileno())
-    except (OSError, ValueError):  # not a file: somebody captures it
+    except (OSError, ValueError):  # it is captured, and not a file
         yield sys.stderr
         return
     sys.stderr.flush()
@@ -168,7 +168,7 @@ def own_stderr() -> Iterator[TextIO]:
 
 
 class _GivingWay:
-    """A stream before whose first word the live line goes."""
+    """A stream that clears the live line before it writes."""
 
     def __init__(self, stream: TextIO, display: Display) -> None:
         self._stream = stream
@@ -180,7 +180,7 @@ class _GivingWay:
 
     @property
     def rich_proxied_file(self) -> _GivingWay:
-        """What Rich draws on: the terminal itself, which gives way as well."""
+        """The stream that Rich draws on: the terminal itself, which clears the live line as well."""
         return _GivingWay(getattr(self._stream, "rich_proxied_file", self._stream), self._display)
 
     def __getattr__(self, name: str) -> Any:

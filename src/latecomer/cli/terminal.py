@@ -1,9 +1,9 @@
 """Text from elsewhere, on a terminal and in a spreadsheet: shown, never obeyed.
 
 Events, file names, columns, keys and stores bring text of any bytes. A terminal takes some characters for
-orders: to move the cursor, change the title, write the line from right to left. On a terminal every verb's
-output and errors go through `HarmlessStream`, which shows these characters instead. In a pipe and in a file
-the bytes stay as they are, for programs.
+commands: move the cursor, change the title, write the line from right to left. On a terminal every verb's
+output and errors go through `HarmlessStream`, which shows these characters instead. In a pipe or a file the
+bytes stay as they are, for programs.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 from typing import Any, TextIO, cast
 
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
-"""C0 but for tab and newline, delete, and C1, which begins orders with one character."""
+"""C0 except tab and newline, delete, and C1, which begins a command with one character."""
 _LINES = r"\u2028\u2029"
 _DIRECTIONS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""What changes the direction of writing: a text can look like another."""
+"""Changes of the writing direction, which make a text look like another."""
 
-_ORDERS = re.compile(f"[{_CONTROLS}{_LINES}{_DIRECTIONS}]")
-_ORDERS_IN_A_LINE = re.compile(rf"[\t\n{_CONTROLS}{_LINES}{_DIRECTIONS}]")
+_COMMANDS = re.compile(f"[{_CONTROLS}{_LINES}{_DIRECTIONS}]")
+_COMMANDS_IN_A_LINE = re.compile(rf"[\t\n{_CONTROLS}{_LINES}{_DIRECTIONS}]")
 
 
 def harmless(text: str) -> str:
@@ -30,21 +30,21 @@ def harmless(text: str) -> str:
     >>> harmless("a\\nb \\x1b[2J")
     'a\\\\nb \\\\x1b[2J'
     """
-    return _ORDERS_IN_A_LINE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _COMMANDS_IN_A_LINE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def harmless_lines(text: str) -> str:
-    """Text with its lines. What is replaced is written as JSON writes it, so that JSON stays JSON.
+    """Text of several lines. Characters are replaced by JSON's escapes, so that JSON stays JSON.
 
     >>> harmless_lines("a\\nb \\x9b2J")
     'a\\nb \\\\u009b2J'
     """
-    return _ORDERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class HarmlessStream:
-    """A terminal that is only ever handed text. Rich, which draws on it, is handed the stream itself; what
-    it is to draw is made harmless first."""
+    """A terminal that gets harmless text alone. Rich draws on the stream itself, and its texts are made harmless
+    before."""
 
     def __init__(self, stream: TextIO) -> None:
         self.rich_proxied_file = stream
@@ -83,7 +83,7 @@ _escaping = False
 
 
 def escape_formulas(wanted: bool) -> None:
-    """From here on, have CSV cells that a spreadsheet would compute begin with an apostrophe, or not."""
+    """Set whether CSV cells that a spreadsheet would compute begin with an apostrophe."""
     global _escaping
     _escaping = wanted
 

@@ -1,4 +1,4 @@
-"""`latecomer test`: transcripts of one's own, run against the pipeline."""
+"""`latecomer test`: runs transcripts against a pipeline."""
 
 from __future__ import annotations
 
@@ -42,39 +42,39 @@ def verify(
 ) -> None:
     """Run transcripts: what must come of an input, checked in milliseconds.
 
-    Exit 1 if one does not hold, 2 if one cannot be read.
+    Exit 1 if a transcript does not hold, 2 if one cannot be read.
     """
     import pyarrow as pa
 
     from latecomer.cli.render import print_table
 
-    about = load(pipeline) if pipeline else None
-    loaded = [_loaded(file, about) for file in _transcripts(files)]
+    tested = load(pipeline) if pipeline else None
+    loaded = [_loaded(file, tested) for file in _transcripts(files)]
     readable = any(not isinstance(each, Unreadable) for each in loaded)
     session = _session() if spark and readable else None
-    found = []
+    outcomes = []
     for nth, each in enumerate(loaded, start=1):
         LOG.info("transcript %d of %d: %s", nth, len(loaded), each.name)
-        found.append(_run(each, session))
+        outcomes.append(_run(each, session))
     rows = {
         "transcript": [each.name for each in loaded],
-        "result": [result for result, _, _ in found],
-        "seconds": [f"{seconds:.3f}" for _, _, seconds in found],
+        "result": [result for result, _, _ in outcomes],
+        "seconds": [f"{seconds:.3f}" for _, _, seconds in outcomes],
         "rule": [each.rule for each in loaded],
     }
     print_table(pa.table(rows))
-    for _, differences, _ in found:
+    for _, differences, _ in outcomes:
         for line in differences:
             typer.echo(f"\n{line}")
-    passed = sum(result == PASS for result, _, _ in found)
-    typer.echo(f"\n{passed} of {len(found)} hold")
-    if passed < len(found):
-        raise typer.Exit(USAGE if any(result == UNREADABLE for result, _, _ in found) else 1)
+    passed = sum(result == PASS for result, _, _ in outcomes)
+    typer.echo(f"\n{passed} of {len(outcomes)} hold")
+    if passed < len(outcomes):
+        raise typer.Exit(USAGE if any(result == UNREADABLE for result, _, _ in outcomes) else 1)
 
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A file that is no transcript, and why. It stops none of the others."""
+    """A file that cannot be read as a transcript, and why. The others are run all the same."""
 
     file: Path
     error: PipelineError

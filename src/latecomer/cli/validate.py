@@ -30,7 +30,7 @@ from latecomer.config.views import place_in
 from latecomer.model.durations import format_duration
 
 MOST_FILES = 1_000
-"""So many files of the log, the last ones, are looked at."""
+"""How many of the newest files of the log are read for unknown fields."""
 
 if TYPE_CHECKING:
     from latecomer.config.merged import Columns
@@ -111,7 +111,7 @@ def _described(
 
 
 def _types(view: Pipeline, read: Mapping[str, str]) -> str:
-    """The columns of a source as they are declared, and what they are read as where that is another type."""
+    """The columns of a source with their declared types, and the type that they are read as, where it differs."""
     declared = view.declared_columns or {}
     return ", ".join(
         f"{column} {kind}"
@@ -124,19 +124,19 @@ def _types(view: Pipeline, read: Mapping[str, str]) -> str:
 def _unknown_fields(
     pipeline: Pipeline, name: str, view: Pipeline, columns: Columns, pinned: bool
 ) -> Iterator[str]:
-    """What becomes of fields that are no columns, and which there are: in the files, and in the log."""
+    """What becomes of fields that are no columns, and which fields these are in the files and in the log."""
     if view.source.has_own_decoder:
         return
     rule = view.source.unknown_fields
     known = [view.source_name(column) for column in columns.read_from(name)]
-    found = _in_files(view, known) if view.source.files is not None and view.files.header else []
+    unknown = _in_files(view, known) if view.source.files is not None and view.files.header else []
     become = {
         "keep": "are kept with the event",
         "ignore": "are thrown away; unknown_fields: keep would keep them",
         "dead_letter": "make their record a dead letter",
     }
-    if found:
-        yield f"unknown    fields that are no columns {become[rule]}: {', '.join(found)}"
+    if unknown:
+        yield f"unknown    fields that are no columns {become[rule]}: {', '.join(unknown)}"
     elif rule != "keep":
         yield f"unknown    fields that are no columns {become[rule]}"
     if pinned and rule == "keep":
@@ -144,7 +144,7 @@ def _unknown_fields(
 
 
 def _in_files(view: Pipeline, known: Sequence[str]) -> list[str]:
-    """The fields that are no columns, as far as the first rows of the files that are there now have any."""
+    """The fields that are no columns, in the first rows of the existing files."""
     from latecomer.config.columns import unknown_in_files
     from latecomer.config.paths import list_files
 
@@ -165,7 +165,7 @@ def _kept(pipeline: Pipeline, columns: Columns) -> Iterator[str]:
 
 
 def _of_schema(view: Pipeline, columns: Columns) -> Iterator[str]:
-    """What the store reads records with, and what of it is no column."""
+    """The schema that the store reads records with, and its fields that are no columns."""
     from latecomer.store.schemas import key_of, reading_of
 
     if not isinstance(view.format, SchemaFormat):
@@ -178,10 +178,13 @@ def _of_schema(view: Pipeline, columns: Columns) -> Iterator[str]:
 
 
 def _origin(view: Pipeline, files: int, pinned: bool) -> str:
-    """Where the columns of a source are known from."""
-    found = "inferred from the files" if files else "as the source says"
+    """Where the columns of a source come from."""
+    if pinned:
+        return "pinned by the store"
+    if view.source.columns is not None:
+        return "declared"
     if isinstance(view.format, SchemaFormat):
-        found = f"of its {view.format.SCHEMA}"
-    elif isinstance(view.format, RegisteredJson) and view.format.subject is not None:
-        found = f"of the JSON Schema of {view.format.subject}"
-    return "pinned by the store" if pinned else "declared" if view.source.columns is not None else found
+        return f"of its {view.format.SCHEMA}"
+    if isinstance(view.format, RegisteredJson) and view.format.subject is not None:
+        return f"of the JSON Schema of {view.format.subject}"
+    return "inferred from the files" if files else "as the source says"

@@ -1,4 +1,4 @@
-"""The verbs, each with its module: a module is loaded when its verb is asked for, and `--help` needs none of them."""
+"""The verbs and their modules. A module is loaded when its verb is called; `--help` loads none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 
 class Verb(NamedTuple):
-    """Where a verb is, and what `latecomer --help` says of it: the first sentence of its own help."""
+    """The place of a verb, and its line in `latecomer --help`: the first sentence of its own help."""
 
     module: str
     name: str
@@ -162,13 +162,13 @@ GROUPS = {
     "Schemas": ("schema", "registry", "migrate"),
     "Operate": ("status", "check", "metrics", "compact", "snapshot", "move", "upgrade", "cluster", "doctor"),
 }
-"""What verbs are for, in the order of `latecomer --help`."""
+"""The verbs by purpose, in the order of `latecomer --help`."""
 if importlib.util.find_spec("latecomer.cli.demo") is None:
     del VERBS["demo"]
 
 
 class Verbs(TyperGroup):
-    """The command line: it knows the names of its verbs, and loads one when it is asked for."""
+    """The command line, which loads a verb when it is called."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -187,7 +187,7 @@ class Verbs(TyperGroup):
 
 
 class _Loaded(MutableMapping[str, Any]):
-    """Verbs by name, each built when it is first taken."""
+    """Verbs by name, each built on its first use."""
 
     def __init__(self) -> None:
         self._built: dict[str, Any] = {}
@@ -211,12 +211,12 @@ class _Loaded(MutableMapping[str, Any]):
 
 
 def _built(name: str, verb: Verb) -> Any:
-    found = getattr(importlib.import_module(f"latecomer.cli.{verb.module}"), verb.name)
-    if isinstance(found, typer.Typer):
-        command: Any = typer.main.get_group(found)
+    definition = getattr(importlib.import_module(f"latecomer.cli.{verb.module}"), verb.name)
+    if isinstance(definition, typer.Typer):
+        command: Any = typer.main.get_group(definition)
     else:
         alone = typer.Typer(add_completion=False)
-        alone.command(name)(found)
+        alone.command(name)(definition)
         command = typer.main.get_command(alone)
     command.name = name
     return command

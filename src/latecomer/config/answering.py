@@ -1,7 +1,7 @@
-"""What a pipeline answers by itself, from its store: `pipeline.results("minute_totals")`.
+"""Queries on a pipeline that read its store: `pipeline.results("minute_totals")`.
 
-The pipeline is configuration and needs neither Spark nor Delta. What answers is `latecomer.notebook`, which has
-both at hand. The package names it (`answered_by`), and it is loaded by the first question.
+The pipeline is configuration and imports neither Spark nor Delta. The queries run in `latecomer.notebook`, which
+imports both. The package registers it with `answered_by`, and the first query loads it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from latecomer.after.reading.rows import Rows
 
 Moment: TypeAlias = datetime | str
-"""A `datetime`, UTC unless it has a zone; or ISO-8601 text, a time of the output's zone unless it has an offset."""
+"""A `datetime`, in UTC unless it has a zone; or ISO-8601 text, in the output's zone unless it has an offset."""
 Key: TypeAlias = Mapping[str, str | None]
 
 
 class Answering:
-    """What can be asked of a pipeline that has been run. It is read from the store at that moment, without Spark."""
+    """The queries on a pipeline that has been run. Each reads the store at that moment, without Spark."""
 
     def results(
         self,
@@ -33,23 +33,23 @@ class Answering:
         valid_at: Moment | None = None,
         key: Key | None = None,
     ) -> Rows:
-        """The number that stands for each window and key; `Reader.results` has what can be asked for."""
-        asked = {"as_of": as_of, "as_of_arrival": as_of_arrival, "valid_at": valid_at}
-        rows: Rows = _notebook().results(self, output, include_open, key, asked)
+        """The number that stands for each window and key; `Reader.results` describes the arguments."""
+        moments = {"as_of": as_of, "as_of_arrival": as_of_arrival, "valid_at": valid_at}
+        rows: Rows = _notebook().results(self, output, include_open, key, moments)
         return rows
 
     def panes(self, output: str, *, window: Moment | None = None, key: Key | None = None) -> Rows:
-        """Every number ever published and every one taken back, in order of publication."""
+        """Every number that was published or taken back, in order of publication."""
         rows: Rows = _notebook().panes(self, output, window, key)
         return rows
 
     def late(self, output: str) -> Rows:
-        """The side output: every event that was fine but late."""
+        """The side output: every valid event that came late."""
         rows: Rows = _notebook().late(self, output)
         return rows
 
     def dead_letters(self) -> Rows:
-        """Every row that is no event, and why."""
+        """Every row that could not become an event, and why."""
         rows: Rows = _notebook().dead_letters(self)
         return rows
 
@@ -59,7 +59,7 @@ class Answering:
         return rows
 
     def ledger_totals(self) -> Rows:
-        """What was received and what became of it, per output and unit; and whether that balances."""
+        """What was received and what became of it, per output and unit, and whether the two sides balance."""
         rows: Rows = _notebook().ledger_totals(self)
         return rows
 
@@ -69,29 +69,29 @@ class Answering:
         return rows
 
     def sink_status(self) -> Rows:
-        """How far each sink is behind, since when and why."""
+        """How far behind each sink is, since when and why."""
         rows: Rows = _notebook().sink_status(self)
         return rows
 
     def arrivals(self, output: str, *, until: Moment | None = None) -> Arrived:
         """Event time against arrival time, up to a moment of the arrival clock: the watermark as a line, windows as
-        bands, late events by fate. A notebook draws it; `svg()` has it as text."""
-        found: Arrived = _notebook().arrivals(self, output, until)
-        return found
+        bands, late events by fate. A notebook draws it; `svg()` returns it as text."""
+        arrived: Arrived = _notebook().arrivals(self, output, until)
+        return arrived
 
     def explain(
         self, output: str, window: Moment, key: Key | None = None, *, clock: str = "published"
     ) -> Explanation:
-        """The life of one number; as `latecomer.explain`."""
-        found: Explanation = _notebook().explain(self, output, window, key, clock=clock)
-        return found
+        """The history of one number, as `latecomer.explain` returns it."""
+        explanation: Explanation = _notebook().explain(self, output, window, key, clock=clock)
+        return explanation
 
 
 _ANSWERS: list[Callable[[], Any]] = []
 
 
 def answered_by(load: Callable[[], Any]) -> None:
-    """Say what answers: a function that loads it."""
+    """Register the function that loads the module with the queries."""
     _ANSWERS[:] = [load]
 
 

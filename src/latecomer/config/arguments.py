@@ -1,4 +1,4 @@
-"""Arguments in Python: a wrong one is an error of latecomer's, with its name, its value and what is wanted."""
+"""Checks of arguments in Python: a wrong one raises `PipelineError` with its name, its value and what to give."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kinds = type | tuple[type, ...]
 
 
 def require_kind(call: str, kinds: Kinds, wanted: str, **given: object) -> None:
-    """Refuse arguments that are not of a kind; `wanted` is what to give instead."""
+    """Refuse arguments that have none of these types; `wanted` is what to give instead."""
     problems = [
         Problem(name, "has the wrong kind of value", value, f"give {wanted}", f"{call}()")
         for name, value in given.items()
@@ -33,13 +33,13 @@ def require_flags(call: str, **given: object) -> None:
 
 
 def require_moments(call: str, **given: object) -> None:
-    """Moments that may be left out."""
+    """Refuse arguments that are neither moments nor None."""
     wanted = "a datetime, UTC unless it has a zone, such as datetime(2026, 4, 25, 14, tzinfo=UTC)"
     require_kind(call, (datetime, type(None)), wanted, **given)
 
 
 def require_key(call: str, key: object) -> None:
-    """Key columns and their values as text, where any are given."""
+    """Refuse a key that is neither None nor columns with their values as text."""
     require_kind(call, (Mapping, type(None)), 'columns and their values, such as {"merchant": "m1"}', key=key)
     if isinstance(key, Mapping):
         wanted = "text, as the results show it, or None for null"

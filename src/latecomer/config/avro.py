@@ -1,4 +1,4 @@
-"""`format: avro`: which schema the columns follow from, and the registry that knows the schemas of the writers."""
+"""`format: avro`: the schema that gives the columns, and the registry with the schemas of the writers."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Avro(SchemaFormat):
 
     @property
     def pinned_as(self) -> str:
-        """What a store calls the schema that it was made with. A URL may have a password in it, so it is left out."""
+        """The name in the store of the schema that it was made with. The URL is left out: it may hold a password."""
         return json.dumps([self.registry_folder, self.subject, self.version, self.schema_file])
 
 
 def schema_text(avro: Avro, base: Path) -> str:
-    """What the file says that the pipeline file names."""
+    """The text of the schema file that the pipeline file names."""
     file = base / Path(avro.schema_file or "").expanduser()
     try:
         return file.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A pipeline as it might have been: other settings for a replay, checked as the pipeline file is."""
+"""A pipeline with other settings, for a replay. They are checked as the pipeline file is."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from latecomer.model.windows import KINDS
 PLACE = "changes"
 _RULES = frozenset({"every", "count"})
 _ALTERNATIVES = {"window": frozenset(KINDS), "early": _RULES, "late": _RULES}
-"""Where one key says what kind of thing it is, and another kind takes the place of all that is there."""
+"""Settings whose key is their kind. A change to another kind replaces the whole setting."""
 
 _FOLLOWING = ("too_late", "accumulation")
-"""What follows from an output's `late` unless it is set."""
+"""The settings whose defaults follow from an output's `late`."""
 
 
 def changed(pipeline: Pipeline, changes: Mapping[str, object]) -> Pipeline:
@@ -35,11 +35,11 @@ def changed(pipeline: Pipeline, changes: Mapping[str, object]) -> Pipeline:
     _raise([problem for field in changes for problem in _refused(pipeline, field)])
     document = _document(base, changes)
     try:
-        supposed = made(document, base.base / PLACE, dict.fromkeys(_locations(document), 0))
+        other = made(document, base.base / PLACE, dict.fromkeys(_locations(document), 0))
     except PipelineError as error:
         raise _placed(error.problems) from None
-    _raise([*_dead_letters_again(pipeline, supposed)])
-    return supposed
+    _raise([*_dead_letters_again(pipeline, other)])
+    return other
 
 
 def _raise(problems: Sequence[Problem]) -> None:
@@ -52,7 +52,7 @@ def _placed(problems: Sequence[Problem]) -> PipelineError:
 
 
 def _refused(pipeline: Pipeline, field: str) -> Iterator[Problem]:
-    """What a replay cannot change: how events were read, and what is not there."""
+    """Problems with a field that a replay cannot change, or that does not exist."""
     first, *rest = field.split(".")
     if first not in Pipeline.model_fields or first == "base":
         known = [name for name in Pipeline.model_fields if name != "base"]
@@ -72,25 +72,25 @@ def _refused(pipeline: Pipeline, field: str) -> Iterator[Problem]:
             fix="change watermark or outputs, or run the pipeline into a new store",
         )
     elif first == "outputs" and not rest:
-        yield Problem(field, "says of no output what to change", fix="write outputs.NAME.FIELD")
+        yield Problem(field, "names no output and no field", fix="write outputs.NAME.FIELD")
     elif first == "outputs" and rest[0] not in pipeline.outputs:
         fix = did_you_mean(rest[0], pipeline.outputs)
         yield Problem(field, "the pipeline has no such output", rest[0], fix)
 
 
-def _dead_letters_again(pipeline: Pipeline, supposed: Pipeline) -> Iterator[Problem]:
+def _dead_letters_again(pipeline: Pipeline, other: Pipeline) -> Iterator[Problem]:
     for name, view in pipeline.views.items():
-        if supposed.views[name].watermark.max_future == view.watermark.max_future:
+        if other.views[name].watermark.max_future == view.watermark.max_future:
             continue
         yield Problem(
             place_in(name, "watermark.max_future"),
-            "cannot change in a replay: dead letters were told apart before anything was logged",
+            "cannot change in a replay: dead letters were separated before anything was logged",
             fix="leave it as it is, or run the pipeline into a new store",
         )
 
 
 def _document(base: Pipeline, changes: Mapping[str, object]) -> dict[str, Any]:
-    """The pipeline as it would be written, as far as something in it changes."""
+    """The pipeline as its file would have it: written out where something changes, else as models."""
     document: dict[str, Any] = {
         name: getattr(base, name) for name in Pipeline.model_fields if name not in ("base", "profile")
     }
@@ -105,7 +105,7 @@ def _document(base: Pipeline, changes: Mapping[str, object]) -> dict[str, Any]:
         document["watermark"] = _watermark(base.watermark, changes, "watermark")
     for name in {field.split(".")[1] for field in changes if field.startswith("outputs.")}:
         document["outputs"][name] = _output(base.outputs[name], f"outputs.{name}", changes)
-    # What kind a window or trigger is comes first: it may take the place of what is there.
+    # A change of the kind of a window or trigger comes first: it may clear the other settings.
     for field in sorted(changes, key=lambda field: not _names_a_kind(field.split("."))):
         _put(document, field.split("."), changes[field])
     return document
@@ -138,9 +138,9 @@ def _output(output: Output, field: str, changes: Mapping[str, object]) -> dict[s
     if f"{field}.late" in changes:
         rest = {name: value for name, value in written.items() if name not in _FOLLOWING}
         plain = Output.model_validate(rest)
-        # What followed from `late` follows from the new one.
-        same = [name for name in _FOLLOWING if getattr(output, name) == getattr(plain, name)]
-        return {name: value for name, value in written.items() if name not in same}
+        # Defaults that followed from the old `late` follow from the new one.
+        defaults = [name for name in _FOLLOWING if getattr(output, name) == getattr(plain, name)]
+        return {name: value for name, value in written.items() if name not in defaults}
     return written
 
 

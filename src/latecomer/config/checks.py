@@ -1,13 +1,13 @@
-"""What only the whole pipeline can show: columns that do not exist, pairs that lose data, names that clash.
+"""Checks that need the whole pipeline: unknown columns, combinations that lose data, names that clash.
 
-Every check returns problems; none raises. They run before Spark starts.
+Every check returns problems; none raises. The checks run before Spark starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from latecomer.config.column_checks import rename_problems
+from latecomer.config.column_checks import rename_problems, unusable_names
 from latecomer.config.lateness_checks import delays_without_partitions, short_retention, unsafe_lateness
 from latecomer.config.models import NAME, Pipeline
 from latecomer.config.names import OWN_STATES, PRIVATE, RESERVED, STATE_PARTS
@@ -25,7 +25,7 @@ _OF_PANES = f"every pane has {', '.join(RESERVED)}"
 
 
 def check(pipeline: Pipeline) -> list[Problem]:
-    """Problems that need no columns."""
+    """The problems that can be found without the source's columns."""
     if unusable := unusable_paths(pipeline):
         return unusable
     problems = [*check_places(pipeline), *_common_renames(pipeline), *in_each_source(pipeline, _of_source)]
@@ -36,6 +36,8 @@ def check(pipeline: Pipeline) -> list[Problem]:
         problems += _empty_windows(name, output)
         problems += sinks_that_cannot(name, output)
         problems += _output_names(name, output, pipeline.ledger)
+        own_columns = (column for column in output.columns if column not in pipeline.columns)
+        problems += unusable_names(f"outputs.{name}.columns", own_columns)
     return problems
 
 
@@ -84,7 +86,7 @@ def _accumulation(name: str, output: Output) -> Iterator[Problem]:
 
 
 def require_output(pipeline: Pipeline, name: str) -> None:
-    """Refuse an output that the pipeline does not have, and say which one may be meant."""
+    """Refuse the name of an output that the pipeline does not have, and suggest a similar one."""
     if name not in pipeline.outputs:
         fix, place = did_you_mean(name, pipeline.outputs), f"pipeline {pipeline.name}"
         raise PipelineError([Problem("output", "the pipeline has no such output", name, fix, place)])

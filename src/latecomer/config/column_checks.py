@@ -1,4 +1,4 @@
-"""What the columns of a source make impossible: those that are not there, of another type, or with unusable names."""
+"""Checks against the columns of a source: columns that are missing, have a wrong type or an unusable name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from latecomer.model.predicates import column_mistake
 
 
 def check_renames(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
-    """Problems with `columns`: what the source does not have, and names that it has already."""
+    """Problems with `columns`: columns that the source does not have, and new names that it has already."""
     problems = []
     renamed = {made_from.name for made_from in pipeline.renames.values()}
     for new, made_from in pipeline.renames.items():
@@ -34,9 +34,9 @@ def check_renames(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Proble
     return problems
 
 
-def check_columns(pipeline: Pipeline, found: Mapping[str, str]) -> list[Problem]:
-    """Problems with columns that there are not, that have the wrong type, or a name that cannot be used."""
-    columns = Columns.of(found)
+def check_columns(pipeline: Pipeline, source_columns: Mapping[str, str]) -> list[Problem]:
+    """Problems with columns that are missing, that have a wrong type, or whose name cannot be used."""
+    columns = Columns.of(source_columns)
     seen = seen_types(pipeline, columns)
     problems = [*differing(pipeline, columns)]
     problems += [
@@ -52,8 +52,8 @@ def check_columns(pipeline: Pipeline, found: Mapping[str, str]) -> list[Problem]
 
 
 def _output_columns(place: str, output: Output, columns: Mapping[str, str]) -> Iterator[Problem]:
-    """Problems with the columns that an output is computed from; its derived ones are among them."""
-    # A derived column that has a mistake is reported where it is written.
+    """Problems with the columns that an output is computed from, its derived ones included."""
+    # A mistake in a derived column is reported where the column is defined.
     known = {**dict.fromkeys(output.columns, ""), **columns}
     keys = [(f"{place}.by.{nth}", column) for nth, column in enumerate(output.by)]
     yield from _unusable(keys, known)
@@ -65,7 +65,7 @@ def _output_columns(place: str, output: Output, columns: Mapping[str, str]) -> I
 
 
 def _read_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> list[Problem]:
-    """Problems with the columns of a source, and with those that its events are made of."""
+    """Problems with the columns of a source, and with the columns that make its events."""
     problems = []
     for one, other in clashing_names(columns):
         field = f"columns.{other}" if other in pipeline.columns else "source.schema"
@@ -106,7 +106,7 @@ def _unusable(used: Iterable[tuple[str, str]], columns: Mapping[str, str]) -> It
 
 
 def _whole_lists(used: Iterable[tuple[str, str]], columns: Mapping[str, str], why: str) -> Iterator[Problem]:
-    """Where a list or a map stands for one value."""
+    """Problems with columns that are lists or maps where one value is needed."""
     for field, column in used:
         if types.is_nested(columns.get(column, "")):
             yield Problem(
@@ -115,7 +115,7 @@ def _whole_lists(used: Iterable[tuple[str, str]], columns: Mapping[str, str], wh
 
 
 def _part_of(column: str, kind: str) -> str:
-    """What can be written in the place of a list or a map."""
+    """The fix for a list or a map: a column with one value of it."""
     part = f"{column}[0]" if kind.startswith("array<") else f"{column}['key']"
     return f'name a column that is computed from it, such as columns: {{{UNSTORABLE.sub("_", column)}_part: "{part}"}}'
 
@@ -125,7 +125,7 @@ def _lists_in_csv(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Pr
         if pipeline.format == "csv" and types.is_nested(kind):
             yield Problem(
                 f"source.schema.{pipeline.source_name(column)}",
-                "a field of CSV is text, and no list or map",
+                "a field of CSV is text and cannot be a list or a map",
                 kind,
                 "declare it as string",
             )
@@ -144,31 +144,37 @@ def _is_private(column: str) -> bool:
 
 
 def rename_problems(pipeline: Pipeline) -> Iterator[Problem]:
-    """What is wrong with `columns`, whatever the source has."""
+    """Problems with `columns` that do not depend on the source's columns."""
     seen: dict[str, str] = {}
-    for new in pipeline.columns:
-        if not new or _is_private(new):
-            fix = f"choose a name that does not begin with {PRIVATE}"
-            yield Problem(f"columns.{new}", "is not a usable name", new, fix)
+    yield from unusable_names("columns", pipeline.columns)
     for new, made_from in pipeline.renames.items():
         field = f"columns.{new}"
         if _is_private(made_from.name):
             fix = "leave it out, and declare source.schema without it"
-            yield Problem(field, "names beginning with _lc_ are latecomer's own", str(made_from), fix)
+            yield Problem(field, f"names that begin with {PRIVATE} are latecomer's own", str(made_from), fix)
         if new == made_from.name:
             continue  # kept under its own name too
         other = seen.setdefault(made_from.name, new)
         if other != new:
             fix = f"keep one of {other} and {new}"
             yield Problem(field, f"is another name for what {other} names already", str(made_from), fix)
-    for one, other in clashing_names(pipeline.columns):
+
+
+def unusable_names(place: str, names: Iterable[str]) -> Iterator[Problem]:
+    """Problems with the names that the pipeline file gives to columns."""
+    names = list(names)
+    for name in names:
+        if not name or _is_private(name):
+            fix = f"choose a name that does not begin with {PRIVATE}"
+            yield Problem(f"{place}.{name}", "is not a usable name", name, fix)
+    for one, other in clashing_names(names):
         yield Problem(
-            f"columns.{other}", "columns differ only in case", f"{one}, {other}", "rename one of them"
+            f"{place}.{other}", "columns differ only in case", f"{one}, {other}", "rename one of them"
         )
 
 
 def _read_for_events(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """The columns that events are made of, and their place in the file."""
+    """The columns that make events, each with its field in the pipeline file."""
     event, read, key = pipeline.event, pipeline.source.in_files, pipeline.source.key
     named = {
         "event.time": event.time,
@@ -198,7 +204,7 @@ def _aggregated_columns(place: str, output: Output, columns: Mapping[str, str]) 
 
 
 def _expression(field: str, aggregate: Aggregate, columns: Iterable[str]) -> Problem:
-    """What stands for a column has to be computed first: say what can be written instead."""
+    """The problem with an expression in the place of a column, with what to write instead."""
     written = aggregate.column or ""
     named = [column for column in columns if re.search(rf"\b{re.escape(column)}\b", written)]
     plain = aggregate.model_copy(update={"column": named[0] if named else "column"})
@@ -237,7 +243,7 @@ def _time_columns(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Pr
 
 
 def _sequence_column(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
-    """A producer counts its events in whole numbers; of anything else nobody can say what is missing."""
+    """A producer counts its events in whole numbers. Gaps in other types cannot be found."""
     column = pipeline.event.producer_seq
     kind = columns.get(column) if column else None
     if kind is not None and kind not in types.INTEGERS:
@@ -251,11 +257,11 @@ def _sequence_column(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator
 
 def _measures(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
     measures = [(f"ledger.{index}", column) for index, column in enumerate(pipeline.ledger)]
-    instead = (
-        "name a column of the source; an amount that is written another way is read by source.numbers, and "
+    fix = (
+        "name a column of the source; read numbers in another notation with source.numbers, and add up computed "
+        "values with an aggregate, such as sum(NAME)"
     )
-    instead += "what is computed is added up by an aggregate, such as sum(NAME)"
-    yield from not_from_the_log(pipeline, measures, instead)
+    yield from not_from_the_log(pipeline, measures, fix)
     yield from _unusable([each for each in measures if each[1] not in pipeline.derived], columns)
     for index, column in enumerate(pipeline.ledger):
         kind = columns.get(column)

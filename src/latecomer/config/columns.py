@@ -1,9 +1,9 @@
 """Source columns: their types, and how they are inferred from files without starting Spark.
 
 A column's type is written as Spark writes it (`bigint`, `string`, `decimal(18,2)`). Inference reads the first lines of
-a few files. The fields of an object are columns, such as `pricing.base`. A list of values of one type is a list; in
-JSON one of objects, or of several types, is JSON text. What was inferred is pinned in the store, so a later file cannot
-change a type behind anyone's back.
+a few files. The fields of an object become columns, such as `pricing.base`. A list of values of one type becomes a list
+column. In JSON, a list of objects or of several types becomes JSON text. The store pins the inferred types, so a later
+file cannot change them unnoticed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from latecomer.config.own import Decoder
 from latecomer.config.paths import list_files, misnamed_files, special_files
 from latecomer.errors import SourceError
 from latecomer.model.paths import DEEPEST
-from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, is_nested, widened_type
+from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, holds, is_nested, widened_type
 from latecomer.model.unknown_fields import MOST_NAMES
 from latecomer.model.written_numbers import AS_USUAL, Numbers, Signs
 from latecomer.objects.readable import Readable, readable
@@ -40,20 +40,20 @@ SAMPLE_FILES = 20
 SAMPLE_ROWS = 2_000
 SAMPLE_LINE = 1 << 20
 SAMPLE_SIZE = 32 << 20
-"""How many characters of a line, and of a file, are looked at."""
+"""How many characters of a line, and of a file, are read."""
 _INTO = "\0"
-"""Stands between the names on the way to a field, which may have dots themselves."""
+"""Separates the names on the way to a field. These names may have dots."""
 
 
 def source_warnings(pattern: str, file_format: str | Decoder, encoding: str = UTF8) -> list[str]:
-    """What of the files that are there now cannot be read, a sentence each: what is no file, names that are not
-    text, the first file of text that is in another encoding, and in Parquet the columns that are left out."""
+    """What cannot be read of the files that exist now, a sentence each: special files, names that are not UTF-8, the
+    first text file in another encoding, and the columns of Parquet that are left out."""
     sentences = [
         f"{os.fsencode(name)!r} is not read: its name is not UTF-8; rename it"
         for name in misnamed_files(pattern)
     ]
     sentences += [
-        f"{name!r} is not read: it is {kind}; take it away" for name, kind in special_files(pattern).items()
+        f"{name!r} is not read: it is {kind}; remove it" for name, kind in special_files(pattern).items()
     ]
     if file_format in ("csv", "json") and encoding == UTF8:
         doubts = (_no_utf8(name) for name in list_files(pattern)[:SAMPLE_FILES])
@@ -63,13 +63,13 @@ def source_warnings(pattern: str, file_format: str | Decoder, encoding: str = UT
     from latecomer.config.parquet import columns_left_out
 
     return sentences + [
-        f"column {column} ({kind}) is left out: no column holds what is in it; {advice}"
+        f"column {column} ({kind}) is left out: its type is not supported; {advice}"
         for column, (kind, advice) in columns_left_out(list_files(pattern)[:SAMPLE_FILES]).items()
     ]
 
 
 def _no_utf8(name: str) -> str | None:
-    """Why a file is not in UTF-8, and what to write."""
+    """Why a file is not in UTF-8, and which encoding to set."""
     head = first_bytes(readable(name))
     if other := encoding_by_bytes(head):
         return f"{name!r} is in {other}, by its first bytes: set source.files.encoding: {other}"
@@ -97,11 +97,11 @@ def infer_columns(
             raise SourceError(f"no columns could be inferred: {_no_utf8(name)}")
         try:
             with damage_found(file_format):
-                found = _INFER[file_format](file, delimiter, encoding, numbers)
+                inferred = _INFER[file_format](file, delimiter, encoding, numbers)
         except (DamagedFile, OSError):
-            continue  # what cannot be read does not decide the columns
-        for column, kind in found.items():
-            if column:  # one without a name cannot be named, and is left out
+            continue  # a file that cannot be read gives no columns
+        for column, kind in inferred.items():
+            if column:  # a column without a name is left out: nothing can refer to it
                 before = columns.get(column)
                 columns[column] = _common(before, kind)
                 if (
@@ -124,31 +124,31 @@ def infer_columns(
 
 
 def _both_fit(common: str, *kinds: str) -> bool:
-    """Whether the common type of two columns of Parquet takes both: text takes texts, and lists and maps as JSON."""
+    """Whether the common type of Parquet columns takes all of them: text takes text, and lists and maps as JSON."""
     return common != "string" or all(each in ("null", "string") or is_nested(each) for each in kinds)
 
 
 def _disagreeing(column: str, kind: str, file: str, other_kind: str, other: str) -> SourceError:
     return SourceError(
         f"column {column} is {kind} in {file} and {other_kind} in {other}: no type holds both; write these files "
-        "alike, or declare source.schema, and those that do not fit are dead letters"
+        "with one type, or declare source.schema, and files that do not fit become dead letters"
     )
 
 
 def unknown_in_files(
     columns: Iterable[str], files: Sequence[str], file_format: str, delimiter: str, encoding: str
 ) -> list[str]:
-    """The fields that the first rows of a few files have beside these columns, at most twenty."""
+    """The fields of the first rows of a few files that are not among these columns, at most twenty."""
     known = set(columns)
     try:
-        found = infer_columns(files, file_format, delimiter, encoding)
+        fields = infer_columns(files, file_format, delimiter, encoding)
     except SourceError:
         return []
-    return [name for name in found if known.isdisjoint(_on_the_way(name))][:MOST_NAMES]
+    return [name for name in fields if known.isdisjoint(_on_the_way(name))][:MOST_NAMES]
 
 
 def _on_the_way(name: str) -> Iterator[str]:
-    """A field, and the objects that it is in: a column may be all of one.
+    """A field, and the objects that it is in: each of these may be a column.
 
     >>> list(_on_the_way("attrs.k"))
     ['attrs', 'attrs.k']
@@ -162,7 +162,7 @@ def _infer_json(file: Readable, _: str, encoding: str, __: Numbers) -> dict[str,
     for line in _sample(file, encoding):
         try:
             row = json.loads(line) if is_text(line, encoding) else None
-        except (ValueError, RecursionError):  # not JSON, or nested more deeply than Python and Spark go
+        except (ValueError, RecursionError):  # not JSON, or nested too deeply for Python and Spark
             continue
         if isinstance(row, dict):
             for column, value in _leaves(row):
@@ -171,10 +171,10 @@ def _infer_json(file: Readable, _: str, encoding: str, __: Numbers) -> dict[str,
 
 
 def _leaves(row: dict[str, object], around: str = "", depth: int = 1) -> Iterator[tuple[str, object]]:
-    """The fields of a row, and in the place of an object those that it has, under the names on the way to them. An
-    empty object says nothing."""
+    """The fields of a row. An object is replaced by its fields, under the names on the way to them. An empty object
+    gives none."""
     for name, value in row.items():
-        if not is_text(name):  # JSON may escape half a character
+        if not is_text(name):  # JSON may escape half of a surrogate pair
             continue
         if isinstance(value, dict) and name and "." not in name and depth < DEEPEST:
             yield from _leaves(value, f"{around}{name}{_INTO}", depth + 1)
@@ -183,7 +183,7 @@ def _leaves(row: dict[str, object], around: str = "", depth: int = 1) -> Iterato
 
 
 def _named(columns: dict[str, str]) -> dict[str, str]:
-    r"""The columns with dots in their names. What is an object in one row and a value in another is text.
+    r"""The columns with dots in their names. A field that is an object in one row and a value in another is text.
 
     >>> _named({"a\0b": "bigint", "a": "null", "c\0d": "bigint", "c": "double", "e.f": "string"})
     {'a.b': 'bigint', 'c': 'string', 'e.f': 'string'}
@@ -191,14 +191,14 @@ def _named(columns: dict[str, str]) -> dict[str, str]:
     ways = [tuple(name.split(_INTO)) for name in columns]
     objects = {way[:length] for way in ways for length in range(1, len(way))}
     values = {way for way in ways if columns[_INTO.join(way)] != "null"}
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     for way in ways:
         if way in objects and way not in values:
-            continue  # it was null where it was no object
+            continue  # in every other row it was null
         outermost = next((way[:length] for length in range(1, len(way)) if way[:length] in values), way)
         name, kind = ".".join(outermost), columns[_INTO.join(way)]
-        found[name] = "string" if outermost in objects else _common(found.get(name), kind)
-    return found
+        named[name] = "string" if outermost in objects else _common(named.get(name), kind)
+    return named
 
 
 def _infer_csv(file: Readable, delimiter: str, encoding: str, numbers: Numbers) -> dict[str, str]:
@@ -219,7 +219,7 @@ def _infer_csv(file: Readable, delimiter: str, encoding: str, numbers: Numbers) 
 
 
 def _sample(file: Readable, encoding: str) -> Iterator[str]:
-    """The first lines of a file, as much of it as fits in memory, whatever it holds."""
+    """The first lines of a file, within the limits of a sample."""
     with open_text(file, encoding) as text:
         yield from islice(bounded_lines(text, SAMPLE_LINE, SAMPLE_SIZE), SAMPLE_ROWS + 1)
 
@@ -236,8 +236,8 @@ def csv_row(line: str, delimiter: str) -> list[str]:
 def _infer_parquet(file: Readable, _: str, __: str, ___: Numbers) -> dict[str, str]:
     from latecomer.config.parquet import parquet_columns  # Arrow is loaded only where it is needed
 
-    found = parquet_columns(file)
-    return {**found.kinds, **found.lists}
+    columns = parquet_columns(file)
+    return {**columns.kinds, **columns.lists}
 
 
 _INFER = {"json": _infer_json, "csv": _infer_csv, "parquet": _infer_parquet}
@@ -247,7 +247,7 @@ _ARRAY = "array<"
 
 
 def _is_empty(kind: str) -> bool:
-    """Whether it is the type of nothing but nulls, or of lists of these."""
+    """Whether it is the type of a column of nulls, or of lists of nulls."""
     return kind.replace(_ARRAY, "").rstrip(">") == "null"
 
 
@@ -257,14 +257,14 @@ def _kind_of(value: object) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
-        return "bigint" if -(1 << 63) <= value < 1 << 63 else "decimal(38,0)"
+        return "bigint" if holds("bigint", value) else "decimal(38,0)"
     if isinstance(value, float):
         return "double"
     return _kind_of_list(value) if isinstance(value, list) else "string"
 
 
 def _kind_of_list(values: list[object], most: int = DEEPEST_NESTED) -> str:
-    """The type of a list; of one with objects in it, or with values of several types, it is text.
+    """The type of a list: text where it holds objects or values of several types.
 
     >>> _kind_of_list([1, None, 2.5]), _kind_of_list([["a"], []]), _kind_of_list([1, "a"]), _kind_of_list([{"a": 1}])
     ('array<double>', 'array<array<string>>', 'string', 'string')
@@ -281,7 +281,7 @@ def _kind_of_list(values: list[object], most: int = DEEPEST_NESTED) -> str:
 
 
 def _common_in_list(first: str, second: str) -> str:
-    """The type that holds values of both in a list; none where that could only be text."""
+    """The type of a list's values that holds both types; empty where only text does."""
     both = _common(first, second)
     return "" if both == "string" and {first, second} - {"null", "string"} else both
 
@@ -315,7 +315,7 @@ def _common(first: str | None, second: str) -> str:
 
 
 def clashing_names(columns: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of columns that differ only in case, as Spark sees it: a table cannot hold both."""
+    """Pairs of columns that differ only in case by Spark's rule: a table cannot hold both."""
     seen: dict[str, str] = {}
     pairs = []
     for column in columns:
@@ -327,7 +327,7 @@ def clashing_names(columns: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _without_case(name: str) -> tuple[str, str]:
-    """A name as Spark compares it: in small letters, and letter by letter in capitals first (so is `ſ` an `s`)."""
+    """A name as Spark compares it: in lower case, and with each letter in upper case first (so `ſ` equals `s`)."""
 
     def one(letter: str, other: str) -> str:
         return other if len(other) == 1 else letter

@@ -1,4 +1,4 @@
-"""What a sink promises: a batch is applied whole, once, and in order of publication. docs/sinks.md shows one."""
+"""The contract of a sink: it applies a batch whole, once, and in order of publication. docs/sinks.md has an example."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import ClassVar
 import pyarrow as pa
 
 CAME_LATER = ("published_at",)
-"""Columns of a pane that the first versions did not have: a table or folder of theirs goes on without them."""
+"""Columns of a pane that the first versions did not have. A table or folder made by them stays without these."""
 
 
 @dataclass(frozen=True)
 class PaneShape:
-    """What the panes of an output look like."""
+    """The columns of an output's panes."""
 
     appends: ClassVar[bool] = False
-    """A pane may take the place of another, or take it back."""
+    """A pane may replace another one, or take it back."""
 
     output: str
     keys: tuple[str, ...]
@@ -35,28 +35,28 @@ class PaneShape:
 
     @property
     def owner(self) -> str:
-        """Whose rows they are, among all that a pipeline has."""
+        """The owner of the rows within the pipeline."""
         return self.output
 
     @property
     def place(self) -> tuple[str, ...]:
-        """The columns that say which number this is: one pane at most stands for each."""
+        """The columns that identify a number: at most one pane stands for each."""
         return ("window_start", "window_end", *self.keys)
 
     @property
     def standing(self) -> pa.Schema:
-        """The columns of a table of what stands: there an op has no meaning."""
+        """The columns of a table of standing panes: there an op has no meaning."""
         return self.schema.remove(self.schema.get_field_index("op"))
 
     def going_by(self, existing: Collection[str]) -> PaneShape:
-        """The same without the columns that came later, where what an earlier version made does not have them."""
+        """The same, without the later columns that a table of an earlier version lacks."""
         kept = [each for each in self.schema if each.name not in CAME_LATER or each.name in existing]
         return replace(self, schema=pa.schema(kept))
 
 
 @dataclass(frozen=True)
 class RowShape:
-    """What rows look like that come once and are never replaced: an output's side output, or dead letters."""
+    """The columns of rows that are only appended: an output's side output, or dead letters."""
 
     appends: ClassVar[bool] = True
     """Rows have neither op nor sequence."""
@@ -64,9 +64,9 @@ class RowShape:
     name: str
     """A name for a table of them: totals_late, dead_letters."""
     owner: str
-    """Whose rows they are, among all that a pipeline has; no output can be called so."""
+    """The owner of the rows within the pipeline; no output can have this name."""
     place: tuple[str, ...]
-    """The columns that say which row this is."""
+    """The columns that identify a row."""
     schema: pa.Schema
 
     @property
@@ -75,11 +75,11 @@ class RowShape:
         return self.schema
 
     def going_by(self, existing: Collection[str]) -> RowShape:
-        """The same: no column of theirs came later."""
+        """The same: these rows have no later columns."""
         return self
 
     def without(self, left_out: Collection[str]) -> RowShape:
-        """The same without some columns: those of an old shape, once a migration is in its last phase."""
+        """The same without some columns: those of the old shape, in the last phase of a migration."""
         kept = [each for each in self.schema if each.name not in left_out]
         return replace(self, schema=pa.schema(kept)) if left_out else self
 
@@ -88,8 +88,8 @@ Shape = PaneShape | RowShape
 
 
 class SinkLogic(ABC):
-    """A sink at work, in a thread of its own. It keeps its progress in the same step as the rows: after a crash at
-    any moment it is opened again, asked for its last batch, and handed whatever came after that.
+    """An open sink, in a thread of its own. It stores its progress in the same step as the rows. So after a crash at
+    any moment it is opened again, asked for its last batch, and given every batch after that.
 
     `SinkOutage`, and any `OSError`, mean that it is down for a reason that may pass: it is closed, and opened again
     after a while. Any other error stops the run.
@@ -97,8 +97,8 @@ class SinkLogic(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """Make the sink where there is none, and refuse one that is not ours (`SinkError`). It may be opened again
-        after it was closed."""
+        """Create the sink where it does not exist, and refuse one that is not ours (`SinkError`). It may be opened
+        again after it was closed."""
 
     @abstractmethod
     def last_batch(self) -> int:
@@ -106,15 +106,15 @@ class SinkLogic(ABC):
 
     @abstractmethod
     def apply(self, batch: int, panes: pa.Table) -> None:
-        """Apply a batch's panes, or rows, in order of publication: all or none. Doing it again changes nothing."""
+        """Apply a batch's panes, or rows, in order of publication: all or none. A second call changes nothing."""
 
     def skip(self, batch: int) -> None:  # noqa: B027
-        """A batch has nothing for this sink; most need not know."""
+        """Called for a batch without rows for this sink; most sinks ignore it."""
 
     def close(self) -> None:
-        """Let go of the sink; most hold nothing between two batches."""
+        """Release the sink's resources; most hold none between two batches."""
         return
 
     def peek(self) -> int | None:
-        """The last batch applied, asked without opening or making the sink; None where it cannot be asked so."""
+        """The last batch applied, read without opening or creating the sink; None where that is not possible."""
         return None

@@ -1,5 +1,5 @@
-"""Classes of the user's own, for strategies, sources, decoders and sinks: `module:Class`, found beside the pipeline
-file or on Python's path."""
+"""User-defined classes for strategies, sources, decoders and sinks: `module:Class`, loaded from beside the pipeline
+file or from Python's path."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from latecomer.model.base import Model
 from latecomer.model.strategies import Custom, Strategy
 
 MISTAKE = "custom_strategy"
-"""The kind of error raised here. Its context has the field below where it is raised, the value and the fix."""
+"""The type of the errors raised here. Their context has the field, relative to the caller's, the value and the fix."""
 _Kind = TypeVar("_Kind", bound=Model)
 
 
 def load_strategy(written: Custom, base: Path) -> Strategy:
-    """The strategy that the file names, made with its options."""
-    found = _load(written.strategy, base, Strategy, "strategy")
+    """An instance of the strategy that the file names, with its options."""
+    strategy = _load(written.strategy, base, Strategy, "strategy")
     shared = written.model_dump(mode="json", include=written.model_fields_set & Strategy.model_fields.keys())
-    return _made(found, {**shared, **written.options}, "options", "options: of ", Strategy)
+    return _made(strategy, {**shared, **written.options}, "options", "options: of ", Strategy)
 
 
 def load_own(written: Written, kind: type[_Kind], base: Path, field: str) -> _Kind:
-    """The source, decoder or sink that the file names, made with its options."""
+    """An instance of the source, decoder or sink that the file names, with its options."""
     return _made(_load(written.name, base, kind, field), written.options, field, "", Model)
 
 
-def made_with(found: type[_Kind], options: Mapping[str, Any], field: str) -> _Kind:
-    """A class of latecomer's own, made with the options of the file."""
-    return _made(found, options, field, "", Model, getattr(found, "kind", ""))
+def made_with(model: type[_Kind], options: Mapping[str, Any], field: str) -> _Kind:
+    """An instance of one of latecomer's own classes, with the options of the file."""
+    return _made(model, options, field, "", Model, getattr(model, "kind", ""))
 
 
 def _load(written: str, base: Path, kind: type[_Kind], field: str) -> type[_Kind]:
@@ -47,19 +47,19 @@ def _load(written: str, base: Path, kind: type[_Kind], field: str) -> type[_Kind
 
 
 def _made(
-    found: type[_Kind], options: Mapping[str, Any], place: str, of: str, shared: type[Model], called: str = ""
+    model: type[_Kind], options: Mapping[str, Any], place: str, of: str, shared: type[Model], called: str = ""
 ) -> _Kind:
     try:
-        return found.model_validate(dict(options))
+        return model.model_validate(dict(options))
     except ValidationError as error:
-        first, name = error.errors()[0], called or found.__name__
+        first, name = error.errors()[0], called or model.__name__
         field = ".".join(str(step) for step in (place, *first["loc"]))
-        stated = first["msg"].removeprefix("Value error, ")
-        message, _, fix = stated.partition("; ")
+        text = first["msg"].removeprefix("Value error, ")
+        message, _, fix = text.partition("; ")
         if first["type"] == "extra_forbidden":
             own = sorted(
                 each.alias or key
-                for key, each in found.model_fields.items()
+                for key, each in model.model_fields.items()
                 if key not in shared.model_fields
             )
             message, fix = "unknown key", f"the options of {name} are {', '.join(own) or 'none'}"
@@ -70,7 +70,7 @@ def _made(
 
 
 def _module(name: str, value: str, base: Path, field: str) -> ModuleType:
-    """The module beside the pipeline file if it is there, else as Python finds it."""
+    """The module beside the pipeline file if it exists, else the one on Python's path."""
     beside = base.resolve().joinpath(*name.split("."))
     folder = str(base.resolve())
     importlib.invalidate_caches()
@@ -97,10 +97,10 @@ def _module(name: str, value: str, base: Path, field: str) -> ModuleType:
 
 
 def _class(module: ModuleType, name: str, value: str, kind: type[_Kind], field: str) -> type[_Kind]:
-    found, noun = getattr(module, name, None), kind.__name__.lower().removeprefix("polled")
-    if inspect.isclass(found) and issubclass(found, kind):
-        return found
-    if found is not None:
+    member, noun = getattr(module, name, None), kind.__name__.lower().removeprefix("polled")
+    if inspect.isclass(member) and issubclass(member, kind):
+        return member
+    if member is not None:
         raise _mistake(
             field, f"{name} is not a {noun}", value, f"write class {name}(latecomer.{kind.__name__}):"
         )

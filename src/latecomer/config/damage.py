@@ -1,8 +1,8 @@
-"""What a damaged source file is, for each format: the one place, for all who look into files without Spark.
+"""Which errors mean a damaged source file, by format: for all code that reads files without Spark.
 
-Whatever the bytes of a file, looking into it gives an answer or `DamagedFile`. What the operating system says of the
-disk stays an `OSError`: it may pass (`source/retrying.py`). Then it is a dead letter, or left out
-where columns are inferred. `tests/fuzz` holds this to account with mutated files.
+Whatever bytes a file has, reading it gives a result or raises `DamagedFile`. The file is then a dead letter, or is left
+out where columns are inferred. Errors of the disk stay an `OSError`: they may pass (`source/retrying.py`). `tests/fuzz`
+checks this with mutated files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ PARQUET = "parquet"
 _TEXT = (OSError, EOFError, UnicodeError, csv.Error, zlib.error)
 _LONGEST = 300
 _OF_THE_BYTES = (None, errno.EINVAL, errno.EOVERFLOW)
-"""Decoders raise an `OSError` without a number; a footer that points nowhere has Arrow seek there in vain."""
+"""The `OSError`s that the content causes: decoders raise one without a number, and Arrow fails to seek where a damaged
+footer points."""
 
 
 class DamagedFile(Exception):
@@ -26,7 +27,7 @@ class DamagedFile(Exception):
 
 @contextmanager
 def damage_found(file_format: str) -> Iterator[None]:
-    """What goes wrong with a file's content in here becomes `DamagedFile`."""
+    """Turns the errors that a file's content causes within it into `DamagedFile`."""
     try:
         yield
     except _errors(file_format) as error:
@@ -39,7 +40,7 @@ def damage_found(file_format: str) -> Iterator[None]:
 def _errors(file_format: str) -> tuple[type[Exception], ...]:
     if file_format != PARQUET:
         return _TEXT
-    import pyarrow as pa  # is loaded only where it is needed
+    import pyarrow as pa  # loaded only where it is needed
 
-    # Arrow hands over names that are not UTF-8, and Python then refuses them: a ValueError.
+    # A column name from Arrow that is not UTF-8 raises a ValueError in Python.
     return OSError, ValueError, pa.ArrowException

@@ -1,4 +1,4 @@
-"""Derived columns: what is wrong with them, and which types they have. No Spark."""
+"""Derived columns: their problems and their types, without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from latecomer.model.predicates import column_mistake, named_columns
 
 
 def seen_types(pipeline: Pipeline, columns: Mapping[str, str]) -> dict[str, str]:
-    """Source column → type as outputs see it: times are timestamps, whatever they were written as."""
+    """Source column → type as outputs see it: times are timestamps, whatever type they have in the source."""
     times = {pipeline.event.time, *(view.order_by for view in pipeline.views.values())}
     return {
         column: "timestamp" if column in times or kind == "timestamp_ntz" else kind
@@ -22,12 +22,12 @@ def seen_types(pipeline: Pipeline, columns: Mapping[str, str]) -> dict[str, str]
 
 
 def derived_types(derived: Derived, seen: Mapping[str, str]) -> dict[str, str]:
-    """Derived column → type, from those of the columns that outputs see."""
+    """Derived column → type, from the types of the columns that outputs see."""
     return {name: expression(made.sql, seen).kind for name, made in derived.items()}
 
 
 def output_types(output: Output, seen: Mapping[str, str]) -> dict[str, str]:
-    """The columns of an output, its derived ones among them, and their types; none that has a mistake."""
+    """The columns of an output, its derived ones included, and their types; columns with a mistake are left out."""
     types = dict(seen)
     for name, made in output.columns.items():
         if mistake_of(made.sql, output.columns, seen) is None:
@@ -36,7 +36,8 @@ def output_types(output: Output, seen: Mapping[str, str]) -> dict[str, str]:
 
 
 def derived_problems(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
-    """Derived columns that cannot be: with a name that is taken, over columns that there are not, of no known type."""
+    """Problems with derived columns: a name that the source has, columns that do not exist, a type that is not
+    known."""
     seen = seen_types(pipeline, columns)
     everywhere = {f"columns.{name}": (name, made) for name, made in pipeline.derived.items()}
     for output_name, output in pipeline.outputs.items():
@@ -52,9 +53,9 @@ def derived_problems(pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator
 
 
 def mistake_of(sql: str, derived: Iterable[str], seen: Mapping[str, str]) -> str | None:
-    """Why an expression cannot make a column of these; None where it can."""
+    """Why an expression over these columns cannot make a column; None where it can."""
     if other := named_columns(sql, set(derived) - seen.keys()):
-        return f"names {other[0]}, which is computed itself; write what {other[0]} is made of in its place"
+        return f"names {other[0]}, which is a derived column; write the expression of {other[0]} in its place"
     if mistake := column_mistake(sql, seen):
         return mistake
     try:
@@ -67,7 +68,7 @@ def mistake_of(sql: str, derived: Iterable[str], seen: Mapping[str, str]) -> str
 def not_from_the_log(
     pipeline: Pipeline, named: Iterable[tuple[str, str]], fix: str = "name a column of the source"
 ) -> Iterator[Problem]:
-    """Where a derived column stands for what events are made of."""
+    """Problems with derived columns where events need a column of the source."""
     for field, column in named:
         if column in pipeline.derived:
             yield Problem(

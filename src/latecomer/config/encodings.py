@@ -1,4 +1,4 @@
-"""The encodings that text files may be in, under names that Python and Java both know."""
+"""The encodings of text files, under names that both Python and Java know."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ ENCODINGS = (
 _NAMES = {**{codecs.lookup(name).name: name for name in ENCODINGS}, "utf-8-sig": UTF8}
 _BIG_ENDIAN_MARK = codecs.BOM_UTF16_BE
 LOOKED_AT, LOOKED_AT_FIRST = 1 << 20, 200
-"""So many bytes of a file are looked at to see whether they are UTF-8, and whether a character has two."""
+"""How many bytes of a file are read to see whether it is UTF-8, and whether its characters have two bytes."""
 
 
 def known_encoding(written: str) -> str:
-    """The one name of an encoding.
+    """The canonical name of an encoding.
 
     >>> known_encoding("UTF8"), known_encoding("latin-1"), known_encoding("cp1252")
     ('utf-8', 'iso-8859-1', 'windows-1252')
@@ -51,34 +51,35 @@ def known_encoding(written: str) -> str:
 
 
 def other_encoding(encoding: str) -> str:
-    """What to do about bytes that are not in the encoding."""
+    """The fix for bytes that are not in the encoding."""
     other = "utf-8" if encoding != UTF8 else "windows-1252"
     return f"if the files are in another encoding, set source.files.encoding, such as {other}"
 
 
 def file_encoding(file: Readable, encoding: str) -> str:
-    """The encoding of one file: with utf-16 its first two bytes say which of the two it is, else little-endian."""
+    """The encoding of one file. With utf-16, its first two bytes give the byte order; without them it is
+    little-endian."""
     if encoding != UTF16:
         return encoding
     try:
         with damage_found("text"), _open_bytes(file) as content:
             return "utf-16be" if content.read(2) == _BIG_ENDIAN_MARK else "utf-16le"
     except DamagedFile:
-        return "utf-16le"  # it will be found out when it is read
+        return "utf-16le"  # the damage shows when the file is read
 
 
 def encoding_by_bytes(head: bytes) -> str | None:
-    """The two-byte encoding that the first bytes of a file speak for; None where they speak for none."""
+    """The two-byte encoding that the first bytes of a file suggest; None where they suggest none."""
     head = head[:LOOKED_AT_FIRST]
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return UTF16
-    if 3 * head.count(0) <= len(head):  # a stray one is a row's own
+    if 3 * head.count(0) <= len(head):  # a few zero bytes may be part of the rows
         return None
     return "utf-16le" if head.find(b"\0") % 2 else "utf-16be"
 
 
 def byte_outside_utf8(head: bytes) -> int | None:
-    """Where the first byte is that is not UTF-8, in the beginning of a file."""
+    """The position of the first byte that is not UTF-8, in the beginning of a file."""
     try:
         codecs.getincrementaldecoder(UTF8)().decode(head)
     except UnicodeDecodeError as error:
@@ -87,7 +88,7 @@ def byte_outside_utf8(head: bytes) -> int | None:
 
 
 def first_bytes(file: Readable, size: int = LOOKED_AT) -> bytes:
-    """The first bytes of a file, decompressed; none of one that is damaged."""
+    """The first bytes of a file, decompressed; none if it is damaged."""
     try:
         with damage_found("text"), _open_bytes(file) as content:
             return content.read(size)
@@ -97,9 +98,9 @@ def first_bytes(file: Readable, size: int = LOOKED_AT) -> bytes:
 
 @contextmanager
 def open_text(file: Readable, encoding: str) -> Iterator[TextIO]:
-    """A text file, decompressed if its name says that it is compressed, as Spark does. Line ends are as they are.
+    """A text file, decompressed by the ending of its name, as Spark does. Line ends are kept.
 
-    What is not in the encoding comes as characters that `is_text` knows; a byte order mark is left out.
+    Bytes that are not in the encoding become characters that `is_text` detects. A byte order mark is left out.
     """
     spelled = file_encoding(file, encoding)
     errors = "surrogateescape" if spelled == UTF8 else "replace"
@@ -115,8 +116,8 @@ def open_text(file: Readable, encoding: str) -> Iterator[TextIO]:
 
 
 def bounded_lines(text: TextIO, longest: int, most: int) -> Iterator[str]:
-    """The lines of a text without their ends, until `most` characters have been read. One of more than `longest`
-    is left out, and never held in memory.
+    """The lines of a text without their ends, until `most` characters have been read. A line of more than `longest`
+    characters is left out and never held in memory.
 
     >>> import io
     >>> list(bounded_lines(io.StringIO("one\\ntoo long\\ntwo"), longest=4, most=100))
@@ -132,7 +133,7 @@ def bounded_lines(text: TextIO, longest: int, most: int) -> Iterator[str]:
 
 
 def is_text(text: str, encoding: str = UTF8) -> bool:
-    """Whether everything in a text that `open_text` read is in the file's encoding.
+    """Whether a text that `open_text` read is completely in the file's encoding.
 
     >>> is_text("caf\\udce9"), is_text("café")
     (False, True)

@@ -1,4 +1,4 @@
-"""`format` in a pipeline file: a word, `avro`, `protobuf` or `json` with options, or a decoder of the user's own."""
+"""`format` in a pipeline file: a word, `avro`, `protobuf` or `json` with options, or a user-defined decoder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _read_format(written: object) -> object:
 
 
 def load_format(written: WrittenDecoder, base: Path, field: str) -> Decoder:
-    """The decoder that the file names, made with its options."""
+    """An instance of the decoder that the file names, with its options."""
     if written.name in _REGISTERED:
         return made_with(_REGISTERED[written.name], written.options, f"{field}.{written.name}")
     return load_own(written, Decoder, base, field)

@@ -1,7 +1,7 @@
-"""The JSON Schema of a pipeline file, for editors: the YAML as people write it, not the models' insides.
+"""The JSON Schema of a pipeline file, for editors: it describes the YAML as people write it, not the models.
 
-It accepts what the loader accepts, except for what no schema can say (columns that do not exist, pairs
-that lose data): those the loader reports, with the line.
+It cannot express every rule (columns that do not exist, combinations that lose data). The loader reports those
+mistakes, with the line.
 """
 
 from __future__ import annotations
@@ -28,27 +28,22 @@ def _duration(pattern: str, *others: dict[str, Any]) -> dict[str, Any]:
 
 _POSITIVE = f"^(?=.*[1-9]){_PARTS}$"
 _EMPTY = ({"early": None, "late": "batch"}, {"events": None, "late": None}, {"lag": None})
-"""What models are where nothing else is given."""
+"""The defaults that are left out of the schema: models in which nothing is set."""
 _OFF = ({"enum": ["off", False]}, {"type": "null"})
 _DURATIONS: dict[str, dict[str, Any]] = {
-    "tumbling": _duration(_POSITIVE),
-    "sliding": _duration(_POSITIVE),
-    "session": _duration(_POSITIVE),
+    **dict.fromkeys(("tumbling", "sliding", "session", "resolution"), _duration(_POSITIVE)),
     "max": _duration(_POSITIVE, {"type": "null"}),
     "offset": _duration(f"^(-?{_PARTS}|-?0)$", _ZERO),
-    "delay": _duration(f"^({_PARTS}|0)$", _ZERO),
-    "allowed_lateness": _duration(f"^({_PARTS}|0)$", _ZERO),
-    "at_least": _duration(f"^({_PARTS}|0)$", _ZERO),
-    "at_most": _duration(f"^({_PARTS}|0)$", _ZERO),
-    "resolution": _duration(_POSITIVE),
-    "idle_after": _duration(_POSITIVE, *_OFF),
-    "max_future": _duration(_POSITIVE, *_OFF),
+    **dict.fromkeys(
+        ("delay", "allowed_lateness", "at_least", "at_most"), _duration(f"^({_PARTS}|0)$", _ZERO)
+    ),
+    **dict.fromkeys(("idle_after", "max_future"), _duration(_POSITIVE, *_OFF)),
 }
 """Property → how it is written. The models hold microseconds, the file durations."""
 
 
 def pipeline_schema() -> dict[str, Any]:
-    """The schema, as a document that stands alone."""
+    """The schema as a complete document."""
     schema = _tidy(Pipeline.model_json_schema(by_alias=True))
     definitions = schema.pop("$defs")
     del schema["properties"]["base"]
@@ -59,7 +54,7 @@ def pipeline_schema() -> dict[str, Any]:
         {"required": ["source", "watermark"], "properties": {"sources": False}},
         {"required": ["sources"], "properties": {"source": False}},
     ]
-    # Only `bounded` may leave its name out, so every other strategy must say it.
+    # `strategy` may be left out for `bounded` only.
     for choice in schema["properties"]["watermark"]["oneOf"]:
         strategy = definitions[choice["$ref"].rpartition("/")[2]]
         if strategy["properties"]["strategy"].get("const") != "bounded":
@@ -83,14 +78,11 @@ def pipeline_schema() -> dict[str, Any]:
         schema["properties"][place].pop("default", None)
     del definitions["PolledSource"]
     output = definitions["Output"]["properties"]
-    output["too_late"] = {
-        "anyOf": [{"$ref": output["too_late"]["$ref"]}, {"type": "null"}],
-        "description": output["too_late"]["description"],
-    }
-    output["accumulation"] = {
-        "anyOf": [{"$ref": output["accumulation"]["$ref"]}, {"type": "null"}],
-        "description": output["accumulation"]["description"],
-    }
+    for name in ("too_late", "accumulation"):
+        output[name] = {
+            "anyOf": [{"$ref": output[name]["$ref"]}, {"type": "null"}],
+            "description": output[name]["description"],
+        }
     output["aggregates"] |= {
         "minProperties": 1,
         "propertyNames": {"pattern": _whole(NAME.pattern)},
@@ -107,7 +99,7 @@ def pipeline_schema() -> dict[str, Any]:
 
 
 def _source(made: dict[str, Any]) -> dict[str, Any]:
-    """The kind is the key: files, or a class of the user's own."""
+    """The kind is the key: files, or a user-defined class."""
     others = {name: each for name, each in made["properties"].items() if name not in (*SOURCES, "own")}
     of_files = {name: each for name, each in others.items() if name != "format"}
     built_in = [
@@ -144,7 +136,7 @@ def _whole(pattern: str) -> str:
 
 
 def _tidy(node: Any, holds_names: bool = False) -> Any:
-    """Without the titles that repeat a name, and with durations as they are written."""
+    """The schema without titles, which repeat names, and with durations as they are written."""
     if isinstance(node, list):
         return [_tidy(item) for item in node]
     if not isinstance(node, dict):
@@ -163,7 +155,7 @@ def _tidy(node: Any, holds_names: bool = False) -> Any:
 
 def _property(name: str, written: dict[str, Any]) -> dict[str, Any]:
     duration = _DURATIONS.get(name)
-    if name == "every":  # a tick may also be one event
+    if name == "every":  # a tick may be one event, too
         ticks = "event" in written.get("examples", ())
         duration = _duration(_POSITIVE, *([{"const": "event"}] if ticks else []))
     if duration is None or written.get("type") == "object":

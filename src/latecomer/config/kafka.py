@@ -14,6 +14,7 @@ from latecomer.config.own import PolledSource
 from latecomer.config.secrets import resolved
 from latecomer.errors.redacting import conceal, concealed_in, is_secret
 from latecomer.model.base import Model
+from latecomer.model.words import words
 
 Metadata = Literal["key", "headers", "timestamp", "timestamp_type", "topic", "partition", "offset"]
 METADATA: dict[str, str] = {
@@ -25,25 +26,26 @@ METADATA: dict[str, str] = {
     "partition": "int",
     "offset": "bigint",
 }
-"""What Kafka says of a record besides its value, and its type as a column."""
+"""The fields of a Kafka record besides its value, and their types as columns."""
 Options = Mapping[str, str | int | float | bool]
 TOPIC = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}")
-RESERVED = frozenset(
-    {
-        *("bootstrap.servers", "metadata.broker.list", "group.id", "isolation.level", "enable.auto.commit"),
-        *("auto.offset.reset", "enable.partition.eof", "error_cb", "logger"),
-    }
+ALWAYS_RESERVED = frozenset(
+    words(
+        "bootstrap.servers metadata.broker.list group.id isolation.level enable.auto.commit enable.partition.eof "
+        "error_cb logger"
+    )
 )
-"""Options that what the source promises stands on."""
+RESERVED = ALWAYS_RESERVED | {"auto.offset.reset"}
+"""Options that the source sets itself: its guarantees depend on them."""
 
 
 def written_settings(servers: str, options: Options) -> dict[str, str]:
-    """What the file says of a cluster, under the names of its fields: any of it may refer to a secret."""
+    """The settings of a cluster in the pipeline file, by field: each may refer to a secret."""
     return {"servers": servers, **{f"options.{name}": str(value) for name, value in options.items()}}
 
 
 class ClientSettings(dict[str, str]):
-    """Settings of a client, secrets included. A process that they are sent to hides these in its errors, too."""
+    """Settings of a client, secrets included. A process that receives them hides these in its errors, too."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self)})"
@@ -59,8 +61,8 @@ def _received(settings: dict[str, str], secrets: list[str]) -> ClientSettings:
 
 
 def client_options(written: Options, base: Path) -> dict[str, str]:
-    """Options of a client with their secrets, as text; `base` is the folder of the pipeline file, which paths and
-    references to files are relative to."""
+    """Options of a client with their secrets, as text. Paths and references to files are relative to `base`, the folder
+    of the pipeline file."""
     options = {}
     for name, value in written.items():
         text = str(value).lower() if isinstance(value, bool) else resolved(str(value), base)
@@ -77,13 +79,13 @@ class StartAt(Model):
         None, description="records from this time on, as 2026-04-25T14:00Z"
     )
     offsets: dict[str, dict[int, Annotated[int, Field(ge=0)]]] | None = Field(
-        None, description="topic: {partition: offset}; what is not named starts at the beginning"
+        None, description='topic: {"partition": offset}; partitions that are left out start at the beginning'
     )
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if (self.timestamp is None) == (self.offsets is None):
-            raise ValueError("is no place to start at; write {timestamp: …} or {offsets: {topic: {0: 17}}}")
+            raise ValueError('is no place to start at; write {timestamp: …} or {offsets: {topic: {"0": 17}}}')
         return self
 
 

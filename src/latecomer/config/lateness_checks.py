@@ -1,4 +1,4 @@
-"""What of lateness, silence and retention loses events, waits for ever, or never happens."""
+"""Checks of lateness, silence and retention: settings that lose events, wait for ever, or have no effect."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from latecomer.model.windows import FOREVER, AnyWindow, Session
 
 
 def _longest_silence(pipeline: Pipeline) -> int | None:
-    """How long a partition may be silent at most before it holds nobody back; None if it may for ever."""
+    """The longest `idle_after` of all sources; None where no source has one."""
     lengths = [view.watermark.idle_after for view in pipeline.views.values()]
     return max((length for length in lengths if length is not None), default=None)
 
 
 def unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[Problem]:
-    """An allowed lateness that drops what a silent partition brings when it returns."""
+    """An allowed lateness so short that the events of a partition that returns from silence are dropped."""
     idle_after = _longest_silence(pipeline)
     if (
         idle_after is not None
@@ -41,7 +41,7 @@ def unsafe_lateness(pipeline: Pipeline, name: str, output: Output) -> Iterator[P
 
 
 def warnings(pipeline: Pipeline) -> list[Problem]:
-    """What is allowed and loses events, or shows a secret, in certain circumstances, each with the line to change."""
+    """Settings that are allowed, and in some situations lose events or show a secret; each with the field to change."""
     idle_after, problems = _longest_silence(pipeline), [*plain_passwords(pipeline), *_never_late(pipeline)]
     if idle_after is None:
         return problems
@@ -61,7 +61,7 @@ def warnings(pipeline: Pipeline) -> list[Problem]:
 
 
 def _never_late(pipeline: Pipeline) -> Iterator[Problem]:
-    """What is written for late events and never happens: without an allowed lateness, none is late and not too late."""
+    """Settings for late events that have no effect: without an allowed lateness, every late event is too late."""
     for name, output in pipeline.outputs.items():
         if output.allowed_lateness or output.window.endless:
             continue
@@ -86,8 +86,8 @@ _LEAVES = {TooLatePolicy.DROP: "are dropped", TooLatePolicy.SIDE_OUTPUT: "go to 
 
 
 def without_effect(pipeline: Pipeline) -> list[Problem]:
-    """An allowed lateness that changes nothing: late events go where later ones go. It does say how long ids are
-    remembered, where there are any."""
+    """An allowed lateness without effect: late events go where too late ones go. With event ids it has one: it decides
+    how long ids are remembered."""
     return [
         Problem(
             f"outputs.{name}.allowed_lateness",
@@ -103,12 +103,12 @@ def without_effect(pipeline: Pipeline) -> list[Problem]:
 
 
 def missed_by_schedules(pipeline: Pipeline) -> list[Problem]:
-    """Schedules that reach less far back than the run before: windows that end in between are never rebuilt."""
+    """Schedules whose `last` is shorter than the pause between two runs: some windows are never rebuilt."""
     return [
         Problem(
             f"schedule.{name}.last",
-            f"is shorter than the longest pause between two runs ({format_duration(pause)}): of windows that end in "
-            "between, some are never rebuilt",
+            f"is shorter than the longest pause between two runs ({format_duration(pause)}): some windows that end in "
+            "between are never rebuilt",
             format_duration(each.last),
             f"write last: {format_duration(pause)} or more",
         )
@@ -118,7 +118,7 @@ def missed_by_schedules(pipeline: Pipeline) -> list[Problem]:
 
 
 def waits_for_ever(pipeline: Pipeline) -> list[Problem]:
-    """Partitions without `idle_after`: one row with a new name, or an empty partition, holds the watermark."""
+    """Partitions without `idle_after`: one row with a new name, or an empty partition, holds the watermark for ever."""
     return in_each_source(pipeline, partial(_waits_for_ever, len(pipeline.sources) > 1))
 
 
@@ -144,7 +144,7 @@ def _waits_for_ever(several: bool, pipeline: Pipeline) -> list[Problem]:
 
 
 def delays_without_partitions(pipeline: Pipeline) -> Iterator[Problem]:
-    """Delays of partitions, where there are none."""
+    """`delays` of partitions in a source without a partition column."""
     delays = getattr(pipeline.watermark, "delays", {})
     if delays and pipeline.partition_column is None:
         yield Problem(
@@ -156,12 +156,12 @@ def delays_without_partitions(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def looks_back(window: AnyWindow) -> int:
-    """How far before the watermark a window may begin that is not over; of sessions without an end, a gap."""
+    """How far before the watermark an open window may begin; a gap for sessions without `max`."""
     return window.gap if isinstance(window, Session) and window.max is None else window.reach
 
 
 def short_retention(pipeline: Pipeline) -> Iterator[Problem]:
-    """The log must be kept for as long as an output may look into it."""
+    """A retention of events that is shorter than an output needs the log."""
     kept = pipeline.retention.events
     if kept is None:
         return

@@ -10,20 +10,26 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from latecomer.config import checks, column_checks, custom, lateness_checks
+from latecomer.config.kafka import StartAt
 from latecomer.config.models import Event, Pipeline
+from latecomer.config.operation import Alerts, Lease, Retention, Upkeep
 from latecomer.config.outputs import Output
 from latecomer.config.own import OWN
+from latecomer.config.schedule import Schedule
 from latecomer.config.sink_checks import missing_secrets
 from latecomer.config.sinks import SINKS, SqliteSink
 from latecomer.config.sources import SOURCES, NamedSource, Source
 from latecomer.config.views import in_source
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import PipelineError, Problem
+from latecomer.model.aggregates import Aggregate
 from latecomer.model.base import in_own_words
 from latecomer.model.strategies import STRATEGIES
 from latecomer.model.triggers import KINDS as RULES
 from latecomer.model.triggers import Every, Trigger
 from latecomer.model.windows import KINDS
+from latecomer.model.written_numbers import Numbers, Signs
+from latecomer.objects.locations import Storage
 
 
 def load_pipeline(path: str | Path) -> Pipeline:
@@ -52,77 +58,84 @@ def parse_pipeline(text: str, file: Path) -> Pipeline:
 
 
 def made(document: Mapping[str, Any], file: Path, lines: Mapping[Location, int]) -> Pipeline:
-    """The pipeline of a document that was composed with its lines."""
+    """The pipeline of a document; `lines` has the line of each of its values."""
     try:
         pipeline = Pipeline.model_validate({**document, "base": file.resolve().parent})
     except ValidationError as error:
-        raise PipelineError([_problem(entry, file, lines) for entry in error.errors()]) from None
+        raise PipelineError([_problem(entry, file, lines) for entry in _own_errors(error)]) from None
     return placed(pipeline, checks.check(pipeline), file, lines)
+
+
+def _own_errors(error: ValidationError) -> list[Any]:
+    """The errors of pydantic. A list whose entries are wrong is not reported as too short."""
+    errors = error.errors()
+    around = {entry["loc"][:length] for entry in errors for length in range(len(entry["loc"]))}
+    return [entry for entry in errors if entry["type"] != "too_short" or entry["loc"] not in around]
 
 
 def placed(
     pipeline: Pipeline, problems: Sequence[Problem], file: Path | None, lines: Mapping[Location, int]
 ) -> Pipeline:
-    """The pipeline, or an error with each problem at its line."""
+    """The pipeline. Where there are problems, an error with the line of each."""
     if problems:
         raise PipelineError([at_line(problem, file, lines) for problem in problems])
     return pipeline
 
 
 def check_against(pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None) -> None:
-    """Raise if the pipeline names columns that it does not have."""
+    """Raise if the pipeline cannot be run on these columns."""
     _require_none(column_checks.check_columns(pipeline, columns), file)
 
 
 def check_renames(
     pipeline: Pipeline, columns: Mapping[str, str], file: str | Path | None = None, source: str = ""
 ) -> None:
-    """Raise if the pipeline, as the `source` sees it, renames what the source does not have, or into what it has."""
+    """Raise if the pipeline, as the `source` sees it, renames a column that the source does not have, or gives it a
+    name that the source has already."""
     _require_none(
         [in_source(source, problem) for problem in column_checks.check_renames(pipeline, columns)], file
     )
 
 
-def _require_none(problems: Sequence[Problem], file: str | Path | None) -> None:
+def _require_none(problems: list[Problem], file: str | Path | None) -> None:
     if problems:
-        lines: Mapping[Location, int] = {}
-        if file is not None:
-            _, lines = compose(Path(file).read_text(encoding="utf-8"), Path(file))
-        raise PipelineError([at_line(problem, Path(file) if file else None, lines) for problem in problems])
+        raise PipelineError(
+            [at_line(each, None, {}) for each in problems] if file is None else _with_lines(problems, file)
+        )
 
 
 def check_secrets(pipeline: Pipeline, file: str | Path | None = None) -> None:
-    """Raise if the pipeline refers to a secret that is not there."""
+    """Raise if the pipeline refers to a secret that does not exist."""
     _require_none(missing_secrets(pipeline), file)
 
 
 def warnings(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
-    """What is allowed and may lose events, each with its line."""
+    """Settings that are allowed and may lose events, each with its line."""
     return _with_lines(lateness_checks.warnings(pipeline), file)
 
 
 def doubts(pipeline: Pipeline, file: str | Path | None = None) -> list[Problem]:
-    """What loses nothing and is hardly meant, with the line: a partition that may hold the watermark for ever, a
-    lateness that changes nothing, a schedule that leaves windows out."""
-    found = [
+    """Settings that lose nothing and are probably mistakes, each with its line: a partition that may hold the watermark
+    for ever, a lateness without effect, a schedule that leaves windows out."""
+    problems = [
         *lateness_checks.waits_for_ever(pipeline),
         *lateness_checks.without_effect(pipeline),
         *lateness_checks.missed_by_schedules(pipeline),
     ]
-    return _with_lines(found, file)
+    return _with_lines(problems, file)
 
 
-def _with_lines(found: list[Problem], file: str | Path | None) -> list[Problem]:
-    if not found or file is None:
-        return found
-    _, lines = compose(Path(file).read_text(encoding="utf-8"), Path(file))
-    return [at_line(problem, Path(file), lines) for problem in found]
+def _with_lines(problems: list[Problem], file: str | Path | None) -> list[Problem]:
+    if not problems or file is None:
+        return problems
+    _, lines = compose(read_text(Path(file)), Path(file))
+    return [at_line(problem, Path(file), lines) for problem in problems]
 
 
 def at_line(problem: Problem, file: Path | None, lines: Mapping[Location, int]) -> Problem:
     """The problem, with the file and the line of its field."""
     split: Location = tuple(int(part) if part.isdigit() else part for part in problem.field.split("."))
-    # A key may have a dot in it, or be a number in quotes.
+    # A key may contain a dot, or be a number in quotes.
     location = next((each for each in lines if ".".join(map(str, each)) == problem.field), split)
     return Problem(
         dotted(location),
@@ -134,13 +147,25 @@ def at_line(problem: Problem, file: Path | None, lines: Mapping[Location, int]) 
     )
 
 
-_STEPS = frozenset({*STRATEGIES, "tick-length", "function-before", "function-after", "function-wrap"})
+_STEPS = frozenset(
+    {*STRATEGIES, "tick-length", "function-before", "function-after", "function-wrap", "StartAt"}
+)
+"""Steps that pydantic adds to the way to a value, and the pipeline file does not have."""
 _MODELS: dict[str, type[BaseModel]] = {
     "source": Source,
     **SOURCES,
+    "alerts": Alerts,
     "event": Event,
+    "lease": Lease,
+    "numbers": Numbers,
+    "retention": Retention,
+    "start": StartAt,
+    "storage": Storage,
     "trigger": Trigger,
+    "upkeep": Upkeep,
 }
+_NAMED: dict[str, type[BaseModel]] = {"outputs": Output, "sources": NamedSource, "schedule": Schedule}
+"""Sections of named entries → the model of an entry."""
 
 
 def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
@@ -165,7 +190,7 @@ def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
 
 
 def _written_location(loc: Sequence[str | int], lines: Mapping[Location, int]) -> Location:
-    """Leave out the steps that pydantic adds and the file does not have."""
+    """The way to a value in the file, without the steps that pydantic adds."""
     location: Location = ()
     for step in loc:
         if (*location, step) in lines or step not in _STEPS:
@@ -191,10 +216,12 @@ def _key_fix(location: Location, lines: Mapping[Location, int], steps: Sequence[
 def _keys_of(location: Location, parent: str | int | None, lines: Mapping[Location, int]) -> list[str]:
     if parent is None:
         model: type[BaseModel] = Pipeline
-    elif len(location) == 3 and location[0] == "outputs":
-        model = Output
-    elif len(location) == 3 and location[0] == "sources":
-        model = NamedSource
+    elif len(location) == 3 and location[0] in _NAMED:
+        model = _NAMED[str(location[0])]
+    elif "numbers" in location[:-2]:
+        model = Signs
+    elif "aggregates" in location[:-2]:
+        model = Aggregate
     elif location[0] == "dead_letters_to" or {"sinks", "late_to"} & {*location}:
         model = next((SINKS[kind] for kind in SINKS if (*location[:-1], kind) in lines), SqliteSink)
     elif parent == "window":

@@ -1,6 +1,6 @@
-"""The columns of a pipeline: those of its source, or of several, put together.
+"""The columns of a pipeline: those of its source, or of all its sources together.
 
-With several sources there is one column more, which says where a row came from.
+With several sources there is one more column, which names the source of each row.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from latecomer.config.renames import fix_by_renaming
 from latecomer.errors import Problem
 
 SOURCE = "source"
-"""The column that says which source a row came from, where there are several."""
+"""The column that names the source of a row, where there are several sources."""
 
 
 class Columns(dict[str, str]):
-    """Column → type, under the names that the pipeline has for them."""
+    """Column → type, under the names that the pipeline uses."""
 
     def __init__(
         self,
@@ -27,29 +27,29 @@ class Columns(dict[str, str]):
     ) -> None:
         super().__init__(columns)
         self.schemas = dict(schemas or {})
-        """The Avro schemas that columns follow from, as the store pins them."""
+        """The Avro schemas that give the columns, as the store pins them."""
         self.by_source: dict[str, dict[str, str]] = {
             name: dict(each) for name, each in (by_source or {}).items()
         }
-        """What each of several sources has, as it is read: without the column that says which it is."""
+        """The columns that are read from each of several sources: without the column that names the source."""
 
     @classmethod
     def of(cls, columns: Mapping[str, str]) -> Columns:
-        """The columns, which may be those of one source alone."""
+        """The columns as an instance of this class; a plain mapping has those of a single source."""
         return columns if isinstance(columns, Columns) else cls(columns)
 
     def of_source(self, name: str) -> dict[str, str]:
-        """What the rows of a source have."""
+        """The columns in the rows of a source."""
         return {**self.by_source[name], SOURCE: "string"} if self.by_source else dict(self)
 
     def read_from(self, name: str) -> dict[str, str]:
-        """What is to be read from a source."""
+        """The columns to read from a source."""
         return self.by_source[name] if self.by_source else dict(self)
 
 
 def merged(by_source: Mapping[str, Mapping[str, str]], schemas: Mapping[str, Any] | None = None) -> Columns:
-    """The columns of several sources. Of one that two of them have, the type is that of the first: `differing` says
-    where that is wrong."""
+    """The columns of several sources. A column that two of them have gets the type in the first one; `differing` finds
+    other types."""
     columns = {SOURCE: "string"}
     for each in by_source.values():
         columns.update({name: kind for name, kind in each.items() if name not in columns})
@@ -57,7 +57,7 @@ def merged(by_source: Mapping[str, Mapping[str, str]], schemas: Mapping[str, Any
 
 
 def differing(pipeline: Pipeline, columns: Columns) -> Iterator[Problem]:
-    """Columns that cannot be put together: other types under one name, or another meaning."""
+    """Problems with columns of several sources that have the same name and differ in type or meaning."""
     views = pipeline.views
     arrivals = {view.order_by for view in views.values()}
     first: dict[str, str] = {}
@@ -74,7 +74,7 @@ def differing(pipeline: Pipeline, columns: Columns) -> Iterator[Problem]:
                 message = "is the arrival time of another source, and a column like any other here"
                 yield Problem(field, message, column, fix)
             elif column in (view.order_by, view.event.time):
-                continue  # a time is a time, however it is written
+                continue  # times of all types become timestamps
             elif columns[column] != kind:
                 other = first[column]
                 message = f"is {kind} here and {columns[column]} in {other}"

@@ -1,4 +1,4 @@
-"""Reading a migration file: every mistake traced to its line, and readers in files of their own brought in."""
+"""Reads a migration file: every mistake is reported with its line, and reader schemas in separate files are loaded."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from latecomer.config.load import at_line
 from latecomer.config.secrets import reference_problem, resolved
 from latecomer.config.written import Location, compose, dotted, line_of, read_text, whole_file
 from latecomer.errors import LatecomerError, PipelineError, Problem, did_you_mean
@@ -83,12 +84,12 @@ def load_migration(file: Path) -> Migration:
         *_wrong_secrets(migration, file.parent),
     ]
     if problems:
-        raise PipelineError([_placed(each, file, lines) for each in problems])
+        raise PipelineError([at_line(each, file, lines) for each in problems])
     return migration
 
 
 def registry_of(migration: Migration, base: Path) -> tuple[str, str | None]:
-    """The URL and the token of the registry that keeps a migration; of the environment where the file has none."""
+    """The URL and the token of the registry that keeps a migration; from the environment where the file has none."""
     url = resolved(migration.registry, base) if migration.registry else os.environ.get(URL)
     if not url:
         raise LatecomerError(f"registry: is missing; write its URL into the file, or set {URL}")
@@ -97,16 +98,16 @@ def registry_of(migration: Migration, base: Path) -> tuple[str, str | None]:
 
 
 def _with_readers(document: dict[str, Any], file: Path, lines: Mapping[Location, int]) -> dict[str, Any]:
-    """The document, with the schemas of consumers that name a file."""
+    """The document, with the schemas from the files that consumers name."""
     consumers = document.get("consumers")
     if not isinstance(consumers, dict):
         return document
-    found = {}
+    loaded = {}
     for name, each in consumers.items():
         if isinstance(each, dict) and isinstance(each.get("reader"), str):
             each = {**each, "reader": _reader_in(str(name), each["reader"], file, lines)}
-        found[name] = each
-    return {**document, "consumers": found}
+        loaded[name] = each
+    return {**document, "consumers": loaded}
 
 
 def _reader_in(consumer: str, path: str, file: Path, lines: Mapping[Location, int]) -> Any:
@@ -119,35 +120,35 @@ def _reader_in(consumer: str, path: str, file: Path, lines: Mapping[Location, in
         problem = Problem(field, f"the file cannot be read ({reason})", path, fix)
     except LatecomerError as error:
         problem = Problem(field, f"{path}: {error}", fix="correct the schema")
-    raise PipelineError([_placed(problem, file, lines)])
+    raise PipelineError([at_line(problem, file, lines)])
 
 
 def _wrong_readers(migration: Migration) -> list[Problem]:
-    found = []
+    problems = []
     for name, each in migration.consumers.items():
         try:
             schema_of(each.reader)
         except LatecomerError as error:
-            found.append(Problem(f"consumers.{name}.reader", f"is no Avro schema: {error}"))
+            problems.append(Problem(f"consumers.{name}.reader", f"is no Avro schema: {error}"))
     for name, new in migration.to.items():
         try:
             schema_of({"type": "record", "name": "Both", "fields": [{"name": name, **new.definition}]})
         except LatecomerError as error:
-            found.append(Problem(f"to.{name}", f"is no field of Avro: {error}"))
-    return found
+            problems.append(Problem(f"to.{name}", f"is no field of Avro: {error}"))
+    return problems
 
 
 def _wrong_secrets(migration: Migration, base: Path) -> list[Problem]:
     texts = {"registry": migration.registry, "token": migration.token}
-    found = [reference_problem(field, text, base) for field, text in texts.items() if text]
-    return [each for each in found if each is not None]
+    problems = [reference_problem(field, text, base) for field, text in texts.items() if text]
+    return [each for each in problems if each is not None]
 
 
 _MODELS = {"soak": Soak, "consumers": Consumer, "to": NewField}
 
 
 def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
-    """An error of pydantic's in the words of the file."""
+    """A pydantic error in the words of the file."""
     location: Location = tuple(
         step for step in entry["loc"] if not (isinstance(step, str) and step in ("str", "dict[str,str]"))
     )
@@ -163,11 +164,4 @@ def _problem(entry: Any, file: Path, lines: Mapping[Location, int]) -> Problem:
         value = None
     return Problem(
         dotted(location) if location else MIGRATION, message, value, fix, str(file), line_of(location, lines)
-    )
-
-
-def _placed(problem: Problem, file: Path, lines: Mapping[Location, int]) -> Problem:
-    location: Location = tuple(problem.field.split("."))
-    return Problem(
-        problem.field, problem.message, problem.value, problem.fix, str(file), line_of(location, lines)
     )

@@ -1,7 +1,7 @@
 """The pipeline: the same models behind the YAML file and the Python API.
 
-Frozen and strict: an unknown key is an error. What one model can check alone is checked here; what
-needs the source's columns is in `checks.py`.
+They are frozen and strict: an unknown key is an error. A check that needs one model only is in that model. The others
+are in `checks.py`.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from latecomer.objects.locations import Storage, Url, reached_by, scheme_of, wit
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 INBOX = "inbox"
-"""The folder of the store that DataFrames are handed in to."""
+"""The folder of the store that receives DataFrames."""
 _NAME_FIX = "use letters, digits and _ only, not starting with a digit, at most 100 of them"
 
 
 def _id_columns(written: object) -> object:
-    """A column, or several; a list of one is that one."""
+    """A column, or a tuple of several; a list of one column becomes that column."""
     if isinstance(written, str) or written is None:
         return written
     if not isinstance(written, list | tuple) or not all(isinstance(column, str) for column in written):
@@ -87,18 +87,18 @@ class Event(Model):
 
     @property
     def id_columns(self) -> tuple[str, ...]:
-        """The columns that identify an event, none where nothing does."""
+        """The columns that identify an event; empty where events have no id."""
         return () if self.id is None else (self.id,) if isinstance(self.id, str) else self.id
 
 
 def _strategy(
     written: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo
 ) -> Strategy | None:
-    """The strategy that is written; of several sources, those of them all. None where the sources have mistakes, which
-    are reported with them."""
+    """The strategy of the pipeline; with several sources, one with the strategies of all of them. None where the
+    sources have mistakes, which are reported already."""
     base, sources = info.data.get("base", Path()), info.data.get("sources")
     if written is None and not sources:
-        if sources is None:  # they have mistakes of their own
+        if sources is None:  # the sources have mistakes, which are reported already
             return None
         raise ValueError("is missing; add watermark:")
     strategy = None if written is None else any_strategy(written, validated)
@@ -110,7 +110,7 @@ def _strategy(
 
 
 def _in_one_rhythm(sources: Mapping[str, NamedSource], common: Strategy | None) -> dict[str, Strategy]:
-    """The strategy of each source: its own, or the common one. Ticks are the same for all."""
+    """The strategy of each source: its own, or the common one. All have the same ticks."""
     strategies: dict[str, Strategy] = {}
     for name, source in sources.items():
         strategy = source.watermark or common
@@ -136,13 +136,13 @@ def _in_one_rhythm(sources: Mapping[str, NamedSource], common: Strategy | None) 
 
 
 def _with_own_sinks(name: str, output: Output, base: Path) -> Output:
-    """The output, with the classes that its sinks name."""
+    """The output, with the user-defined classes of its sinks loaded."""
     loaded = {
         "sinks": _loaded_sinks(output.sinks, base, f"{name}.sinks."),
         "late_to": _loaded_sinks(output.late_to, base, f"{name}.late_to."),
     }
-    same = all(getattr(output, field) == sinks for field, sinks in loaded.items())
-    return output if same else output.model_copy(update=loaded)
+    is_unchanged = all(getattr(output, field) == sinks for field, sinks in loaded.items())
+    return output if is_unchanged else output.model_copy(update=loaded)
 
 
 def _loaded_sinks(sinks: tuple[Sink, ...], base: Path, field: str = "") -> tuple[Sink, ...]:
@@ -155,17 +155,19 @@ def _loaded_sinks(sinks: tuple[Sink, ...], base: Path, field: str = "") -> tuple
 def _one_source(
     written: object, validated: ValidatorFunctionWrapHandler, info: ValidationInfo
 ) -> Source | None:
-    """The source, where there is one."""
-    several = info.data.get("sources", True)  # they have mistakes of their own, if they are not there
+    """The source, where there is a single one."""
+    several = info.data.get(
+        "sources", True
+    )  # missing if the sources have mistakes, which are reported already
     if written is None and not several:
         raise ValueError("is missing; add source:, or several in sources:")
     if written is not None and several:
-        raise ValueError("is said beside sources; move it there, under a name of its own")
+        raise ValueError("stands beside sources; set either source or sources, not both")
     return None if written is None else loaded_source(validated(written), info.data.get("base", Path()))
 
 
 class Pipeline(Answering, Model):
-    """A whole pipeline. `load_pipeline("pipeline.yaml")` reads the same from a file."""
+    """A pipeline. `load_pipeline("pipeline.yaml")` reads one from a file."""
 
     name: str
     store: str = Field(
@@ -276,17 +278,17 @@ class Pipeline(Answering, Model):
 
     @property
     def derived(self) -> dict[str, DerivedColumn]:
-        """Columns that are computed from the log."""
+        """The columns that are computed from the log."""
         return {name: each for name, each in self.columns.items() if isinstance(each, DerivedColumn)}
 
     @property
     def views(self) -> dict[str, Pipeline]:
-        """The pipeline as each of its sources sees it: that source is the only one. Of one source, which has no name,
+        """Source name → the pipeline with that source as its only one. A single source has the name "", and its view is
         the pipeline itself."""
         return {name: self._seen_by(name, source) for name, source in self.sources.items()} or {"": self}
 
     def source_of(self, partition: str | None) -> str:
-        """The name of the source that a partition is of; the only source has none."""
+        """The name of the source of a partition; empty where the pipeline has a single source."""
         return split_partition(partition or "")[0] if self.sources else ""
 
     def _seen_by(self, name: str, source: NamedSource) -> Pipeline:
@@ -304,19 +306,19 @@ class Pipeline(Answering, Model):
 
     @property
     def files(self) -> Files:
-        """The settings of a source that is files."""
+        """The settings of a file source."""
         if self.source.files is None:
-            raise TypeError(f"the source of pipeline {self.name} is not files")
+            raise TypeError(f"the source of pipeline {self.name} does not read files")
         return self.source.files
 
     @property
     def format(self) -> str | Decoder:
-        """How records are decoded."""
+        """The format of the records."""
         return self.source.written
 
     @property
     def order_by(self) -> str | None:
-        """The column with the arrival time; without one, the source says when a row came."""
+        """The column with the arrival time. Without one, the source gives the arrival time of each row."""
         read = self.source.in_files
         return None if read is None else read.order_by
 
@@ -332,15 +334,15 @@ class Pipeline(Answering, Model):
 
     @property
     def declared_columns(self) -> dict[str, str] | None:
-        """The columns that the source declares, under the names that the pipeline has for them."""
+        """The columns that the source declares, under the names that the pipeline uses."""
         return None if self.source.columns is None else seen_columns(self.source.columns, self.renames)
 
     def source_name(self, column: str) -> str:
-        """What the source calls a column."""
+        """The source's name for a column."""
         return source_name(column, self.renames)
 
     def listed_sinks(self) -> Iterator[ListedSink]:
-        """Every sink there is, in the order of the file."""
+        """Every sink, in the order of the file."""
         for name, output in self.outputs.items():
             for nth, sink in enumerate(output.sinks):
                 yield ListedSink(f"outputs.{name}.sinks.{nth}", Stream.PANES, name, sink)
@@ -350,7 +352,7 @@ class Pipeline(Answering, Model):
             yield ListedSink(f"dead_letters_to.{nth}", Stream.DEAD_LETTERS, None, sink)
 
     def without_sinks(self) -> Pipeline:
-        """The same pipeline, which stays in the store."""
+        """The same pipeline, which writes to its store alone."""
         outputs = {name: output.without_sinks() for name, output in self.outputs.items()}
         return self.model_copy(update={"outputs": outputs, "dead_letters_to": ()})
 
@@ -362,18 +364,18 @@ class Pipeline(Answering, Model):
         return [place for place in places if isinstance(place, Path)]
 
     def resolve(self, path: str) -> Path:
-        """A path as the file system knows it: relative ones start at the pipeline file."""
+        """The absolute path; a relative one starts at the folder of the pipeline file."""
         return (self.base / Path(path).expanduser()).resolve()
 
     def place(self, written: str) -> PurePath:
-        """A folder or file of the pipeline's, on this machine or at a URL."""
+        """A folder or file of the pipeline, on this machine or at a URL."""
         if scheme_of(written) in (None, "file"):
             return self.resolve(without_file_scheme(written))
         return reached_by(Url(written), self.storage.model_copy(update={"credentials": self._credentials}))
 
     @property
     def _credentials(self) -> str | None:
-        """The file of credentials, as the file system knows it."""
+        """The absolute path of the file of credentials."""
         named = self.storage.credentials
         return None if named is None else str(self.resolve(named))
 
@@ -383,8 +385,8 @@ class Pipeline(Answering, Model):
 
     @property
     def source_path(self) -> str:
-        """The source's folder or pattern, absolute; what stands before a pattern stands for itself. Of DataFrames, the
-        folder in the store that they are handed in to."""
+        """The source's folder or pattern, absolute. The folder of the pipeline file is escaped in a pattern. For
+        DataFrames, it is the folder in the store that receives them."""
         if self.source.dataframe is not None:
             return str(self.store_path / INBOX)
         if scheme_of(self.files.path) not in (None, "file"):

@@ -1,8 +1,10 @@
-"""Names that are latecomer's own, and those that no column can have."""
+"""Names that are reserved for latecomer, and characters that no column name can have."""
 
 from __future__ import annotations
 
 import re
+
+from latecomer.model.words import words
 
 RESERVED = (
     "window_start",
@@ -18,23 +20,11 @@ RESERVED = (
 )
 PRIVATE = "_lc_"
 OWN_STATES = ("new_events", "new_behind", "new_assignments", "new_partly")
-"""What a state has of its own, beside the measures of the ledger, whose names begin with `measure_`."""
-STATE_PARTS = (
-    *(
-        "beyond",
-        "count",
-        "event",
-        "events",
-        "high",
-        "low",
-        "mean",
-        "merged",
-        "rough_squares",
-        "rough_sum",
-        "single",
-    ),
-    *("sketch", "spread", "squares", "states", "sum", "tally"),
+"""Columns of a state besides its aggregates and the measures of the ledger, whose names begin with `measure_`."""
+STATE_PARTS = words(
+    "beyond count event events high low mean merged rough_squares rough_sum single sketch spread squares states sum "
+    "tally"
 )
-"""What the parts of an aggregate's state are called, after its name."""
+"""The endings of the columns that hold the parts of an aggregate's state, after its name."""
 UNSTORABLE = re.compile(r"[ ,;{}()\n\t=]")
-"""What no column of a Delta table may have in its name."""
+"""Characters that no column name of a Delta table may have."""

@@ -1,4 +1,4 @@
-"""How a pipeline is operated: how long its store remembers, its upkeep, who may write it, and its alerts."""
+"""How a pipeline is operated: retention, upkeep, the lease on its store, and alerts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator
 
 from latecomer.model.base import Model
-from latecomer.model.durations import UNITS, WRITTEN_DURATION, PositiveDuration, format_duration
+from latecomer.model.durations import (
+    DAY,
+    HOUR,
+    SECOND,
+    WRITTEN_DURATION,
+    PositiveDuration,
+    format_duration,
+)
 
 
 class Retention(Model):
@@ -22,9 +29,9 @@ class Retention(Model):
 
 
 OFF = "off"
-HOUR, WEEK = UNITS["h"], 7 * UNITS["d"]
+WEEK = 7 * DAY
 LEAST_KEEP = HOUR
-"""A batch under way, or a reader, may need files for so long after they were replaced."""
+"""A running batch or a reader may need replaced files for this long."""
 
 
 def _is_off(written: Any) -> bool:
@@ -54,13 +61,13 @@ class Upkeep(Model):
     def _long_enough(cls, keep: int) -> int:
         if keep < LEAST_KEEP:
             raise ValueError(
-                "is too short: a reader or a batch under way may still need what was replaced; write 1h or more"
+                "is too short: a reader or a running batch may still need replaced files; write 1h or more"
             )
         return keep
 
 
 def written_upkeep(written: Any) -> Any:
-    """Upkeep as it may be written: `off` for none."""
+    """Upkeep as a mapping; `off` turns it off."""
     return {"every": None} if _is_off(written) else written
 
 
@@ -69,7 +76,7 @@ class Lease(Model):
     where this is given, and a lock of this machine else."""
 
     takeover: PositiveDuration = Field(
-        default=30 * UNITS["s"],
+        default=30 * SECOND,
         description="another engine takes over once the one that has the store has given no sign of life for so long",
         json_schema_extra={"default": "30s"},
     )
@@ -86,11 +93,11 @@ class Lease(Model):
 
     @property
     def seconds(self) -> float:
-        return self.takeover / UNITS["s"]
+        return self.takeover / SECOND
 
 
-LEAST_TAKEOVER, MOST_TAKEOVER = 2 * UNITS["s"], UNITS["h"]
-"""An engine that is only slow is not to be taken for dead, and one that is dead not to be waited for all day."""
+LEAST_TAKEOVER, MOST_TAKEOVER = 2 * SECOND, HOUR
+"""Shorter, and a slow engine is taken for dead. Longer, and a dead engine blocks the store for too long."""
 
 
 class Alerts(Model):

@@ -1,4 +1,4 @@
-"""An output: one number per window and key, and what happens to events that are late for it."""
+"""An output: one number per window and key, and the policy for late events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OnError = Annotated[
     OnError,
     BeforeValidator(
         lambda written: OnError.NULL if written is None else written
-    ),  # null without quotes, in YAML
+    ),  # YAML reads null without quotes as None
     WithJsonSchema({"enum": [*map(str, OnError), None]}),
 ]
 
@@ -97,9 +97,12 @@ class Output(Model):
 
     @property
     def counted(self) -> list[str]:
-        """The derived columns that its keys and aggregates are."""
-        used = {*self.by, *(each.column for each in self.aggregates.values())}
-        return [name for name in self.columns if name in used]
+        """The derived columns among its keys and aggregated columns."""
+        return [name for name in self.columns if name in self._keys_and_aggregated]
+
+    @property
+    def _keys_and_aggregated(self) -> set[str | None]:
+        return {*self.by, *(each.column for each in self.aggregates.values())}
 
     @property
     def asked(self) -> list[str]:
@@ -107,8 +110,8 @@ class Output(Model):
         return named_columns(self.where or "", self.columns)
 
     def with_columns(self, columns: Mapping[str, DerivedColumn]) -> Output:
-        """The output with those of the pipeline's derived columns that it names; its own come first."""
-        named = {*self.by, *(each.column for each in self.aggregates.values())}
+        """The output with the pipeline's derived columns that it names; its own go first where names are the same."""
+        named = self._keys_and_aggregated
         for sql in (self.where or "", *self.trigger.whens):
             named |= set(named_columns(sql, columns))
         given = {name: each for name, each in columns.items() if name in named}
@@ -124,12 +127,12 @@ class Output(Model):
         return self.late is LatePolicy.SIDE_OUTPUT or self.too_late is TooLatePolicy.SIDE_OUTPUT
 
     def without_sinks(self) -> Output:
-        """The same output, which stays in the store."""
+        """The same output, which writes to the store alone."""
         return self.model_copy(update={"sinks": (), "late_to": ()})
 
     @property
     def replaces(self) -> bool:
-        """Whether a pane may take the place of an earlier one."""
+        """Whether a pane may replace an earlier one."""
         return self.trigger.early is not None or self.late.accepts or self.window.joinable_after > 0
 
     @property
@@ -140,10 +143,10 @@ class Output(Model):
 
     @property
     def fires_within(self) -> bool:
-        """Whether panes fire within a batch, not at its end alone."""
+        """Whether panes may fire within a batch, not only at its end."""
         return self.trigger.fires_within
 
     @property
     def closes_silently(self) -> bool:
-        """Whether a window may close without a pane: its last early one has published everything."""
+        """Whether a window may close without a pane, where its last early pane has published everything."""
         return self.trigger.on_time == "if_changed" and self.trigger.early is not None

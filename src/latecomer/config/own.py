@@ -1,4 +1,4 @@
-"""Sources and decoders of the user's own: what a class must say, and how the pipeline file names it."""
+"""User-defined sources and decoders: the methods that a class must have, and how the pipeline file names it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*")
-"""How a class of the user's own is named: module:Class."""
+"""How the pipeline file names a user-defined class: module:Class."""
 
 
 class Named(Model):
-    """What may be a class of the user's own, with the options of the pipeline file as its fields."""
+    """The base of classes that users may define. The options in the pipeline file are the fields of the class."""
 
     kind: ClassVar[str]
-    """How the pipeline file names it: module:Class, unless it comes with latecomer."""
+    """The name in the pipeline file: module:Class, unless the class comes with latecomer."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -29,15 +29,15 @@ class Named(Model):
 
 
 class Decoder(Named):
-    """How the bytes of a record become columns."""
+    """Makes columns of the bytes of a record."""
 
     @property
     def shown(self) -> str:
-        """The decoder, for people."""
+        """The name of the decoder that messages show."""
         return self.kind
 
     def decode(self, record: Column, columns: Mapping[str, str]) -> Column:
-        """A struct with a field for each of the columns, in its type; null where the record cannot be decoded.
+        """A struct with a field of the right type for each column; null where the record cannot be decoded.
 
         `record` is binary. A record that cannot be decoded becomes a dead letter with its bytes.
         """
@@ -45,7 +45,7 @@ class Decoder(Named):
 
 
 class PolledSource(Named):
-    """A source that is asked how far it reaches now, and for the rows between two of its answers."""
+    """A source that is polled for the end of its data, and for the rows between two such ends."""
 
     ORIGIN: ClassVar[str] = "_lc_origin"
     POSITION: ClassVar[str] = "_lc_position"
@@ -54,69 +54,70 @@ class PolledSource(Named):
     PARTITION: ClassVar[str] = "_lc_partition"
 
     def columns(self) -> Mapping[str, str] | None:
-        """The columns and their types, where the source knows them; else the pipeline file declares source.schema."""
+        """The columns and their types. None where the source does not know them: then the pipeline file declares
+        source.schema."""
         return None
 
     def check(self) -> None:
-        """Raise an error, in words, if the source cannot be used. It is called before Spark starts."""
+        """Raise an error with a clear message if the source cannot be used. It is called before Spark starts."""
 
     def latest(self, since: Any) -> Any:
-        """How far the source reaches now: anything that JSON can write; None while it is empty.
+        """The end of the source's data now: any value that JSON can hold; None while the source is empty.
 
-        It is asked about once a second. `since` is its answer before, None at first. It may say less than all there
-        is, so that batches stay small; it is asked again until it says the same twice.
+        It is called about once a second. `since` is the value that it returned before, None at first. It may return an
+        earlier end, to keep batches small; it is called until it returns the same value twice.
         """
         raise NotImplementedError(f"{self.kind} has no latest(); write def latest(self, since):")
 
     def read(self, spark: SparkSession, since: Any, until: Any) -> DataFrame | pa.Table:
-        """The rows after `since` (None: from the beginning) up to `until`, which `latest` gave. Asked again, it must
-        give the same rows.
+        """The rows after `since` (None: from the beginning) up to `until`, which `latest` returned. A second call must
+        return the same rows.
 
         Columns: those of the source, or RECORD, the bytes to decode; ORIGIN (text) and POSITION (bigint), which
-        together name a row for ever; and ARRIVAL (timestamp), when it came. Without it, it has come when it is read.
-        PARTITION (text) is the source partition of a row, where event.partition names no column.
+        together identify a row for ever; and ARRIVAL (timestamp), when the row came. Without ARRIVAL, a row comes when
+        it is read. PARTITION (text) is the source partition of a row, where event.partition names no column.
         """
         raise NotImplementedError(f"{self.kind} has no read(); write def read(self, spark, since, until):")
 
     def remaining(self, until: Any) -> Any:
-        """What there still is of an answer that was not read at once: the same, or, where something has gone meanwhile
-        and that is no error, an answer that reaches as far and leaves it out."""
+        """The part of an end that can still be read, where it was not read at once: `until` itself, or, where data was
+        deleted and that is no error, an end that reaches as far and leaves the deleted data out."""
         return until
 
     def partitions(self, until: Any) -> Mapping[str, bool] | None:
-        """Every partition there is, and whether there is more of it than up to `until`; None if that is not known.
+        """Every partition, and whether it has data after `until`; None if that is not known.
 
-        A partition that is named holds the watermark before its first row, and is never idle while there is more.
+        A partition that is named here holds the watermark before its first row, and is never idle while it has more.
         """
         return None
 
     def unread(self, until: Any) -> int | None:
-        """How many rows there were beyond `until` when `latest` gave it, if that is known."""
+        """How many rows there were after `until` when `latest` returned it; None if that is not known."""
         return None
 
     def stamps_arrivals(self) -> bool:
-        """Whether every row has ARRIVAL, and rows come in its order. Beside other sources, what waits is then read in
-        the order of arrival; the same rows may be read several times until all of them are logged."""
+        """Whether every row has ARRIVAL, and rows come in its order. Together with other sources, waiting rows are then
+        read in the order of arrival; the same rows may be read several times until all of them are logged."""
         return False
 
     def skips_tombstones(self) -> bool:
-        """Whether a RECORD that is null is left out, and only counted. Else it is a dead letter."""
+        """Whether a RECORD that is null is left out and only counted. Otherwise it is a dead letter."""
         return False
 
     def settings(self) -> Mapping[str, str]:
-        """What a Spark session needs to be started with, so that it can read."""
+        """The Spark settings that the session must be started with."""
         return {}
 
 
 class Written(Model):
-    """A class of the user's own as it is written; it is loaded once the file's folder is known."""
+    """A user-defined class as the file names it; it is loaded once the file's folder is known."""
 
     name: str
     options: dict[str, Any]
 
 
 class WrittenDecoder(Written, Decoder):
-    """A decoder that is not loaded, or not here."""
+    """A decoder that is not loaded yet, or not in this process."""
 
     @property
     def shown(self) -> str:
@@ -128,9 +129,9 @@ class WrittenSource(Written, PolledSource):
 
 
 def read_source(fields: Any, known: set[str], built_in: Mapping[str, type[Model]]) -> Any:
-    """The section `source` of a pipeline file, with its kind as a field: `{files: …}`, or `{module:Class: …}`.
+    """The section `source` of a pipeline file, `{files: …}` or `{module:Class: …}`, as fields of the model.
 
-    `known` are all its keys, `built_in` the sources that come with latecomer.
+    `known` are the keys of the section, `built_in` the sources that come with latecomer.
     """
     if not isinstance(fields, dict):
         return fields

@@ -1,8 +1,8 @@
 """The columns of a Parquet file, as Spark reads them.
 
-Spark's types have microseconds and no unsigned numbers. Nanoseconds are cut to microseconds, unsigned numbers become
-the next larger type. The fields of a column are columns of their own, with a dot in their names. Lists and maps are
-columns, too, or JSON text where a column says so, or cannot hold what is in them. What remains is left out, by name.
+Spark's types have microseconds and no unsigned numbers. Nanoseconds are cut to microseconds, and unsigned numbers get
+the next larger type. The fields of a struct become columns, with dots in their names. Lists and maps become columns,
+or JSON text where their column is text or cannot hold their values. Columns of other types are left out and reported.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, MOST_DIGITS, normal_type
+from latecomer.model.words import in_backticks
 from latecomer.objects.readable import Readable, readable
 
 _KINDS = {
@@ -43,28 +44,28 @@ _CAST = "write it as a number, text or timestamp"
 
 @dataclass(frozen=True)
 class ParquetColumns:
-    """What a Parquet file holds: the columns that can be read, and those that cannot, with their types."""
+    """The columns of a Parquet file: those that can be read and those that cannot, with their types."""
 
     kinds: Mapping[str, str]
     nanoseconds: frozenset[str]
-    """Times that Spark hands over as numbers."""
+    """Times that Spark returns as numbers."""
     int96: frozenset[str]
-    """Times of the old form, which has no zone and is read as one with and without."""
+    """Times in the old form, which has no zone. They can be read as timestamps with and without one."""
     nested: Mapping[str, str]
-    """Lists and maps, which are text in `kinds`: the types that Spark reads them with."""
+    """Lists and maps, which are text in `kinds`, and the types that Spark reads them with."""
     left_out: Mapping[str, str]
     empty: frozenset[str]
-    """Columns of nothing but nulls, which fit any type."""
+    """Columns that hold only nulls, which fit any type."""
 
     @property
     def lists(self) -> dict[str, str]:
-        """Those of the lists and maps that a column can hold as they are, and its type."""
-        found = {name: _own_type(kind) for name, kind in self.nested.items()}
-        return {name: kind for name, kind in found.items() if kind is not None}
+        """The lists and maps that a column can hold as they are, and its type."""
+        types = {name: _own_type(kind) for name, kind in self.nested.items()}
+        return {name: kind for name, kind in types.items() if kind is not None}
 
 
 def parquet_columns(file: Readable) -> ParquetColumns:
-    """The columns of a file, from its footer alone; `DamagedFile` where it cannot be read."""
+    """The columns of a file, from its footer alone; raises `DamagedFile` where it cannot be read."""
     with damage_found(PARQUET):
         return _columns(*_footer(file))
 
@@ -104,7 +105,7 @@ def _columns(schema: pa.Schema, physical: Mapping[str, str]) -> ParquetColumns:
 def _leaves(
     fields: Iterable[pa.Field], around: str = "", depth: int = 1
 ) -> Iterator[tuple[str, pa.DataType]]:
-    """The columns of a file, and in the place of one that has fields those, under names with dots."""
+    """The columns of a file. A struct is replaced by its fields, under names with dots."""
     for field in fields:
         name = f"{around}{field.name}"
         if pa.types.is_struct(field.type) and depth < DEEPEST:
@@ -126,7 +127,7 @@ def _kind(kind: pa.DataType) -> str | None:
 
 
 def _nested(kind: pa.DataType, depth: int = 1) -> str | None:
-    """What Spark reads a list or a map with, if it can read all that is in it.
+    """The type that Spark reads a list or a map with; None where it cannot read all of its values.
 
     >>> _nested(pa.list_(pa.struct([("a", pa.int32()), ("b", pa.map_(pa.string(), pa.bool_()))])))
     'array<struct<`a`: int, `b`: map<string, boolean>>>'
@@ -151,19 +152,15 @@ def _own_type(nested: str) -> str | None:
 
 
 def _inner(kind: pa.DataType, depth: int) -> str | None:
-    """What is in a list or a map. Times in nanoseconds Spark would hand over as numbers."""
+    """The type of the values in a list or a map. None for times in nanoseconds: Spark would return numbers."""
     if pa.types.is_struct(kind):
         fields = [(each.name, _inner(each.type, depth + 1)) for each in kind.fields]
         if not fields or depth > DEEPEST_NESTED or any(inner is None for _, inner in fields):
             return None
-        return f"struct<{', '.join(f'{_quoted(name)}: {inner}' for name, inner in fields)}>"
+        return f"struct<{', '.join(f'{in_backticks(name)}: {inner}' for name, inner in fields)}>"
     if _is_in_nanoseconds(kind):
         return None
     return _kind(kind) or _nested(kind, depth + 1)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def _is_in_nanoseconds(kind: pa.DataType) -> bool:
@@ -171,14 +168,14 @@ def _is_in_nanoseconds(kind: pa.DataType) -> bool:
 
 
 def columns_left_out(files: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """The columns that are not read in any of the files, with their types and what to do about them."""
-    found: dict[str, tuple[str, str]] = {}
+    """The columns that cannot be read in one of the files, with their types and the fix."""
+    unread: dict[str, tuple[str, str]] = {}
     for file in files:
         try:
             left_out = parquet_columns(readable(file)).left_out
         except (DamagedFile, OSError):
-            continue  # the run says what is wrong with it
+            continue  # the run reports what is wrong with it
         for column, kind in left_out.items():
             nested = kind.startswith(("list", "large_list", "fixed_size_list", "map"))
-            found[column] = (kind, "write what is in it as numbers, texts or timestamps" if nested else _CAST)
-    return found
+            unread[column] = (kind, "write its values as numbers, texts or timestamps" if nested else _CAST)
+    return unread

@@ -1,7 +1,7 @@
-"""Other values in a pipeline file, and nothing else changed: comments, order and spacing stay.
+"""Changes values in a pipeline file and nothing else: comments, order and spacing stay.
 
-The file is composed to nodes that know where they stand, and the new text is put there. What comes of it is read again
-and must be the old document with these values; else nothing is written.
+The file is parsed to nodes that know their positions, and the new text is inserted there. The result is parsed again.
+It must equal the old document with the new values; otherwise nothing is written.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ Path_ = tuple[str, ...]
 
 
 def patched(text: str, values: Mapping[Path_, str], file: Path) -> str:
-    """The text with these values; each is found by the keys that lead to it."""
+    """The text with these values; each is given with the keys that lead to it."""
     before, _ = compose(text, file)
-    expected, found = copy.deepcopy(before), text
+    expected, new_text = copy.deepcopy(before), text
     for path, value in values.items():
         _put(expected, path, value, file)
-        found = _with_value(found, path, value, file)
+        new_text = _with_value(new_text, path, value, file)
     try:
-        after, _ = compose(found, file)
-    except PipelineError:  # an anchor went with the value that it stood at
+        after, _ = compose(new_text, file)
+    except PipelineError:  # the old value had an anchor
         raise _by_hand(values, file) from None
     if after != expected:
         raise _by_hand(values, file)
-    parse_pipeline(found, file)
-    return found
+    parse_pipeline(new_text, file)
+    return new_text
 
 
 def write_patched(file: Path, values: Mapping[Path_, str]) -> None:
-    """Put values into a pipeline file, all of them or none; its mode and its line ends stay."""
+    """Write values into a pipeline file, all of them or none. Its mode and its line ends stay."""
     raw = file.read_bytes().decode("utf-8")
     windows = "\r\n" in raw
     text = patched(raw.replace("\r\n", "\n"), values, file)
@@ -101,7 +101,7 @@ def _with_value(text: str, path: Path_, value: str, file: Path) -> str:
 def _with_key(
     text: str, node: yaml.MappingNode, keys: Path_, value: str, empty: yaml.ScalarNode | None
 ) -> str:
-    """The text with a key that is not there yet, and what lies under it."""
+    """The text with a key that is missing, and the keys and the value below it."""
     quoted = bool(node.value) and node.value[0][0].style == '"'
     style = '"' if quoted else None
     inner = _quoted(value, style)
@@ -127,12 +127,12 @@ def _with_key(
 
 def _is_plain_line(node: yaml.Node) -> bool:
     """Whether a value ends on the line on which it begins, so that another line may follow."""
-    same = node.start_mark.line == node.end_mark.line
-    return same and (not isinstance(node, yaml.ScalarNode) or node.style in (None, '"', "'"))
+    is_one_line = node.start_mark.line == node.end_mark.line
+    return is_one_line and (not isinstance(node, yaml.ScalarNode) or node.style in (None, '"', "'"))
 
 
 def _quoted(value: str, style: str | None) -> str:
-    """A value as it is written: in quotes where those around it are, or where it could be read as something else."""
+    """A value as YAML: in quotes where its neighbours are, or where YAML would read something else than this text."""
     if style == "'":
         return "'" + value.replace("'", "''") + "'"
     plain = value.replace("_", "").replace("-", "").isalnum() and not value[0].isdigit()

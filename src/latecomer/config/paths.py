@@ -1,10 +1,8 @@
-"""The source's path: which files it names, in which order they are read, and what their folders say.
-        from latecomer.objects.files import below  # with Arrow: only where a path is a URL
-
+"""The source's path: which files it names, in which order they are read, and which columns their folders give.
 
 A folder means its files, and those in folders such as `day=2013-01-01` below it. A pattern knows `*`, `?`,
-`[a-z]` and `{one,other}` as Hadoop does, and `**` for any number of folders. `matches` decides, here and for a run, so
-that both find the same.
+`[a-z]` and `{one,other}` as Hadoop does, and `**` for any number of folders. A listing and a run both ask `matches`, so
+they find the same files.
 """
 
 from __future__ import annotations
@@ -47,26 +45,26 @@ class SourcePath:
 
     @cached_property
     def is_folder(self) -> bool:
-        """At a URL, what has no marks means what is below it."""
+        """Whether the path means a folder. A URL without a pattern always does."""
         if self.is_url:
             return all(_literal(part) is not None for part in self._parts)
         return Path(self.written).is_dir()
 
     @cached_property
     def base(self) -> str:
-        """The folder below which all files are: what comes before the first part with a mark."""
+        """The folder that holds all files: the parts before the first one with a pattern."""
         if self.is_folder:
             return self.written.rstrip("/") or "/"
         return "/".join(_literal(part) or "" for part in self._parts[: self._first_mark]) or "/"
 
     @property
     def many_folders(self) -> bool:
-        """Whether the pattern itself says that there may be several folders."""
+        """Whether the files of the pattern may be in several folders."""
         deep = self._first_mark < len(self._parts) - 1 or self._parts[-1] == _ANY_DEPTH
         return deep and not self.is_folder
 
     def matches(self, path: str) -> bool:
-        """Whether a file, given with its whole path, is one of the source's."""
+        """Whether a file, given with its absolute path, belongs to the source."""
         below = self.below(path)
         if below is None or _is_hidden(below):
             return False
@@ -75,7 +73,7 @@ class SourcePath:
         return self._regex.fullmatch(path) is not None
 
     def leads_to(self, folder: str) -> bool:
-        """Whether files of the source may lie in a folder below the base, or in folders below that."""
+        """Whether a folder below the base may hold files of the source, itself or in folders below it."""
         below = self.below(folder)
         if below is None or any(map(is_hidden_folder, below)):
             return False
@@ -94,7 +92,7 @@ class SourcePath:
         return path[len(start) :].split("/") if path.startswith(start) else None
 
     def folder_values(self, path: str) -> dict[str, str | None]:
-        """What the folders of a file say: `day=2013-01-01` is a column and its value.
+        """The columns and values in the names of a file's folders, such as `day=2013-01-01`.
 
         >>> SourcePath("/in/**/*.json").folder_values("/in/day=2013-01-01/city=S%C3%A3o%20Paulo/a.json")
         {'day': '2013-01-01', 'city': 'São Paulo'}
@@ -104,9 +102,9 @@ class SourcePath:
 
     @property
     def mistake(self) -> str | None:
-        """Why the pattern cannot be read, if it cannot."""
+        """Why the pattern is not valid; None if it is."""
         for part in self._parts[self._first_mark :]:
-            bare = re.sub(r"\\\\.|\[.[^]]*\]", "", part)
+            bare = re.sub(r"\\.|\[.[^]]*\]", "", part)
             if "[" in bare or bare.endswith("\\") or bare.count("{") != bare.count("}"):
                 return "has a bracket that is not closed"
             if _ANY_DEPTH in part and part != _ANY_DEPTH:
@@ -119,12 +117,12 @@ class SourcePath:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the folder of the files is not there; at a URL there are none."""
+        """Whether the folder of the files does not exist. An object store has no folders, so this is False at a URL."""
         return not self.is_url and not Path(self.base).is_dir()
 
     def require_folder(self) -> None:
-        """A folder that is not there may be a slip of the pen; files in it may come later. A path without marks is
-        there, too: else nobody could know whether a folder or a file is meant."""
+        """Refuse a folder that does not exist: it may be a typing error. Files in it may come later. A path without a
+        pattern must exist, too: otherwise it is unknown whether it means a folder or a file."""
         if self.is_url:
             return
         if self.is_missing:
@@ -141,25 +139,25 @@ class SourcePath:
             )
 
     def files(self) -> list[str]:
-        """The files that are there now, in reading order: by modification time, then by path."""
+        """The files that exist now, in reading order: by modification time, then by path."""
         if self.is_url:
             return self._objects()
-        found = []
+        timed = []
         for path in self._listed_now():
             try:
                 about = os.stat(path)
-            except OSError:  # it has gone, or is a link to nothing
+            except OSError:  # it was deleted, or is a link to nothing
                 continue
             if stat.S_ISREG(about.st_mode):
-                found.append((about.st_mtime_ns // 1_000_000, path))
-        return [path for _, path in sorted(found)]
+                timed.append((about.st_mtime_ns // 1_000_000, path))
+        return [path for _, path in sorted(timed)]
 
     def _objects(self) -> list[str]:
         from latecomer.objects.files import below  # with Arrow: only where a path is a URL
 
         base = Url(self.base)
-        found = ((about["last_modified"], f"{base}/{name}") for name, about in below(base) if about["size"])
-        return [path for _, path in sorted(found) if self.matches(path)]
+        timed = ((about["last_modified"], f"{base}/{name}") for name, about in below(base) if about["size"])
+        return [path for _, path in sorted(timed) if self.matches(path)]
 
     def _listed_now(self) -> Iterator[str]:
         deep = self.is_folder or self.many_folders
@@ -171,13 +169,13 @@ class SourcePath:
 
     @cached_property
     def _first_mark(self) -> int:
-        """The first part with a mark, and the last part where none has one."""
+        """The first part with a pattern, or the last part where none has one."""
         marked = (nth for nth, part in enumerate(self._parts) if _literal(part) is None)
         return next(marked, len(self._parts) - 1)
 
     @cached_property
     def _folders(self) -> list[re.Pattern[str] | None]:
-        """The folders below the base, one in the other; None for any number of them, after which nothing is known."""
+        """The patterns of the folders below the base, the outer one first; None stands for any number of folders."""
         *folders, name = map(_regex, self._parts[self._first_mark :])
         if name is None:
             folders.append(None)
@@ -194,7 +192,7 @@ class SourcePath:
 
 
 def list_files(path: str) -> list[str]:
-    """The files a path or pattern names now, in reading order; hidden and unfinished ones left out."""
+    """The files that a path or pattern names now, in reading order, without hidden and unfinished ones."""
     return [file for file in SourcePath(path).files() if is_text(file)]
 
 
@@ -204,18 +202,19 @@ def misnamed_files(path: str) -> list[str]:
 
 
 def special_files(path: str) -> dict[str, str]:
-    """What a path names and is no file that could be read, and what it is instead. None of it is opened: a pipe
-    that nobody writes to would keep its reader waiting."""
+    """What a path names that is not a regular file, and what it is. Nothing is opened: a pipe without a writer would
+    block its reader."""
     source = SourcePath(path)
     if source.is_url:
         return {}
     kinds = {name: special_kind(name) for name in source._listed_now() if is_text(name)}
-    found = {name: kind for name, kind in kinds.items() if kind is not None}
-    return found | dict.fromkeys(filter(is_text, folder_loops(path)), "a link to a folder that it lies in")
+    special = {name: kind for name, kind in kinds.items() if kind is not None}
+    return special | dict.fromkeys(filter(is_text, folder_loops(path)), "a link to a folder that it lies in")
 
 
 def special_kind(path: str | Path) -> str | None:
-    """What a path is if not a file: `a pipe`, say. None for a file, and for what has gone."""
+    """What a path is if it is not a regular file, such as `a pipe`. None for a file, and for a path that was
+    deleted."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -226,7 +225,7 @@ def special_kind(path: str | Path) -> str | None:
 
 
 def loops_back(folder: str) -> bool:
-    """Whether a folder is a link to one that is on its own path: whoever follows it comes by again."""
+    """Whether a folder is a link to one of its own parents: following it would never end."""
     if not os.path.islink(folder):
         return False
     target = os.path.realpath(folder)
@@ -244,12 +243,12 @@ def folder_loops(path: str) -> list[str]:
 
 
 def folder_columns(path: str, files: Iterable[str]) -> dict[str, str]:
-    """The columns that the folders of these files say, with the types that hold all of their values."""
+    """The columns in the names of these files' folders, with types that hold all of their values."""
     source, kinds = SourcePath(path), dict[str, set[str]]()
     for file in files:
         for name, value in source.folder_values(file).items():
             kinds.setdefault(name, set()).update([] if value is None else [_kind_of(value)])
-    return {name: found.pop() if len(found) == 1 else "string" for name, found in kinds.items()}
+    return {name: each.pop() if len(each) == 1 else "string" for name, each in kinds.items()}
 
 
 def _kind_of(value: str) -> str:
@@ -284,8 +283,7 @@ def _within(folder: str) -> Iterator[str]:
 
 
 def _below(folder: str) -> Iterator[str]:
-    """Everything in a folder and those below it that is no folder; links are followed, but for those that lead
-    back."""
+    """Everything except folders in a folder and the folders below it. Links are followed unless they loop back."""
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = [
             name
@@ -296,19 +294,19 @@ def _below(folder: str) -> Iterator[str]:
 
 
 def _links(folder: str) -> Iterator[str]:
-    """The links to folders in a folder and those below it."""
+    """The links to folders in a folder and in the folders below it."""
     for parent, folders, _ in os.walk(folder):
         paths = (os.path.join(parent, name) for name in folders if not is_hidden_folder(name))
         yield from filter(os.path.islink, paths)
 
 
 def escaped(folder: str) -> str:
-    """A path whose characters stand for themselves, as part of a pattern."""
+    """A path as part of a pattern, in which every character stands for itself."""
     return "".join(f"\\{mark}" if mark in _MARKS else mark for mark in folder)
 
 
 def _literal(part: str) -> str | None:
-    """What a part of a pattern stands for; None where that may be several things."""
+    """The only name that a part of a pattern matches; None where it may match several."""
     bare = re.sub(r"\\(.)", "", part)
     return None if set(_MARKS) & set(bare) else re.sub(r"\\(.)", r"\1", part)
 
@@ -344,5 +342,5 @@ def _regex(part: str) -> str | None:
 
 
 def _choice(chosen: str) -> str:
-    """The characters between brackets: only a range keeps its meaning."""
+    """The characters between brackets, as a regular expression: only the `-` of a range keeps its meaning."""
     return "".join("-" if mark == "-" else re.escape(mark) for mark in chosen)

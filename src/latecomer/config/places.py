@@ -1,4 +1,4 @@
-"""Paths of a pipeline that cannot be used, or that would bite one another: found after resolving them."""
+"""Checks of a pipeline's resolved paths: paths that cannot be used, and paths that must not overlap."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _APART = "give store, source and each sink a folder of its own"
 
 
 def unusable_paths(pipeline: Pipeline) -> list[Problem]:
-    """Paths that no file system can have, or that cannot be read as a pattern. Nothing else of the pipeline can be
-    checked before."""
+    """Paths that no file system can have, and patterns that are not valid. They are checked first, because the other
+    checks need usable paths."""
     problems = [problem for written in _written(pipeline) if (problem := _unusable(*written))]
     return problems or in_each_source(pipeline, _unreadable_pattern)
 
@@ -44,14 +44,14 @@ def _unreadable_pattern(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def check_places(pipeline: Pipeline) -> Iterator[Problem]:
-    """Places that must not be one in the other."""
+    """Places that must not lie within each other."""
     yield from _store(pipeline)
     yield from _sinks(pipeline)
     yield from _topics(pipeline)
 
 
 def _written(pipeline: Pipeline) -> Iterator[tuple[str, str, bool]]:
-    """The paths, each with its field, and whether only this machine will do."""
+    """The paths: field, path, and whether it must be on this machine."""
     yield "store", pipeline.store, False
     for name, view in pipeline.views.items():
         if view.source.files is not None:
@@ -62,7 +62,7 @@ def _written(pipeline: Pipeline) -> Iterator[tuple[str, str, bool]]:
 
 
 def url_problem(field: str, path: str) -> Problem | None:
-    """What is wrong with a path that is a URL: there is no such kind of store, or it names no folder in a bucket."""
+    """The problem with a path that is a URL: its scheme is not supported, or its form is wrong."""
     scheme = scheme_of(path)
     if scheme is None or scheme == "file":
         return None
@@ -142,7 +142,7 @@ def _sinks(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _topics(pipeline: Pipeline) -> Iterator[Problem]:
-    """Topics that would lose rows, or that two sinks would write to."""
+    """Topics that would lose rows, and topics that two sinks would write to."""
     seen: dict[tuple[str, str], str] = {}
     for listed in pipeline.listed_sinks():
         sink, field = listed.sink, f"{listed.field}.kafka"
@@ -163,8 +163,8 @@ def _source(pipeline: Pipeline) -> SourcePath:
 
 
 def _shares(pipeline: Pipeline, place: PurePath) -> bool:
-    """Whether a source's files are in a place that is written to, or what is written there might be taken
-    for one of them: a pattern looks into every folder that it passes through."""
+    """Whether a source's files are in a place that is written to, or files written there might match the source's
+    pattern, which looks into every folder that it passes through."""
     return any(_source_shares(view, place) for view in pipeline.views.values())
 
 
@@ -181,8 +181,8 @@ def _source_shares(pipeline: Pipeline, place: PurePath) -> bool:
         return False
     if source.is_folder:
         return True
-    here = "/".join([source.base.rstrip("/"), *place.relative_to(base).parts])
+    written = "/".join([source.base.rstrip("/"), *place.relative_to(base).parts])
     parts = source.written.rstrip("/").split("/")
     passed = [SourcePath("/".join([*parts[:nth], "*"])) for nth in range(1, len(parts))]
     as_folder = SourcePath("/".join([*parts, "**"]))
-    return source.matches(here) or any(each.matches(f"{here}/file") for each in [*passed, as_folder])
+    return source.matches(written) or any(each.matches(f"{written}/file") for each in [*passed, as_folder])

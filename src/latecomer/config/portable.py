@@ -1,5 +1,5 @@
-"""A pipeline as tasks are given it: without what only the driver uses, such as classes of users that a worker may not
-be able to import."""
+"""A pipeline as it is sent to tasks: without the parts that only the driver uses, such as user-defined classes that an
+executor may not be able to import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from latecomer.model.strategies import Strategy
 
 
 def portable(pipeline: Pipeline) -> Pipeline:
-    """The pipeline with a plain strategy of the same ticks, and without sinks and sources of users' own."""
+    """The pipeline with a plain strategy of the same ticks, and without sinks and user-defined sources."""
     watermark = pipeline.watermark
     plain = Strategy.model_construct(every=watermark.every, max_future=watermark.max_future)
     return pipeline.model_copy(
@@ -38,8 +38,8 @@ def _portable_source(source: Source) -> Source:
 
 
 def _portable_format(written: Any) -> Any:
-    """A decoder of users' own decodes in Spark's SQL: tasks need to know no more than its name. No task asks a
-    registry, so that they need no token."""
+    """The format for tasks. A user-defined decoder works in Spark SQL, so tasks need its name only. They never query a
+    registry, so they need no token."""
     if isinstance(written, Registered):
         return written.model_copy(update={"token": None})
     if not isinstance(written, Decoder):

@@ -1,4 +1,4 @@
-"""A connection to Postgres: where the target says, with limits to every wait, and errors in words."""
+"""Connections to the Postgres server that a target names: every wait has a limit, and errors have clear messages."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LIMITS = {
     "lock_timeout": "30s",
     "idle_in_transaction_session_timeout": "5min",
 }
-"""What the server ends by itself, unless the target, the role or the database say otherwise."""
+"""The limits that the server enforces, unless the target, the role or the database set others."""
 _SET_LIMITS = "SELECT " + ", ".join(
     f"CASE current_setting('{name}') WHEN '0' THEN set_config('{name}', '{limit}', true) END"
     for name, limit in LIMITS.items()
 )
 SILENT_SECONDS = 900.0
-"""How long a transaction may take. A server that stands still ends nothing by itself."""
+"""How long a transaction may take. A server that hangs does not enforce its own limits."""
 OLDEST = 120000
 """Postgres 12."""
 
@@ -51,11 +51,11 @@ _DEFAULTS = {
 
 
 class Unreachable(Exception):
-    """What the target says is no way to any server."""
+    """The target does not lead to a server."""
 
 
 class Reason(NamedTuple):
-    """Why Postgres refused, what to do, and whether it may pass."""
+    """Why Postgres refused, the fix, and whether the reason may pass."""
 
     text: str
     fix: str
@@ -63,16 +63,16 @@ class Reason(NamedTuple):
 
 
 def connect(target: str, base: Path) -> Connection:
-    """A connection of its own, in which every statement stands for itself until a transaction begins."""
+    """A new connection, in which every statement is committed at once unless a transaction has begun."""
     psycopg = driver()
-    asked = {**_DEFAULTS, **parameters(target, base), "client_encoding": "UTF8"}
+    settings = {**_DEFAULTS, **parameters(target, base), "client_encoding": "UTF8"}
     # Prepared statements belong to a session, and a pooler may change it between two transactions.
-    connection: Connection = psycopg.connect(**asked, autocommit=True, prepare_threshold=None)
+    connection: Connection = psycopg.connect(**settings, autocommit=True, prepare_threshold=None)
     return connection
 
 
 def driver() -> Any:
-    """The package, where it is installed."""
+    """The package psycopg; raises `Unreachable` where it is not installed."""
     try:
         import psycopg
     except ImportError:
@@ -83,7 +83,7 @@ def driver() -> Any:
 
 
 def parameters(target: str, base: Path) -> dict[str, str]:
-    """What the target says, secrets read: they may hold any character."""
+    """The connection parameters in the target, with its secrets, which may hold any character."""
     psycopg = driver()
     problem = reference_problem("target", target, base)
     if problem is not None:
@@ -96,32 +96,32 @@ def parameters(target: str, base: Path) -> dict[str, str]:
     if _URL.match(text) and is_torn(text):
         raise Unreachable(f"the target is not a URL that Postgres can read; {fix}")
     try:
-        found: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(text)
-    except psycopg.Error:  # what it says may quote a password
+        settings: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(text)
+    except psycopg.Error:  # its message may quote a password
         raise Unreachable(
             f"the target is neither a URL nor key=value pairs that Postgres can read; {fix}"
         ) from None
-    for name, value in found.items():
+    for name, value in settings.items():
         if name.endswith("password"):
             conceal(str(value))
-    return {name: str(value) for name, value in found.items() if value is not None}
+    return {name: str(value) for name, value in settings.items() if value is not None}
 
 
 def _escaped(secret: str) -> str:
-    """A secret as a value of key=value pairs, within quotes or without."""
+    """A secret as a value in key=value pairs, inside quotes or not."""
     return _SPECIAL.sub(r"\\\1", secret)
 
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """One transaction, whose waits all end."""
+    """One transaction in which every wait has a limit."""
     with _watched(connection), connection.transaction():
         connection.execute(_SET_LIMITS)
         yield
 
 
 def answers(connection: Connection) -> bool:
-    """Whether there is still somebody at the other end."""
+    """Whether the server still answers on this connection."""
     try:
         with _watched(connection):
             connection.execute("SELECT 1")
@@ -132,7 +132,7 @@ def answers(connection: Connection) -> bool:
 
 @contextmanager
 def _watched(connection: Connection) -> Iterator[None]:
-    """Cut the line if it takes too long: the thread that waits for an answer then gets an error."""
+    """Shut the socket down after `SILENT_SECONDS`: the thread that waits for an answer then gets an error."""
     line = socket.socket(fileno=os.dup(connection.fileno()))
     watch = threading.Timer(SILENT_SECONDS, _cut, (line,))
     watch.daemon = True
@@ -183,11 +183,11 @@ _NOT_LET_IN = (
     (r'database "[^"]*" does not exist', "there is no such database", "create it, or correct the target"),
     (r"permission denied for database", "the user may not connect to the database", "grant it CONNECT"),
 )
-"""What a server says before it lets anybody in; it has no number there."""
+"""Messages of a server that refuses a connection; these errors have no code."""
 
 
 def reason_of(error: Exception, worked: bool) -> Reason:
-    """Why Postgres refused. `worked` says that it did not before: then people may be about to change that."""
+    """Why Postgres refused. `worked` says that the sink worked before: then a lost permission may come back."""
     state, message = getattr(error, "sqlstate", None), without_secrets(first_line(error))
     if state in _PASSING_STATES or (state or "")[:2] in _PASSING:
         text, fix = _PASSING_STATES.get(str(state)) or _PASSING[str(state)[:2]]

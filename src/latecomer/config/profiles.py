@@ -1,6 +1,6 @@
-"""Profiles: the habits of another engine, as far as they are settings of ours.
+"""Profiles: settings that make a pipeline behave as another engine does.
 
-A profile fills in what is not written. It never makes an output drop what others drop: that is `too_late`.
+A profile sets only what the pipeline file leaves out. It never makes an output drop events: that is `too_late`.
 """
 
 from __future__ import annotations
@@ -28,46 +28,57 @@ PROFILES: dict[str, dict[str, Any]] = {
     "kafka": {
         "window.touching": "joins",
         "window.final": "after_gap",
-        "trigger.early": {"count": 1, "per": "batch"},  # as its cache of records does
+        "trigger.early": {"count": 1, "per": "batch"},  # as Kafka Streams' record cache does
         "trigger.on_time": "if_changed",
         "watermark.on_idle": "hold",
     },
     "spark": {"window.touching": "joins", "window.final": "after_gap", "watermark.on_idle": "hold"},
 }
-"""Setting → value. `window` and `trigger` are those of every output; those of `window` are for sessions."""
+"""Setting → value. `window` and `trigger` apply to every output, `window` only where it is a session; `watermark`
+applies to the pipeline's watermark and to the own watermark of each source."""
 
 
 def applied(profile: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a pipeline, with what its profile says where they say nothing."""
-    filled = dict(fields)
-    outputs = fields.get("outputs")
-    if isinstance(outputs, Mapping):
-        filled["outputs"] = {name: _output(profile, output) for name, output in outputs.items()}
-    filled["watermark"] = _filled(fields.get("watermark"), _of(profile, "watermark"))
-    return filled
+    """The fields of a pipeline. Those that are not set are set by its profile."""
+    whole = dict(fields)
+    for field, fill in (("outputs", _output), ("sources", _source)):
+        if isinstance(named := fields.get(field), Mapping):
+            whole[field] = {name: fill(profile, each) for name, each in named.items()}
+    whole["watermark"] = _filled(fields.get("watermark"), _of(profile, "watermark"))
+    return whole
 
 
 def settings(profile: str, sessions: bool) -> str:
-    """What a profile sets, in words."""
-    written = [
+    """What a profile sets, as the pipeline file would have it."""
+    return ", ".join(
         f"{setting}: {_written(value)}"
         for setting, value in PROFILES[profile].items()
         if sessions or not setting.startswith("window.")
-    ]
-    return ", ".join(written)
+    )
 
 
 def _output(profile: str, output: Any) -> Any:
     window = output.get("window") if isinstance(output, Mapping) else getattr(output, "window", None)
     is_session = "session" in (window if isinstance(window, Mapping) else getattr(window, "kind", ""))
     parts = {"trigger": _of(profile, "trigger")} | ({"window": _of(profile, "window")} if is_session else {})
-    if isinstance(output, Mapping):
-        return {**output, **{name: _filled(output.get(name, {}), each) for name, each in parts.items()}}
-    if isinstance(output, BaseModel):
-        return output.model_copy(
-            update={name: _filled(getattr(output, name), each) for name, each in parts.items()}
-        )
-    return output
+    return _with_parts({"trigger": {}, **output} if isinstance(output, Mapping) else output, parts)
+
+
+def _source(profile: str, source: Any) -> Any:
+    return _with_parts(source, {"watermark": _of(profile, "watermark")})
+
+
+def _with_parts(whole: Any, defaults: Mapping[str, Mapping[str, Any]]) -> Any:
+    """A mapping or a model, with defaults for the fields of its parts."""
+    if isinstance(whole, Mapping):
+        return {
+            **whole,
+            **{name: _filled(whole[name], each) for name, each in defaults.items() if name in whole},
+        }
+    if isinstance(whole, BaseModel):
+        parts = {name: getattr(whole, name) for name in defaults}
+        return whole.model_copy(update={name: _filled(part, defaults[name]) for name, part in parts.items()})
+    return whole
 
 
 def _of(profile: str, part: str) -> dict[str, Any]:
@@ -76,7 +87,7 @@ def _of(profile: str, part: str) -> dict[str, Any]:
 
 
 def _filled(written: Any, defaults: Mapping[str, Any]) -> Any:
-    """What is written goes first, whether as a mapping or as an object made in Python."""
+    """Fields that are set go first, whether in a mapping or in an object made in Python."""
     if isinstance(written, Mapping):
         return {**defaults, **written}
     if isinstance(written, BaseModel):
@@ -89,4 +100,6 @@ def _filled(written: Any, defaults: Mapping[str, Any]) -> Any:
 
 
 def _written(value: Any) -> str:
-    return "{count: 1}" if value == {"count": 1} else str(value)
+    if not isinstance(value, Mapping):
+        return str(value)
+    return f"{{{', '.join(f'{name}: {each}' for name, each in value.items())}}}"

@@ -1,4 +1,4 @@
-"""`format: protobuf`: which message the columns follow from, and the registry that knows the schemas of the writers."""
+"""`format: protobuf`: the message that gives the columns, and the registry with the schemas of the writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the formats have in common whose records name their schema by an id: the registry that knows the ids."""
+"""Formats whose records name their schema by an id in a registry: their common settings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from latecomer.config.secrets import resolved
 from latecomer.errors.redacting import conceal
 
 Layout = Literal["joined", "sized"]
-"""How files hold messages: one behind another, or each behind its length."""
+"""How files hold messages: one after the other, or each after its length."""
 
 
 class Registered(Decoder):
-    """Records that name the schema that they were written with by its id."""
+    """Records that give the id of the schema that they were written with."""
 
     kind: ClassVar[str] = ""
     registry: str | None = Field(
@@ -54,33 +54,33 @@ class Registered(Decoder):
 
     @property
     def names_schema(self) -> bool:
-        """Whether it names the schema that the columns follow from."""
+        """Whether the format names the schema that gives the columns."""
         return self.subject is not None
 
     @property
     def registry_folder(self) -> str:
-        """What a store calls the schemas of this registry: the ids of another are others."""
+        """The folder in the store for schemas of this registry. Another registry has its own ids."""
         return hashlib.sha256((self.registry or "").encode()).hexdigest()[:12]
 
     def secrets(self) -> dict[str, str]:
-        """What may refer to a secret, by the name of its field."""
+        """The settings that may refer to a secret, by field."""
         written = {"registry": self.registry, "token": self.token}
         return {f"{self.kind}.{name}": text for name, text in written.items() if text is not None}
 
     def asked_with(self, base: Path) -> dict[str, Any]:
-        """The URL of the registry and the token, with their secrets."""
+        """The URL of the registry and the token, with their secrets inserted."""
         token = None if self.token is None else conceal(resolved(self.token, base))
         return {"url": resolved(self.registry or "", base), "token": token}
 
 
 class SchemaFormat(Registered):
-    """Records whose columns follow from a schema."""
+    """Records whose columns a schema gives."""
 
     SCHEMA: ClassVar[str] = ""
-    """What such a schema is called."""
+    """The name of this kind of schema in messages."""
 
     def require_for_records(self, whose: str) -> None:
-        """Refuse a format of records that lacks what their ids are looked up with."""
+        """Refuse a format of records that has no registry to look up their ids, or no schema for the columns."""
         if self.registry is None:
             raise ValueError(
                 f"{self.kind} records of {whose} name their schemas by ids; write format: {{{self.kind}: {{registry: "
@@ -93,10 +93,10 @@ class SchemaFormat(Registered):
 
     @property
     def named_by(self) -> str:
-        """How the schema can be named that the columns follow from."""
+        """The setting that names the schema of the columns, as an example for messages."""
         return "subject: payments-value"
 
     @property
     def pinned_as(self) -> str:
-        """What a store calls the schema that it was made with. A URL may have a password in it, so it is left out."""
+        """The name in the store of the schema that it was made with. The URL is left out: it may hold a password."""
         return json.dumps([self.registry_folder, self.subject, self.version])

@@ -1,7 +1,7 @@
-"""Columns as the pipeline names them: the source's own, renamed on the way in, or computed from the log.
+"""The pipeline's `columns`: columns of the source under new names, and derived columns, computed from the log.
 
 `columns: {net_amount: "`net amount`"}` gives a column of the source another name; everything else in the pipeline
-knows the new name alone. `columns: {rupees: "paise / 100"}` is an SQL expression, and makes a derived column.
+uses the new name. `columns: {rupees: "paise / 100"}` is an SQL expression that makes a derived column.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from latecomer.config.spark_columns import as_sql
 from latecomer.model.base import Model
 from latecomer.model.predicates import check_fix, is_names_alone, with_paths_quoted
+from latecomer.model.words import QUOTED, in_backticks, without_backticks
 
-_QUOTED = re.compile(r"`((?:[^`]|``)+)`", re.DOTALL)
+_QUOTED = re.compile(QUOTED)
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 
 
 class SourceColumn(Model):
-    """What a renamed column is made from."""
+    """The column of the source that a new name stands for."""
 
     name: str
 
@@ -31,7 +32,7 @@ class SourceColumn(Model):
 
 
 class DerivedColumn(Model):
-    """An SQL expression that a column is computed by."""
+    """The SQL expression of a derived column."""
 
     sql: str
 
@@ -40,12 +41,12 @@ class DerivedColumn(Model):
 
 
 def written_column(name: str) -> str:
-    """A column as SQL has it: in backticks where it is no plain word.
+    """A column as SQL writes it: in backticks unless it is a plain word.
 
     >>> written_column("net_amount"), written_column("net amount")
     ('net_amount', '`net amount`')
     """
-    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return name if _PLAIN.fullmatch(name) else in_backticks(name)
 
 
 def parse_column(written: object) -> SourceColumn:
@@ -58,8 +59,8 @@ def parse_column(written: object) -> SourceColumn:
         return written
     if isinstance(written, str):
         text = written.strip()
-        if quoted := _QUOTED.fullmatch(text):
-            return SourceColumn(name=quoted[1].replace("``", "`"))
+        if _QUOTED.fullmatch(text):
+            return SourceColumn(name=without_backticks(text))
         if _PLAIN.fullmatch(text) or _PATH.fullmatch(text):
             return SourceColumn(name=text)
         if "`" not in text and text:
@@ -125,13 +126,13 @@ Derived = Mapping[str, DerivedColumn]
 
 
 def source_name(column: str, renames: Renames) -> str:
-    """What the source calls a column of the pipeline."""
+    """The source's name for a column of the pipeline."""
     return renames[column].name if column in renames else column
 
 
 def seen_columns(columns: Mapping[str, str], renames: Renames) -> dict[str, str]:
-    """The columns that the pipeline sees, from those that the source has: each once, the renamed ones under
-    their new names. A name for a column that the source does not have is left out."""
+    """The source's columns as the pipeline sees them: renamed ones under their new names. A new name for a column that
+    the source does not have is left out."""
     names: dict[str, list[str]] = {}
     for new, made_from in renames.items():
         names.setdefault(made_from.name, []).append(new)
@@ -139,7 +140,7 @@ def seen_columns(columns: Mapping[str, str], renames: Renames) -> dict[str, str]
 
 
 def fix_by_renaming(column: str, taken: Mapping[str, str] | None = None) -> str:
-    """How to rename a column whose name cannot be used.
+    """The fix for a column whose name cannot be used: rename it.
 
     >>> fix_by_renaming("net amount")
     'rename it on the way in: columns: {net_amount: "`net amount`"}'

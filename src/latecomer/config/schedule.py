@@ -1,4 +1,4 @@
-"""When a rebuild is to be run, for whoever runs things by the clock: a line for cron."""
+"""When to run a rebuild, as a crontab line for the scheduler that runs it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ _FIELD = r"(\*|\d+(-\d+)?)(/\d+)?(,(\*|\d+(-\d+)?)(/\d+)?)*"
 _FIRST_DAY, _DAYS = date(2000, 1, 1), 4 * 366
 """Days to look for the longest pause in: with a 29th of February."""
 _CRON = re.compile(rf"{_FIELD}( {_FIELD}){{4}}")
+_BOUNDS = {"minute": (0, 59), "hour": (0, 23), "day": (1, 31), "month": (1, 12), "weekday": (0, 7)}
+"""The fields of a crontab line in order, and the numbers that each takes."""
 
 
 class Schedule(Model):
-    """A rebuild by the clock: how often, and how far back."""
+    """A scheduled rebuild: how often it runs, and how far back it goes."""
 
     last: PositiveDuration = Field(
         description="rebuild the windows that ended, or that late events came for, within this long"
@@ -38,6 +40,12 @@ class Schedule(Model):
             raise ValueError(
                 "is no time for cron; write the five fields of a crontab line in numbers: '15 3 * * *'"
             )
+        for (name, (least, most)), field in zip(_BOUNDS.items(), (written or "").split(), strict=False):
+            if not _is_within(field, least, most):
+                raise ValueError(
+                    f"has {field} for the {name}; write * or numbers from {least} to {most}, such as "
+                    f"{least} or {least}-{most}"
+                )
         return written
 
     @model_validator(mode="after")
@@ -58,16 +66,16 @@ class Schedule(Model):
             60 * hour + minute for hour in _numbers(hours, 0, 23) for minute in _numbers(minutes, 0, 59)
         )
         any_day, any_weekday = (each.startswith("*") for each in (days, weekdays))
-        found: list[int] = []
+        runs: list[int] = []
         for nth in range(_DAYS):
             day = _FIRST_DAY + timedelta(nth)
             of_month = day.day in _numbers(days, 1, 31)
             of_week = not {day.isoweekday(), day.isoweekday() % 7}.isdisjoint(_numbers(weekdays, 0, 7))
-            # With both given, cron takes a day that is one or the other.
+            # Where both are restricted, cron runs on a day that matches either.
             fits = of_month and of_week if any_day or any_weekday else of_month or of_week
             if fits and day.month in _numbers(months, 1, 12):
-                found += (nth * 1440 + time for time in times)
-        pauses = (later - sooner for sooner, later in pairwise(found))
+                runs += (nth * 1440 + time for time in times)
+        pauses = (later - sooner for sooner, later in pairwise(runs))
         return max(pauses, default=_DAYS * 1440) * UNITS["m"]
 
     def when(self) -> str:
@@ -88,23 +96,35 @@ class Schedule(Model):
         if self.every == UNITS["d"]:
             return "0 0 * * *"
         raise ValueError(
-            f"every {format_duration(self.every)} is no step of cron's; use minutes that divide the hour, "
+            f"every {format_duration(self.every)} cannot be written for cron; use minutes that divide the hour, "
             "hours that divide the day, or 1d, or write `cron`"
         )
 
 
+def _is_within(field: str, least: int, most: int) -> bool:
+    """Whether cron takes a field: each number within its bounds, each range ascending, no step of 0."""
+    for part in field.split(","):
+        span, slash, step = part.partition("/")
+        numbers = [] if span == "*" else [int(each) for each in span.split("-")]
+        if numbers != sorted(numbers) or any(not least <= each <= most for each in numbers):
+            return False
+        if slash and int(step) == 0:
+            return False
+    return True
+
+
 @lru_cache(maxsize=64)
 def _numbers(field: str, first: int, last: int) -> frozenset[int]:
-    """The numbers that a field of a crontab line stands for.
+    """The numbers that a field of a crontab line means.
 
     >>> sorted(_numbers("1-5/2,20", 0, 23))
     [1, 3, 5, 20]
     """
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in field.split(","):
         span, _, step = part.partition("/")
         low, _, high = span.partition("-")
         begin = first if low == "*" else int(low)
         end = int(high) if high else last if low == "*" or step else begin
-        found.update(range(begin, min(end, last) + 1, max(int(step or 1), 1)))
-    return frozenset(found)
+        numbers.update(range(begin, min(end, last) + 1, max(int(step or 1), 1)))
+    return frozenset(numbers)

@@ -1,7 +1,7 @@
-"""References to secrets: `${env:NAME}` and `${file:PATH}` in what the pipeline file says of a server.
+"""References to secrets: `${env:NAME}` and `${file:PATH}` in the settings of a server.
 
-The pipeline keeps the reference, and so does everything that is written down. What it stands for is read when a
-connection is made, and is hidden in every error from then on.
+The pipeline keeps the reference, and so does everything that is stored. The secret is read when a connection is made.
+From then on every error hides it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _REFERENCE = re.compile(r"\$\{(?:(env|file):)?([^{}]*)\}")
 
 
 def resolved(written: str, base: Path, encoded: Callable[[str], str] = str) -> str:
-    """The text with what its references stand for; `base` is the folder of the pipeline file. `encoded` writes a
-    secret as the text around it needs it."""
-    return _REFERENCE.sub(lambda found: encoded(conceal(_value(found, base))), written)
+    """The text with its secrets inserted; `base` is the folder of the pipeline file. `encoded` escapes a secret for the
+    text around it."""
+    return _REFERENCE.sub(lambda reference: encoded(conceal(_value(reference, base))), written)
 
 
 def is_reference(written: str) -> bool:
@@ -33,7 +33,7 @@ def is_reference(written: str) -> bool:
 
 
 def without_references(written: str) -> str:
-    """What is there in plain text.
+    """The text without its references: what it holds in plain text.
 
     >>> without_references("host=db password=${env:PASSWORD}")
     'host=db password='
@@ -42,35 +42,34 @@ def without_references(written: str) -> str:
 
 
 def reference_problem(field: str, written: str, base: Path) -> Problem | None:
-    """What is wrong with the references of a text, if anything is: that it stands for a secret that is not there."""
-    for found in _REFERENCE.finditer(written):
-        if found[1] is None:
+    """The first problem with the references in a text; None if each leads to a secret."""
+    for reference in _REFERENCE.finditer(written):
+        if reference[1] is None:
             return Problem(
                 field,
                 "a reference says neither env nor file",
-                found[0],
+                reference[0],
                 "write ${env:NAME} for a variable of the environment, or ${file:PATH} for the text of a file",
             )
         try:
-            value = _value(found, base)
+            value = _value(reference, base)
         except KeyError:
-            return Problem(
-                field, "the environment has no such variable", found[0], f"set {found[2]}, and start again"
-            )
+            fix = f"set {reference[2]}, and start again"
+            return Problem(field, "the environment has no such variable", reference[0], fix)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is no text"
             return Problem(
                 field,
                 f"the file cannot be read ({reason})",
-                found[0],
+                reference[0],
                 "correct the path, or make the file readable",
             )
         if not value:
-            return Problem(field, "stands for nothing", found[0], "set it to what should be used")
+            return Problem(field, "stands for nothing", reference[0], "set it to what should be used")
     return None
 
 
-def _value(found: re.Match[str], base: Path) -> str:
-    if found[1] == "env":
-        return os.environ[found[2]]
-    return (base / Path(found[2]).expanduser()).read_text(encoding="utf-8").strip("\r\n")
+def _value(reference: re.Match[str], base: Path) -> str:
+    if reference[1] == "env":
+        return os.environ[reference[2]]
+    return (base / Path(reference[2]).expanduser()).read_text(encoding="utf-8").strip("\r\n")

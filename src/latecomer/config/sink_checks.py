@@ -1,4 +1,4 @@
-"""Sinks that cannot take what they would get, and secrets: those in plain text, and those that are not there."""
+"""Checks of sinks that cannot take their rows, and of secrets that are in plain text or do not exist."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sinks_that_cannot(name: str, output: Output) -> Iterator[Problem]:
 
 
 def _updates_of(output: Output) -> tuple[str, str]:
-    """What makes panes of an output replace others, and what to change so that none does."""
+    """The setting that makes panes of an output replace others, and the change so that none does."""
     if output.window.joinable_after:
         return "sessions with final: after_gap", "accumulation: retracting or discarding"
     if output.trigger.early is not None:
@@ -39,7 +39,7 @@ def _updates_of(output: Output) -> tuple[str, str]:
 
 
 def rows_that_go_nowhere(pipeline: Pipeline) -> Iterator[Problem]:
-    """Sinks for side output and dead letters that cannot take them, or would never get any."""
+    """Sinks for side output and dead letters that cannot take them, or would never receive any."""
     for listed in pipeline.listed_sinks():
         if listed.stream is Stream.PANES or listed.sink.takes_rows:
             continue
@@ -71,30 +71,30 @@ def rows_that_go_nowhere(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def plain_passwords(pipeline: Pipeline) -> list[Problem]:
-    """Passwords that everyone who can read the file can read."""
-    found = []
+    """Passwords in plain text, which everyone can read who can read the pipeline file."""
+    problems = []
     for listed in pipeline.listed_sinks():
         sink, field = listed.sink, listed.field
         if isinstance(sink, PostgresSink) and sink.has_plain_password:
             fix = "write ${env:NAME} or ${file:PATH} in its place, or leave it to PGPASSFILE"
-            found.append(Problem(f"{field}.target", "holds a password in plain text", sink.target, fix))
+            problems.append(Problem(f"{field}.target", "holds a password in plain text", sink.target, fix))
         for name in sink.plain_secrets if isinstance(sink, IcebergSink) else ():
             fix = (
                 "write ${env:NAME} or ${file:PATH} in its place, or leave it to pyiceberg's own configuration"
             )
             # The value is not shown: not every secret looks like one.
-            found.append(Problem(f"{field}.properties.{name}", "holds a secret in plain text", fix=fix))
-    return found
+            problems.append(Problem(f"{field}.properties.{name}", "holds a secret in plain text", fix=fix))
+    return problems
 
 
 def missing_secrets(pipeline: Pipeline) -> list[Problem]:
-    """References to secrets that are not there. They are asked for when something is to be written."""
-    found = (reference_problem(field, text, pipeline.base) for field, text in _with_secrets(pipeline))
-    return [problem for problem in found if problem is not None]
+    """References to secrets that do not exist. It is called before a run that writes."""
+    checked = (reference_problem(field, text, pipeline.base) for field, text in _with_secrets(pipeline))
+    return [problem for problem in checked if problem is not None]
 
 
 def _with_secrets(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """What may refer to a secret: where it is written, and as what."""
+    """The settings that may refer to a secret: field and text."""
     servers: list[tuple[str, KafkaTopics | KafkaSink]] = [
         (place_in(name, "source.kafka"), view.source.kafka)
         for name, view in pipeline.views.items()

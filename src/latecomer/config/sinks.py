@@ -15,36 +15,27 @@ from pydantic import (
     field_validator,
 )
 
-from latecomer.config.kafka import TOPIC
+from latecomer.config.kafka import ALWAYS_RESERVED, TOPIC
 from latecomer.config.own import OWN, Named, Written
 from latecomer.config.secrets import without_references
 from latecomer.errors.redacting import redacted
 from latecomer.model.panes import Accumulation
+from latecomer.model.words import words
 
 if TYPE_CHECKING:
     from latecomer.config.contract import Shape, SinkLogic
 
 UPSERTED = frozenset({Accumulation.ACCUMULATING, Accumulation.RETRACTING})
 CHANGES = frozenset({Accumulation.DISCARDING, Accumulation.RETRACTING})
-KAFKA_RESERVED = frozenset(
-    {
-        *("bootstrap.servers", "metadata.broker.list", "transactional.id", "enable.idempotence", "acks"),
-        *(
-            "request.required.acks",
-            "group.id",
-            "isolation.level",
-            "enable.auto.commit",
-            "enable.partition.eof",
-        ),
-        *("partitioner", "error_cb", "logger"),
-    }
+KAFKA_RESERVED = ALWAYS_RESERVED | frozenset(
+    words("transactional.id enable.idempotence acks request.required.acks partitioner")
 )
-"""Options that what the sink promises stands on."""
+"""Options that the sink sets itself: its guarantees depend on them."""
 _OF_LATE, _OF_CORRECTIONS, _DEAD_LETTERS = ".late", ".corrections", "dead letters"
 
 
 class Stream(StrEnum):
-    """What a sink is to have."""
+    """What a sink receives."""
 
     PANES = "panes"
     LATE = "late"
@@ -59,16 +50,16 @@ class OnOutage(StrEnum):
 
 
 class Sink(Named):
-    """What a sink can take: one that upserts keeps one pane of each window and key, an append-only one
-    cannot overwrite what it was given."""
+    """What a sink can take. One that upserts keeps one pane of each window and key. An append-only one cannot overwrite
+    what it has written."""
 
     kind: ClassVar[str]
     upserts: ClassVar[bool] = True
     accepts: ClassVar[frozenset[Accumulation]] = UPSERTED
     takes_rows: ClassVar[bool] = False
-    """Whether it takes what is only ever appended, too: side output and dead letters."""
+    """Whether it also takes rows that are only appended: side output and dead letters."""
     short: ClassVar[str] = "target"
-    """The option that text alone stands for: `{KIND: TEXT}`."""
+    """The option that is set by text alone: `{KIND: TEXT}`."""
 
     on_outage: Annotated[OnOutage, WithJsonSchema({"type": "string", "enum": [*OnOutage]})] = Field(
         OnOutage.WAIT, description="while it is down, go on without it and try again; or stop the run"
@@ -81,24 +72,24 @@ class Sink(Named):
 
     @property
     def place(self) -> str:
-        """Where it writes, for people; a secret in it is hidden."""
+        """Where it writes, as messages show it: secrets are hidden."""
         return str(getattr(self, "target", ""))
 
     def logic(self, pipeline: str, shape: Shape) -> SinkLogic:
-        """The sink at work, for what one output of a pipeline publishes: what a class of your own has to say."""
+        """The object that writes what one output of a pipeline publishes. A class of your own must define it."""
         raise NotImplementedError(f"{self.kind} has no logic(); write def logic(self, pipeline, shape):")
 
     def takes(self, accumulation: Accumulation, replaces: bool) -> bool:
-        """Whether the sink can take the panes; `replaces` says that one may take another's place."""
+        """Whether the sink can take the panes; `replaces` says that a pane may replace another."""
         return accumulation in self.accepts or (accumulation is Accumulation.ACCUMULATING and not replaces)
 
     def part(self, name: str) -> str:
-        """What of its path the sink takes, where it leaves room for others; empty if it takes all."""
+        """The part of its place that the sink uses, such as a table; empty if it uses all of it."""
         return ""
 
 
 class ListedSink(NamedTuple):
-    """A sink of a pipeline: where it is written in the file, and what it is to have."""
+    """A sink of a pipeline: its field in the file, and what it receives."""
 
     field: str
     stream: Stream
@@ -108,7 +99,7 @@ class ListedSink(NamedTuple):
 
     @property
     def name(self) -> str:
-        """A name for a table of what it is to have."""
+        """A name for a table of what it receives."""
         return {
             Stream.PANES: f"{self.output}",
             Stream.LATE: f"{self.output}_late",
@@ -117,7 +108,7 @@ class ListedSink(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """Whose rows they are; no output can be called as the side output and the dead letters are."""
+        """The owner of the rows. No output can have the name of a side output or of the dead letters."""
         return {
             Stream.PANES: f"{self.output}",
             Stream.LATE: f"{self.output}{_OF_LATE}",
@@ -126,7 +117,7 @@ class ListedSink(NamedTuple):
 
 
 def owner_in_words(owner: str) -> str:
-    """Whose rows they are, in a sentence.
+    """The owner of rows, for a sentence.
 
     >>> owner_in_words("totals"), owner_in_words("totals.late"), owner_in_words("dead letters")
     ('output totals', 'the side output of totals', 'the lane of dead letters')
@@ -140,12 +131,12 @@ def owner_in_words(owner: str) -> str:
 
 
 def corrections_owner(output: str) -> str:
-    """Whose rows the corrections of an output are."""
+    """The owner of the corrections of an output."""
     return f"{output}{_OF_CORRECTIONS}"
 
 
 class FileSink(Sink):
-    """A sink of latecomer's own, in a file or folder."""
+    """A built-in sink in a file or folder."""
 
     takes_rows: ClassVar[bool] = True
     short: ClassVar[str] = "path"
@@ -157,7 +148,7 @@ class FileSink(Sink):
 
 
 class OwnSink(Written, Sink):
-    """A sink of the user's own that is not loaded yet."""
+    """A user-defined sink that is not loaded yet."""
 
 
 class DeltaSink(FileSink):
@@ -260,7 +251,7 @@ class PostgresSink(Sink):
 
 
 class KafkaSink(Sink):
-    """A Kafka topic, a batch in one transaction: the change stream, or what stands if it is compacted."""
+    """A Kafka topic, written with one transaction a batch: the change stream, or the standing values if compacted."""
 
     kind: ClassVar[str] = "kafka"
     takes_rows: ClassVar[bool] = True
@@ -295,8 +286,8 @@ class KafkaSink(Sink):
     @field_validator("options")
     @classmethod
     def _no_options_of_our_own(cls, options: dict[str, Any]) -> dict[str, Any]:
-        if taken := sorted(options.keys() & KAFKA_RESERVED):
-            raise ValueError(f"{taken[0]} is set by latecomer; leave it out")
+        if reserved := sorted(options.keys() & KAFKA_RESERVED):
+            raise ValueError(f"{reserved[0]} is set by latecomer; leave it out")
         return options
 
     @property

@@ -57,5 +57,5 @@ _stored = WithJsonSchema(_SCHEMA)
 _printed = PlainSerializer(lambda size: size, return_type=int)
 
 LineSize = Annotated[int, _between(1 << 10, 1 << 30), _printed, _stored]
-"""Spark holds a line whole, and an array of Java's ends at 2 GiB."""
+"""At most 1 GiB: Spark holds a line in one Java array, which ends at 2 GiB."""
 FileSize = Annotated[int, _between(1 << 10, 1 << 50), _printed, _stored]

@@ -1,4 +1,4 @@
-"""Where events come from: one source, or one of several, as the pipeline file has it."""
+"""Where events come from: the models of `source`, and of an entry in `sources`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ UnknownFields = Literal["keep", "ignore", "dead_letter"]
 
 
 class Frames(Model):
-    """DataFrames that a program hands in: `latecomer.into` for a stream, `latecomer.append` for a batch."""
+    """DataFrames that a program passes in: `latecomer.into` for a stream, `latecomer.append` for a batch."""
 
     order_by: str | None = Field(
         None, description="the column with the arrival time; without it, rows come when they are handed in"
@@ -89,7 +89,7 @@ class Files(Model):
 
 
 def any_strategy(written: object, validated: ValidatorFunctionWrapHandler) -> Strategy | None:
-    """The strategy as it is written in the file, or as it was made in Python; any class of its kind."""
+    """The strategy from the file, or an instance of any strategy class that was made in Python."""
     return written if isinstance(written, Strategy) else validated(written)
 
 
@@ -99,10 +99,10 @@ def _flat_columns(written: object) -> object:
         return written
     columns: dict[str, str] = {}
     for name, kind in written.items():
-        for leaf, found in flat_types(str(name), kind).items():
-            if columns.setdefault(leaf, found) != found:
+        for leaf, leaf_kind in flat_types(str(name), kind).items():
+            if columns.setdefault(leaf, leaf_kind) != leaf_kind:
                 raise ValueError(
-                    f"{leaf} is declared twice, as {columns[leaf]} and as {found}; declare it once"
+                    f"{leaf} is declared twice, as {columns[leaf]} and as {leaf_kind}; declare it once"
                 )
     return columns
 
@@ -144,38 +144,38 @@ class Source(Model):
 
     @property
     def in_files(self) -> Files | Frames | None:
-        """What is read from files: those of a folder, or those that DataFrames are handed in as."""
+        """The settings of a source that is read from files: a folder, or DataFrames, which are saved as files."""
         return self.files or self.dataframe
 
     @property
     def key(self) -> str:
-        """How the pipeline file calls what is read from files."""
+        """The key in the pipeline file for `in_files`."""
         return "files" if self.dataframe is None else "dataframe"
 
     @property
     def written(self) -> Format:
-        """How records are decoded. What is handed in is Parquet (ADR 0083)."""
+        """The format of the records. DataFrames are saved as Parquet (ADR 0083)."""
         if self.dataframe is not None:
             return "parquet"
         return self.format if self.files is None else self.files.format
 
     @property
     def polled(self) -> PolledSource | None:
-        """The source that is asked how far it reaches; None for files, which Spark finds."""
+        """The source that is polled for new data; None for files, which Spark lists."""
         named = (getattr(self, kind) for kind in (*SOURCES, "own"))
         return next((each for each in named if isinstance(each, PolledSource)), None)
 
     @property
     def has_records(self) -> bool:
-        """Whether events come one by one, as bytes that a decoder of records reads: from a topic, or in files of
-        messages. Other files are read whole."""
+        """Whether events are single records that a decoder reads: from a topic, or in files of messages. Other files
+        are read whole."""
         if self.in_files is None:
             return True
         return isinstance(self.written, Registered) and self.written.messages is not None
 
     @property
     def has_own_decoder(self) -> bool:
-        """Whether only a decoder of the user's own knows which fields there are."""
+        """Whether a user-defined decoder decides which fields records have."""
         return not isinstance(self.written, str | Registered)
 
     @model_validator(mode="before")
@@ -186,10 +186,7 @@ class Source(Model):
             and "dataframe" in fields
             and not fields.keys() & (SOURCES.keys() - {"dataframe"})
         ):
-            fields = {
-                **fields,
-                "dataframe": fields["dataframe"] or {},
-            }  # there is nothing that must be said of it
+            fields = {**fields, "dataframe": fields["dataframe"] or {}}  # all of its settings are optional
         return read_source(fields, set(cls.model_fields) | {"schema"}, SOURCES)
 
     @field_validator("columns")
@@ -209,10 +206,10 @@ class Source(Model):
                 "module:Class"
             )
         _require_registered(self)
-        if self.files is not None and self.format != "json":  # a pipeline that was written out says that
-            raise ValueError("format is said beside files; move it into files: {format: …}")
+        if self.files is not None and self.format != "json":  # a pipeline that was dumped has the default
+            raise ValueError("format stands beside files; move it into files: {format: …}")
         if self.dataframe is not None and self.format != "json":
-            raise ValueError("format is said beside dataframe, whose rows have columns already; leave it out")
+            raise ValueError("format stands beside dataframe, whose rows have columns already; leave it out")
         return self
 
     @model_validator(mode="after")
@@ -241,7 +238,7 @@ SOURCES: dict[str, type[Files | Frames | PolledSource]] = {
     for kind in get_args(field.annotation)
     if isinstance(kind, type) and issubclass(kind, Files | Frames | PolledSource)
 }
-"""The sources that come with latecomer, by their keys: the fields of `Source` that are one."""
+"""Key → model of the built-in sources: the fields of `Source` that are a source."""
 
 
 _AnySource = TypeVar("_AnySource", bound=Source)
@@ -252,7 +249,8 @@ def _whose(source: PolledSource) -> str:
 
 
 def _with_known_fields(source: _AnySource) -> _AnySource:
-    """Where only a decoder knows what there is, unknown fields are not looked for; refused, if that is asked for."""
+    """The source with `unknown_fields: ignore` where a user-defined decoder decides which fields there are. Another
+    value that was set is refused."""
     if source.unknown_fields == "ignore" or not source.has_own_decoder:
         return source
     if "unknown_fields" in source.model_fields_set:
@@ -263,8 +261,8 @@ def _with_known_fields(source: _AnySource) -> _AnySource:
 
 
 def _require_registered(source: Source) -> None:
-    """Refuse avro and protobuf that do not say enough, and json with a registry where no record can have an id, once
-    their options are known."""
+    """Refuse avro and protobuf with incomplete options, and json with a registry where no record can have an id. It is
+    called once the options are known."""
     written = source.written
     if isinstance(written, Registered) and written.messages is not None and source.files is None:
         raise ValueError("has messages, and that is how files hold them; leave it out")
@@ -320,12 +318,12 @@ class NamedSource(Source):
     @model_validator(mode="before")
     @classmethod
     def _columns_are_not_the_schema(cls, fields: Any) -> Any:
-        # `columns` is also what the declared columns are called in Python, where `schema` is not given.
+        # Without `schema`, `columns` would set the declared columns, whose name in Python it is.
         return {"schema": None, **fields} if isinstance(fields, dict) else fields
 
 
 def loaded_source(source: _AnySource, base: Path) -> _AnySource:
-    """The source, with the classes that the file names."""
+    """The source, with the classes that the file names loaded."""
     loaded: dict[str, Any] = {}
     if isinstance(source, NamedSource) and isinstance(source.watermark, Custom):
         loaded["watermark"] = load_strategy(source.watermark, base)

@@ -1,7 +1,7 @@
-"""Columns of Spark as the SQL that a pipeline file would have: `F.col("status") == "OK"` is `(status = 'OK')`.
+"""Spark Columns as the SQL that a pipeline file would have: `F.col("status") == "OK"` becomes `(status = 'OK')`.
 
-A Column says what it was made of, node by node. Each is written in the words of SQL. What has none, such as a function
-of the user's own in Python, is refused: a pipeline is kept in the store, and has to mean the same tomorrow.
+A Column is a tree of nodes, and each is written as SQL. A node without an SQL form, such as a user-defined Python
+function, is refused: the pipeline is kept in the store and must mean the same later.
 """
 
 from __future__ import annotations
@@ -10,27 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from latecomer.model.types import field_name
+from latecomer.model.words import words
 
-_INFIX = {
-    "=",
-    "<=>",
-    "<",
-    "<=",
-    ">",
-    ">=",
-    "+",
-    "-",
-    "*",
-    "/",
-    "%",
-    "&",
-    "|",
-    "^",
-    "and",
-    "or",
-    "like",
-    "rlike",
-}
+_INFIX = frozenset(words("= <=> < <= > >= + - * / % & | ^ and or like rlike"))
 _FIX = "write it as SQL text, such as \"status = 'OK'\""
 
 
@@ -38,10 +20,10 @@ def as_sql(value: object) -> object:
     """A Column as SQL text; anything else as it is."""
     if not type(value).__module__.startswith("pyspark.sql") or type(value).__name__ != "Column":
         return value
-    found = getattr(value, "_jc", None)
-    if found is None:
+    column = getattr(value, "_jc", None)
+    if column is None:
         raise ValueError(f"is a Column of Spark Connect, which does not say what it is made of; {_FIX}")
-    return _text(found.node())
+    return _text(column.node())
 
 
 def _text(node: Any) -> str:
@@ -106,7 +88,7 @@ def _extracted(node: Any) -> str:
 
 
 def _each(sequence: Any) -> Iterator[Any]:
-    """What a sequence of Scala's holds."""
+    """The elements of a Scala sequence."""
     return (sequence.apply(nth) for nth in range(sequence.size()))
 
 

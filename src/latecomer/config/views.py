@@ -1,4 +1,4 @@
-"""Problems of one source, as those of one of several: fields are named where the file has them."""
+"""Problems of a source, with fields under the names that they have where there are several sources."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from latecomer.config.models import Pipeline
 from latecomer.errors import Problem
 
 _PLACES = re.compile(r"\b(source|columns|watermark)(?=\.|: \{)|\bevent\.(?=zone\b|unit\b)")
-"""Where the settings of a source stand when there is only one."""
+"""The settings of a source, where there is only one."""
 
 
 def place_in(source: str, text: str) -> str:
-    """A field, or a text that names fields, as it is written where there are several sources.
+    """A field, or a text that names fields, with the names that they have where there are several sources.
 
     >>> place_in("app", "add source.files.unit or event.unit"), place_in("", "source.schema")
     ('add sources.app.files.unit or sources.app.unit', 'source.schema')
     """
     if not source:
         return text
-    return _PLACES.sub(lambda found: _placed(source, found), text)
+    return _PLACES.sub(lambda field: _placed(source, field), text)
 
 
-def _placed(source: str, found: re.Match[str]) -> str:
-    what = found[1]
+def _placed(source: str, field: re.Match[str]) -> str:
+    what = field[1]
     return f"sources.{source}" if what == "source" else f"sources.{source}.{what or ''}"
 
 
 def in_each_source(pipeline: Pipeline, check: Callable[[Pipeline], Iterable[Problem]]) -> list[Problem]:
-    """The problems that a check finds in the pipeline as each source sees it."""
+    """The problems that a check finds in the pipeline's view of each source."""
     return [in_source(name, problem) for name, view in pipeline.views.items() for problem in check(view)]
 
 
 def in_source(name: str, problem: Problem) -> Problem:
-    """A problem of the only source, as one of this source of several."""
+    """A problem found in the view of a source, with the fields of the whole pipeline."""
     if not name:
         return problem
     return replace(

@@ -1,6 +1,6 @@
-"""A written file: safe YAML whose every value keeps its line, so that a mistake can be reported with it.
+"""Reads YAML files safely and keeps the line of every value, so that a mistake can be reported with its line.
 
-The pipeline file is read with it, and so are transcripts.
+Pipeline files, migration files and transcripts are read with it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ Location = tuple[str | int, ...]
 
 
 class Nodes(yaml.SafeLoader):
-    """Safe YAML, composed to nodes so that every value keeps its line."""
+    """Safe YAML for pipeline files."""
 
 
 class TimesAsText(yaml.SafeLoader):
-    """The same for files full of times: `14:00` and `2026-04-25` stay text. Left alone, YAML reads the
-    first as 840."""
+    """The same for files with many times: `14:00` and `2026-04-25` stay text. YAML itself reads the first as 840."""
 
 
 _SCALARS = "tag:yaml.org,2002:"
@@ -40,10 +39,10 @@ TimesAsText.add_implicit_resolver(f"{_SCALARS}float", re.compile(r"-?[0-9]+\.[0-
 
 
 def read_text(file: Path, what: str = PIPELINE) -> str:
-    """The text of a file that is of a sensible size."""
+    """The text of a file that is not too large."""
     try:
         with open(file, "rb") as content:
-            written = content.read(MAX_BYTES + 1)  # a device has no size, and perhaps no end
+            written = content.read(MAX_BYTES + 1)  # a device has no size and may have no end
         if len(written) > MAX_BYTES:
             raise whole_file(file, f"is too large for a {what}", "keep it under 1 MB", what)
         return written.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
@@ -57,13 +56,15 @@ def read_text(file: Path, what: str = PIPELINE) -> str:
 def compose(
     text: str, file: Path, what: str = PIPELINE, loading: type[yaml.SafeLoader] = Nodes
 ) -> tuple[Any, dict[Location, int]]:
-    """What is written, and the line of everything in it."""
+    """The document, and the line of every value in it."""
     loader = loading(text)
     try:
         node = loader.get_single_node()
         lines: dict[Location, int] = {}
         _number(node, (), lines, file, what)
         return (loader.construct_document(node) if node is not None else None), lines
+    except PipelineError:  # a ValueError too
+        raise
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
@@ -85,7 +86,7 @@ def compose(
 
 
 def whole_file(file: Path, message: str, fix: str, what: str = PIPELINE) -> PipelineError:
-    """A problem that no line has."""
+    """A problem of the whole file, without a line."""
     return PipelineError([Problem(what, message, fix=fix, file=str(file))])
 
 
@@ -111,7 +112,7 @@ def _number(
 
 
 def _require_word(key: yaml.Node, location: Location, file: Path) -> None:
-    """Keys are text; what YAML reads as something else (7, no, 14:00) must stand in quotes."""
+    """Refuse keys that YAML does not read as text (7, no, 14:00): they must be in quotes."""
     if not isinstance(key, yaml.ScalarNode):
         raise _at_key(key, location, file, "has a key that is not a word", "write `name: value`")
     if key.tag not in (f"{_SCALARS}str", f"{_SCALARS}merge"):
@@ -133,7 +134,7 @@ def dotted(location: Location) -> str:
 
 
 def line_of(location: Location, lines: Mapping[Location, int]) -> int | None:
-    """The line of a place in the file, or of the nearest one around it."""
+    """The line of a location, or of the nearest one around it."""
     while location not in lines and location:
         location = location[:-1]
     return lines.get(location)

@@ -1,1 +1,1 @@
-"""What is done with the engine beside a source's batches: starting over, new outputs, rebuilds, repairs."""
+"""The engine: runs batches, restarts after a crash, and adds new outputs, rebuilds and repairs."""

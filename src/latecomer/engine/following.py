@@ -1,15 +1,15 @@
-"""Following sources: what is new is accepted batch by batch, and between batches silence counts.
+"""Following sources: new data is accepted batch by batch, and between batches silence counts.
 
-A source is asked what is new. What it answers is written down in the store, and then read: each answer, or a part of
-it, is a batch of the source.
+A source is asked for its new data. Its answer (which files, which offsets) is written to the store, and then read: each
+answer, or a part of it, is a batch of the source.
 
-Several sources are read in the order of arrival, across all of them: a batch is what came until a moment, of each
-(`model/merging.py`, ADR 0009). Those whose rows do not say when they came are read by themselves, after the others. As
-long as one of these has something that was not read, its partitions are not idle, however far the others have moved the
-arrival clock.
+Several sources are read in the order of arrival, across all of them: a batch has what arrived by one moment, from each
+source (`model/merging.py`, ADR 0009). Sources whose rows have no arrival time are read by themselves, after the others.
+As long as one of these has unread data, its partitions are not idle, however far the others have moved the arrival
+clock.
 
-A source that cannot be asked is not silent: nobody knows what it has. No silence counts until it has been asked again,
-and read as far as it had come by then (ADR 0009).
+A source that cannot be reached is not silent: nobody knows what data it has. No silence counts until it has answered
+again, and has been read up to that answer (ADR 0009).
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from latecomer.store.turns import Turn, TurnPart, keep_away, sources_away, take_
 LOG = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 1.0
 PAUSE_SECONDS = 0.2
-"""Between two questions, while nothing is new."""
+"""Between two requests to a source, while nothing is new."""
 LONGEST_PAUSE = 0.4
-"""Before a question that takes long is asked again, at most."""
+"""At most so many seconds pass after a slow request before the next."""
 
 
 def follow(engine: Engine, stopping: threading.Event, bounded: bool) -> None:
-    """Accept what is new: all that is there now, where the run is `bounded`; else until it is stopped."""
+    """Accept new data: in a `bounded` run what the sources have now, else until the run is stopped."""
     LOG.info("looking for what is new")
     intake = Intake(engine, stopping)
     sources = sources_of(engine.pipeline, engine.store.columns)
@@ -62,7 +62,7 @@ def follow(engine: Engine, stopping: threading.Event, bounded: bool) -> None:
 
 
 def _catch_up(followed: Sequence[Following], intake: Intake) -> None:
-    """Read all that is there now; first of all the batch that was interrupted, if one was."""
+    """Read what the sources have now; an interrupted batch comes first."""
     for each in followed:
         each.begin(bounded=True)
     readers = _readers(followed, intake)
@@ -94,30 +94,30 @@ def _follow(followed: Sequence[Following], intake: Intake) -> None:
 
 
 def _readers(followed: Sequence[Following], intake: Intake) -> Sequence[Following | InOrder]:
-    """Of several sources, those that say when their rows came are read together, and before the others."""
+    """Of several sources, those whose rows have arrival times are read together, before the others."""
     together = [each for each in followed if intake.several and each.is_in_order]
     apart = [each for each in followed if each not in together]
     return [InOrder(intake, together), *apart] if together else apart
 
 
 class Intake:
-    """What is done batch by batch, and between batches, whoever hands them in."""
+    """Accepts batches from all sources, and does what is due between batches."""
 
     def __init__(self, engine: Engine, stopping: threading.Event) -> None:
         self.engine = engine
         self.stopping = stopping
         self.several = engine.pipeline.sources
         self.behind: set[str] = set()
-        """Of several sources, those that have something which was not read."""
+        """Of several sources, those that have unread data."""
         self.interrupted = whose_turn(engine.store.root) if engine.half_logged and self.several else Turn()
-        """What a batch is made of that was interrupted while it was logged."""
+        """The parts of a batch that was interrupted while it was logged."""
         self.away = sources_away(engine.store.root)
-        """The sources that could not be asked, and have not been read since as far as they had come."""
-        self.upkeep = engine.upkeep = ScheduledUpkeep(engine.pipeline, self._forget_files)
-        self.hear()
+        """The sources that could not be reached, and have not caught up since."""
+        self.upkeep = engine.upkeep = ScheduledUpkeep(engine.pipeline, self._refresh_files)
+        self.restart_silence()
 
-    def _forget_files(self) -> None:
-        """Know the files of tables as they are now: others may be deleted from here on."""
+    def _refresh_files(self) -> None:
+        """Read again which files the tables have: upkeep may delete others from now on."""
         self.engine.settle()
         store, outputs = self.engine.store, self.engine.outputs
         published = [table for logic in outputs for table in logic.tables.all]
@@ -127,12 +127,12 @@ class Intake:
             logic.remember()
 
     def rest(self) -> None:
-        """Nothing is new."""
+        """Nothing is new: upkeep may begin."""
         if not self.engine.busy:
             self.upkeep.quiet()
 
     def close(self) -> None:
-        """Nothing more is handed in."""
+        """No more batches come."""
         self.upkeep.close()
 
     def is_logged(self, name: str) -> bool:
@@ -140,8 +140,8 @@ class Intake:
         return self.engine.half_logged and name in self.interrupted.sources
 
     def accept(self, name: str, source_batch: int, slice_: Slice, more: bool = False) -> bool:
-        """Accept a slice of a source, of which there may be more that is known. False where the run was stopped while
-        the slice waited for a schema."""
+        """Accept a slice of a source; `more` says whether its next slice is known already. False where the run was
+        stopped while the slice waited for a schema."""
         if self.several:
             if not more:
                 self.behind.discard(name)
@@ -156,8 +156,8 @@ class Intake:
         slices: Sequence[Slice],
         named: Mapping[str, Mapping[str, bool] | None],
     ) -> bool:
-        """Accept the parts of slices that are read together; `named` are their sources, and the partitions that each
-        names. The silence of these sources counts by the arrival clock: what came by then is read."""
+        """Accept the parts of slices that are read together; `named` has their sources, with the partitions of each.
+        The silence of these sources counts by the arrival clock: everything that arrived by then is read."""
         parts = [
             Part(slice_, each.after, each.until) for each, slice_ in zip(turn.parts, slices, strict=True)
         ]
@@ -173,16 +173,16 @@ class Intake:
         if self.several:
             take_turn(self.engine.store.root, turn)
         try:
-            return self.patiently(accept)
+            return self.await_schemas(accept)
         finally:
-            self.hear()
+            self.restart_silence()
 
-    def patiently(self, do: Callable[[], object]) -> bool:
-        """Nothing of a batch is in the log before every schema that it needs can be had. False where the run was
-        stopped before that."""
+    def await_schemas(self, step: Callable[[], object]) -> bool:
+        """Try a step until every schema that it needs can be read: until then nothing of its batch is in the log. False
+        where the run was stopped before that."""
         for wait in waits():
             try:
-                do()
+                step()
                 break
             except SchemaOutage as error:
                 LOG.warning(
@@ -196,26 +196,26 @@ class Intake:
         return True
 
     def lags(self, name: str) -> None:
-        """A source has something that waits for its turn: it is not idle."""
+        """A source has unread data: it is not idle."""
         if self.several:
             self.behind.add(name)
 
     def goes_away(self, name: str) -> None:
-        """A source cannot be asked: until it has caught up, there is more of all of its partitions."""
+        """A source cannot be reached: until it has caught up, all of its partitions may have unread data."""
         if name not in self.away:
             self._keep_away(self.away | {name})
             self.engine.keeper.timeline.name(self._named({name: None}))
 
     def caught_up(self, name: str) -> None:
-        """A source has been read as far as it reached: from here on its silence counts."""
+        """A source has been read to its end: from now on its silence counts."""
         if name in self.behind | self.away:
             self.behind.discard(name)
             self._keep_away(self.away - {name})
             self.engine.keeper.timeline.name(self._named({name: None}))
-            self.hear()
+            self.restart_silence()
 
     def came_back(self, name: str) -> None:
-        """A source has been asked, and read as far as it had come by then."""
+        """A source that could not be reached has answered, and has been read up to that answer."""
         if name in self.away:
             self.caught_up(name)
 
@@ -227,7 +227,7 @@ class Intake:
     def _named(
         self, read: Mapping[str, Mapping[str, bool] | None], behind: Set[str] | None = None
     ) -> dict[str, bool]:
-        """The partitions of all sources, and whether there is more of them, when some are `read`."""
+        """The partitions of all sources, each with whether it has unread data, once those of `read` are read."""
         known = self.engine.keeper.timeline.known()
         if self.several:
             lagging = self.behind if behind is None else behind
@@ -238,13 +238,13 @@ class Intake:
             for partition, more in {**dict.fromkeys(known, False), **(named or {})}.items()
         }
 
-    def hear(self) -> None:
-        """From here on silence counts: nothing more to read, the arrival clock at the last arrival."""
+    def restart_silence(self) -> None:
+        """Count silence from now on, with the arrival clock at the last arrival."""
         self.quiet_since = time.monotonic()
         self.quiet_from = self.engine.keeper.timeline.last_at
 
     def beat(self) -> None:
-        """A heartbeat, while no batch runs: the arrival clock has gone on since the last arrival."""
+        """A heartbeat, while no batch runs: silence moves the arrival clock past the last arrival."""
         if self.engine.busy:
             return
         self.require_store()
@@ -257,15 +257,15 @@ class Intake:
             heartbeat(self.engine, self.quiet_from + int(silent * 1_000_000))
 
     def require_store(self) -> None:
-        """Tables that are open would be written on where nobody reads them, and where another engine has taken over no
-        commit of this one is accepted."""
+        """Stop where the store was removed, or another engine has taken it over: nobody would read what this one
+        writes."""
         require_held(self.engine.store.root)
         if not is_store(self.engine.store.root):
-            raise StoreError(f"store {self.engine.store.root} is not there any more")
+            raise StoreError(f"store {self.engine.store.root} does not exist any more")
 
 
 class Following:
-    """A source that is followed: what it has answered, and not read yet, is accepted batch by batch."""
+    """A source that is followed: its answers are accepted batch by batch."""
 
     def __init__(self, intake: Intake, name: str, source: FollowedSource) -> None:
         self.intake = intake
@@ -274,10 +274,10 @@ class Following:
         self.keeper = intake.engine.keeper
         self.home = intake.engine.store.home(name)
         self.bounded = True
-        self._reached = True
-        """Whether the source could be asked the last time."""
-        self._again = 0.0
-        """When it is asked again, at the earliest."""
+        self.reached = True
+        """Whether the source answered the last request."""
+        self._ask_at = 0.0
+        """The earliest time of the next request."""
 
     @property
     def number(self) -> int:
@@ -285,17 +285,17 @@ class Following:
         return self.keeper.accepted(self.name).batch + 1
 
     def begin(self, bounded: bool) -> None:
-        """Go on where the store is; where it is `bounded`, ask for all that is there, and for nothing later."""
-        there = self.keeper.accepted(self.name)
+        """Continue after the last accepted batch; where `bounded`, ask once for all data, and never again."""
+        accepted = self.keeper.accepted(self.name)
         logged = self.intake.is_logged(self.name)
-        self.source.resume(self.home, there.batch, logged=logged, parts=there.parts)
+        self.source.resume(self.home, accepted.batch, logged=logged, parts=accepted.parts)
         if bounded:
             self.source.ask_for_all(self.home, self.number)
         self.bounded = bounded
 
     @cached_property
     def is_in_order(self) -> bool:
-        """Whether it is read in the order of arrival: every row says when it came, or some were read like that."""
+        """Whether it is read in the order of arrival: its rows have arrival times, or it was read so before."""
         parts = self.intake.interrupted.parts
         begun = self.keeper.accepted(self.name).begun.slices or any(
             each.source == self.name for each in parts
@@ -303,28 +303,23 @@ class Following:
         return bool(begun) or self.source.stamps_arrivals
 
     def has_begun(self, turn: Turn) -> bool:
-        """Whether a batch that was interrupted is of this source."""
+        """Whether an interrupted batch is of this source."""
         return turn.source == self.name != ""
 
     def hand_in_again(self, _: Turn) -> None:
-        """Accept the batch that was interrupted: the next one."""
+        """Accept the interrupted batch: it is the next one."""
         self.step()
 
     def caught_up(self) -> None:
-        """All that was there is read."""
+        """Everything that the source had is read."""
         self.intake.caught_up(self.name)
 
-    @property
-    def reached(self) -> bool:
-        """Whether the source could be asked the last time."""
-        return self._reached
-
     def has_news(self) -> bool:
-        """Whether there is anything to read that is written down."""
+        """Whether the store has an answer of the source that was not read yet."""
         return self.source.has_answered(self.home, self.number)
 
     def step(self) -> bool:
-        """Accept the next batch; False where there is none now."""
+        """Accept the next batch; False where none is ready."""
         number = self.number
         self.intake.require_store()
         slice_ = self.source.answered(self.home, number) or self.news()
@@ -333,90 +328,90 @@ class Following:
         self.intake.lags(self.name)
         more = slice_.partitions is None and self.source.has_answered(self.home, number + 1)
         accepted = self.intake.accept(self.name, number, slice_, more)
-        if accepted and self._reached and not more and not any((slice_.partitions or {}).values()):
+        if accepted and self.reached and not more and not any((slice_.partitions or {}).values()):
             self.intake.came_back(self.name)
         return accepted
 
     def news(self) -> Slice | None:
-        """What is new, if it is time to ask; a source that cannot be asked is away."""
+        """The next new slice, if it is time to ask for one and the source has one."""
         began, number = time.monotonic(), self.number
-        if self.bounded or began < self._again:
+        if self.bounded or began < self._ask_at:
             return None
-        found = None
+        new = None
         try:
-            found = self.source.news(self.home, number)
-            self._reached = True
+            new = self.source.news(self.home, number)
+            self.reached = True
         except SourceOutage as error:
-            if self._reached:
-                LOG.warning("%s; it is asked again and again, and until then no silence counts", error)
-            self._reached = False
+            if self.reached:
+                LOG.warning("%s; it is asked again and again, and until it answers no silence counts", error)
+            self.reached = False
             self.intake.goes_away(self.name)
         ended = time.monotonic()
-        self._again = max(began + self.source.pause, ended + min(2 * (ended - began), LONGEST_PAUSE))
-        if found is None and self._reached:
+        self._ask_at = max(began + self.source.pause, ended + min(2 * (ended - began), LONGEST_PAUSE))
+        if new is None and self.reached:
             self.intake.came_back(self.name)
-        return found
+        return new
 
 
-class Waits:
-    """The slices of a source that wait, each with when its events came, once somebody asks."""
+class WaitingSlices:
+    """The slices of a source that wait to be read, each with the arrival times of its events, read when needed."""
 
     def __init__(self, intake: Intake, followed: Following) -> None:
         self.followed = followed
         self._log = intake.engine.log
         self._slices: dict[int, Slice] = {}
-        self._looked: dict[int, Waiting] = {}
+        self._waiting: dict[int, Waiting] = {}
 
     def has(self, nth: int) -> bool:
         return self.knows(self.followed.number + nth)
 
     def knows(self, number: int) -> bool:
-        """Whether it is known what a batch of the source is made of."""
+        """Whether it is known which data a batch of the source has."""
         return number in self._slices or self.followed.source.has_answered(self.followed.home, number)
 
     def ask(self) -> bool:
-        """Whether anything is new, where nothing waits."""
-        found, number = self.followed.news(), self.followed.number
-        if found is not None:
-            self._slices[number] = replace(found, source=self.followed.name)
-        return found is not None
+        """Ask the source for new data; whether it has any."""
+        new, number = self.followed.news(), self.followed.number
+        if new is not None:
+            self._slices[number] = replace(new, source=self.followed.name)
+        return new is not None
 
     def slice(self, number: int) -> Slice:
         """A batch of the source."""
         if number not in self._slices:
-            found = self.followed.source.answered(self.followed.home, number)
-            assert found is not None  # noqa: S101
-            self._slices[number] = replace(found, source=self.followed.name)
+            answered = self.followed.source.answered(self.followed.home, number)
+            assert answered is not None  # noqa: S101
+            self._slices[number] = replace(answered, source=self.followed.name)
         return self._slices[number]
 
     def __getitem__(self, nth: int, /) -> Waiting:
         number = self.followed.number + nth
-        if number not in self._looked:
-            LOG.info("looking when what waits in %s came", self.followed.name)
+        if number not in self._waiting:
+            LOG.info("reading the arrival times of new data of %s", self.followed.name)
             slice_ = self.slice(number)
-            more = [name for name, there_is in (slice_.partitions or {}).items() if there_is]
-            self._looked[number] = self._log.waiting(slice_, more)
-        return self._looked[number]
+            more = [name for name, has_more in (slice_.partitions or {}).items() if has_more]
+            self._waiting[number] = self._log.waiting(slice_, more)
+        return self._waiting[number]
 
     def forget(self) -> None:
-        """What is read is not asked for again."""
-        for known in (self._slices, self._looked):
+        """Forget slices that were read."""
+        for known in (self._slices, self._waiting):
             for number in [each for each in known if each < self.followed.number]:
                 del known[number]
 
 
 class InOrder:
-    """Sources that are followed together: what is new is accepted in the order of arrival."""
+    """Sources that are followed together: their new data is accepted in the order of arrival."""
 
     def __init__(self, intake: Intake, followed: Sequence[Following]) -> None:
         self.intake = intake
-        self.waits = {each.name: Waits(intake, each) for each in followed}
+        self.waits = {each.name: WaitingSlices(intake, each) for each in followed}
 
     def has_begun(self, turn: Turn) -> bool:
         return not turn.sources.isdisjoint(self.waits)
 
     def hand_in_again(self, turn: Turn) -> None:
-        """Accept the batch that was interrupted: of the same parts."""
+        """Accept the interrupted batch, with the same parts."""
         if turn.source:
             self.waits[turn.source].followed.step()
         else:
@@ -427,37 +422,37 @@ class InOrder:
             self.intake.caught_up(name)
 
     def step(self) -> bool:
-        """Accept what came next, of all of them; False where there is nothing now."""
+        """Accept the data of all of them that arrived next; False where there is none now."""
         self.intake.require_store()
-        there = {name: each for name, each in self.waits.items() if each.has(0) or each.ask()}
-        if not there:
+        ready = {name: each for name, each in self.waits.items() if each.has(0) or each.ask()}
+        if not ready:
             return False
-        accepted = {name: each.followed.keeper.accepted(name) for name, each in there.items()}
+        accepted = {name: each.followed.keeper.accepted(name) for name, each in ready.items()}
         plans: list[Plan] = []
         begun = {name: each.begun for name, each in accepted.items()}
-        if not self.intake.patiently(lambda: plans.append(next_batch(there, begun))):
+        if not self.intake.await_schemas(lambda: plans.append(next_batch(ready, begun))):
             return False
         (plan,) = plans
-        parts = [
+        turn_parts = [
             TurnPart(name, accepted[name].batch + 1 + each.nth, each.after, each.until)
-            for name, taken in plan.taken.items()
-            for each in taken
+            for name, parts in plan.taken.items()
+            for each in parts
         ]
         read_to = {
             name: ReadTo(each.batch + plan.finished[name], plan.begun[name])
             for name, each in accepted.items()
         }
-        return self._accept(Turn(parts=parts, read_to=read_to), together=len(there) > 1)
+        return self._accept(Turn(parts=turn_parts, read_to=read_to), together=len(ready) > 1)
 
     def _accept(self, turn: Turn, together: bool) -> bool:
-        """Sources that are read together have no more of what came by then. Of one that is read alone, or has more than
-        was asked for, only itself can say which of its partitions are behind."""
+        """Sources that are read together have no unread data that arrived by the end of the batch. Of a source that is
+        read alone, or has more than its known slices, only the source can say which partitions have unread data."""
         slices = [self.waits[each.source].slice(each.batch) for each in turn.parts]
         named: dict[str, dict[str, bool]] = {name: {} for name in self.waits}
         for part, slice_ in zip(turn.parts, slices, strict=True):
-            waited_for = together and self.waits[part.source].knows(part.batch + 1)
+            next_is_known = together and self.waits[part.source].knows(part.batch + 1)
             for partition, more in (slice_.partitions or {}).items():
-                named[part.source][partition] = more and not waited_for
+                named[part.source][partition] = more and not next_is_known
         if not self.intake.accept_together(turn, slices, named):
             return False
         for name, each in self.waits.items():

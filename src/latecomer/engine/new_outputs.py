@@ -1,4 +1,4 @@
-"""An output that joins a store is computed from the log in one pass."""
+"""An output that is added to an existing store is computed from the log in one pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import logic_of
 from latecomer.log.logged import Logged
 from latecomer.log.repeated import COLUMNS, Repeated
-from latecomer.model.ledger import Entry
+from latecomer.model.ledger import ASSIGNMENTS, Entry
 from latecomer.store.outputs import outputs_to_compute
 from latecomer.store.store import as_received_sql
 from latecomer.windowing.fates import Counts
@@ -40,7 +40,7 @@ def catch_up(engine: Engine) -> None:
 
 
 def compute_from_log(engine: Engine, output: OutputLogic, joined: int) -> None:
-    """Compute an output that joined after a batch. What was delivered again until then is a duplicate."""
+    """Compute an output that joined after batch `joined`. Events that were delivered twice by then count once."""
     logged, repeated = engine.log.everything(), engine.log.repeated(joined)
     seen = logged if repeated is None else logged.without(repeated)
     span, last = seen.span(), engine.last
@@ -55,7 +55,7 @@ def compute_from_log(engine: Engine, output: OutputLogic, joined: int) -> None:
 
 
 def use_outputs(engine: Engine, outputs: Mapping[str, Output]) -> None:
-    """Go on with these outputs; one that has changed starts from its tables, as after a restart."""
+    """Continue with these outputs; one that has changed starts from its tables, as after a restart."""
     before = engine.pipeline.outputs
     if outputs == before and len(engine.outputs) == len(outputs):
         return
@@ -78,23 +78,21 @@ def _past_entries(
         "select distinct batch, unit, received, duplicate, dead_letter from t "
         f"where batch <= {engine.last} and {as_received_sql(store.past_ledger)}"
     )
-    taken: dict[int, Intake] = {}
+    intakes: dict[int, Intake] = {}
     for row in past.to_pylist():
-        if row["unit"] != "assignments":
-            known = taken.setdefault(row["batch"], Intake({}, {}, {}))
+        if row["unit"] != ASSIGNMENTS:
+            intake = intakes.setdefault(row["batch"], Intake({}, {}, {}))
             for side in ("received", "duplicate", "dead_letter"):
-                getattr(known, side)[row["unit"]] = row[side]
+                getattr(intake, side)[row["unit"]] = row[side]
     if repeated is not None:
         measures, view = store.measures(), store.layout.view
         parts = logged.parts([*COLUMNS, *(view[measure] for measure in measures)])
-        again = (repeated.among(part) for part in parts)
-        for number, amounts in amounts_by_batch(again, view, measures).items():
-            taken[number] = with_duplicates(taken[number], amounts)
+        duplicates = (repeated.among(part) for part in parts)
+        for number, amounts in amounts_by_batch(duplicates, view, measures).items():
+            intakes[number] = with_duplicates(intakes[number], amounts)
     fates = output.fates_by_batch(batch)
     return [
         entry
-        for number, received in sorted(taken.items())
-        for entry in entries_of(
-            number, output.name, received, fates.get(number, Counts()), output.windows_each
-        )
+        for number, intake in sorted(intakes.items())
+        for entry in entries_of(number, output.name, intake, fates.get(number, Counts()), output.windows_each)
     ]

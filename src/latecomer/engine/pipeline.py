@@ -2,10 +2,10 @@
 
     source → decode → log → timeline → windowing → firing → ledger → sinks
 
-A batch has two halves. *Accepting* it puts it into the log and on the timeline. *Completing* it publishes what follows
-from that, beside the first half of the next batch. Every step is committed under the batch's number, and is skipped
-when that number is already there. So a batch that was interrupted anywhere is simply run again: from its source until
-it is on the timeline, from the log after that (`engine/starting.py`).
+A batch has two halves. *Accepting* it writes it to the log and to the timeline. *Completing* it publishes its results,
+while the next batch is being accepted. Every step is committed under the batch's number, and is skipped when that
+number is already committed. So an interrupted batch is simply run again: from its source until it is on the timeline,
+from the log after that (`engine/starting.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """Runs a pipeline's batches, one after the other, on a store it has for itself."""
+    """Runs a pipeline's batches, one after the other, on a store that no other run writes to."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class Engine:
         require_widenable(store)
         require_brought_over(store)
         self.filled = fill(runner, store)
-        """What past events got of columns that were declared since the last run."""
+        """How many past events got values in columns that were declared since the last run."""
         store.pin()
         self.log = log or EventLog(runner, store)
         self.keeper = TimelineKeeper(store.watermarks, store.pipeline.watermark)
         self.outputs = [output_logic(runner, store, name) for name in store.pipeline.outputs]
         if widen_tables(store, [table for each in self.outputs for table in each.tables.all]):
-            # An output names the files of its tables as it is made.
+            # An output remembers the files that its tables had when it was made.
             self.outputs = [output_logic(runner, store, name) for name in store.pipeline.outputs]
         self.firing = FiringJob(runner, store)
         self.sinks = SinkKeeper(store)
@@ -73,15 +73,15 @@ class Engine:
         self._under_way: Future[None] | None = None
         self._completed_at = 0.0
         self.computed: dict[str, float] = {}
-        """The outputs that were computed from the log, and how many seconds each took."""
+        """New outputs that were computed from the log, and how many seconds each took."""
         self.started = False
-        """Whether what an interrupted run left undone is done."""
+        """Whether the work that an interrupted run left is finished."""
         self.measured = False
-        """Whether reports have what only metrics need: how far each partition is."""
+        """Whether reports include how far each partition is, which only metrics need."""
         self.reported: BatchReport | None = None
-        """What the last batch did."""
+        """The report of the last batch."""
         self.upkeep: ScheduledUpkeep | None = None
-        """What keeps the store in shape meanwhile, where somebody has seen to that."""
+        """The upkeep of this run, once it follows its sources."""
 
     @property
     def pipeline(self) -> Pipeline:
@@ -95,13 +95,13 @@ class Engine:
         self.settle()
 
     def accept(self, source_batch: int, new: Slice) -> None:
-        """Put a slice of the source into the log and on the timeline; the rest goes on beside the next batch. What was
-        accepted before is not accepted again."""
+        """Write a slice of the source to the log and to the timeline; a slice that was accepted before is skipped. The
+        batch is completed while the next one is accepted."""
         if not self.keeper.holds(new.source, source_batch):
             self.take(source_batch, new)
 
     def take(self, source_batch: int, new: Slice) -> None:
-        """Accept a slice, whatever the source has handed in before."""
+        """Accept a slice, whatever batch of its source it is."""
         began, number, stopwatch = time.monotonic(), self.last + 1, Stopwatch()
         logged = self.log.write(number, new, self.keeper.timeline)
         received, ticks = logged.received, logged.ticks
@@ -115,9 +115,8 @@ class Engine:
         failpoint("watermarks.committed", number)
         self.last = number
         stopwatch.end("timeline")
-        batch = Batch.of_logged(number, section, logged, self.log.batch(number))
         accepted = replace(
-            self.accepted(batch, "data", began),
+            self.accepted(Batch.of_logged(number, section, logged, self.log.batch(number)), "data", began),
             received=received,
             intake=logged_intake(logged),
             out_of_step=out_of_step,
@@ -132,21 +131,19 @@ class Engine:
         """A batch that is on the timeline."""
         timeline = self.keeper.timeline
         marks = timeline.marks() if self.measured else {}
-        began = began or time.monotonic()
-        return AcceptedBatch(batch, kind, began, timeline.watermark, timeline.last_at, partitions=marks)
+        since = began or time.monotonic()
+        return AcceptedBatch(batch, kind, since, timeline.watermark, timeline.last_at, partitions=marks)
 
     # Completing: windowing → firing → ledger → sinks
 
     def complete(self, accepted: AcceptedBatch, outputs: Sequence[OutputLogic]) -> None:
-        """Publish what follows from a batch, once its ledger balances."""
+        """Publish the results of a batch, once its ledger balances."""
         with ThreadPoolExecutor(2) as pool, self.firing.derived(accepted.batch, outputs) as batch:
             prepared = self.firing.run(batch, outputs)
             accepted.watch.end("windowing")
             entries = balanced_entries(accepted, outputs, prepared)
             accepted.watch.end("ledger")
-            published = pool.map(
-                lambda pair: pair[0].publish(batch, pair[1]), zip(outputs, prepared, strict=True)
-            )
+            published = pool.map(lambda output, panes: output.publish(batch, panes), outputs, prepared)
             panes = {output.name: files for output, files in zip(outputs, published, strict=True)}
             accepted.watch.end("firing")
         self.publish(accepted, entries, panes)
@@ -166,14 +163,14 @@ class Engine:
 
     @property
     def reached(self) -> dict[str, int]:
-        """How far every table is: it shows a copy of the store in which one is behind."""
+        """The last batch of every table: a copy of the store in which one table is behind is recognised by it."""
         published = [table for output in self.outputs for table in output.tables.all]
         return self.store.reached([*self.store.logged_tables, *published])
 
     # Between batches
 
     def settle(self) -> None:
-        """Wait for the batch under way; what went wrong in it, or in a sink, is raised here."""
+        """Wait for the batch under way. An error of that batch, or of a sink, is raised here."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             under_way.result()
@@ -185,7 +182,7 @@ class Engine:
         self.sinks.finish()
 
     def close(self) -> None:
-        """Let go of the sources and sinks, wherever they are; nothing is under way any more."""
+        """Close the log and the sinks. No batch is under way any more."""
         self._completing.shutdown()
         self.log.close()
         self.sinks.close()
@@ -197,5 +194,5 @@ class Engine:
 
     @property
     def half_logged(self) -> bool:
-        """Whether the next batch is in the log already, and not yet on the timeline: its number is taken."""
+        """Whether the next batch is in the log and not yet on the timeline: its number is taken."""
         return self.log.reaches_beyond(self.last)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from latecomer.engine.ledger.report import BatchReport
 
 _MOST_HOLDING = 10
-"""So many silent partitions that hold the watermark are named."""
+"""At most this many silent partitions that hold the watermark back are named."""
 
 
 class Progress(dict[str, Any]):
-    """What a batch did, as JSON has it. It shows itself in one line in a notebook."""
+    """What a batch did, with values as in JSON. A notebook shows it in one line."""
 
     def __str__(self) -> str:
         return json.dumps(self, indent=2)
@@ -50,7 +50,7 @@ class Progress(dict[str, Any]):
 
 
 def progress_of(report: BatchReport, moment: Callable[[int], str | None] = iso) -> Progress:
-    """What a batch did; `moment` writes moments."""
+    """What a batch did; `moment` turns microseconds into text."""
 
     def written(micros: int | None) -> str | None:
         return None if micros is None or micros == BEGIN_OF_TIME else moment(micros)
@@ -89,7 +89,7 @@ def progress_of(report: BatchReport, moment: Callable[[int], str | None] = iso) 
 
 
 def by_output(report: BatchReport) -> dict[str, tuple[Decimal, Mapping[Fate, Decimal]]]:
-    """For each output what it received and what became of it, in events."""
+    """For each output, how many events it received, and how many had each fate."""
     return {entry.output: (entry.received, entry.fates) for entry in report.entries if entry.unit == EVENTS}
 
 

@@ -1,4 +1,4 @@
-"""Batches without data: the timeline goes on by itself, and windows close."""
+"""Batches without data: the clock moves the timeline forward, and windows close."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from latecomer.windowing.firing.batch import Batch
 
 
 def heartbeat(engine: Engine, at: int) -> bool:
-    """Let silence count until a moment: a batch without data, if it publishes anything."""
+    """Move the timeline to a moment without data; this becomes a batch only if it publishes anything."""
     engine.settle()
     keeper, number = engine.keeper, engine.last + 1
     beat = keeper.heartbeat(at)
@@ -20,21 +20,21 @@ def heartbeat(engine: Engine, at: int) -> bool:
     if not any(output.would_fire(section) for output in engine.outputs):
         return False
     keeper.timeline = beat[0]
-    pass_quietly(engine, keeper.advance(number, beat[1]), "heartbeat")
+    complete_without_data(engine, keeper.advance(number, beat[1]), "heartbeat")
     return True
 
 
 def drain_input(engine: Engine) -> None:
-    """The input has ended: close every window. Doing it again changes nothing."""
+    """The input has ended: close every window. A second call changes nothing."""
     engine.settle()
     if engine.keeper.timeline.watermark == END_OF_TIME:
         return
     row = engine.keeper.timeline.drain()
-    pass_quietly(engine, engine.keeper.advance(engine.last + 1, row), "drain")
+    complete_without_data(engine, engine.keeper.advance(engine.last + 1, row), "drain")
 
 
-def pass_quietly(engine: Engine, section: Section, kind: str) -> None:
-    """A batch without data, whose rows of the timeline are there."""
+def complete_without_data(engine: Engine, section: Section, kind: str) -> None:
+    """Complete a batch without data, whose rows are on the timeline already."""
     engine.last += 1
     failpoint("watermarks.committed", engine.last)
     engine.complete(engine.accepted(Batch(engine.last, section), kind), engine.outputs)

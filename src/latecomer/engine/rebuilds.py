@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 
 def publish_rebuilds(engine: Engine) -> None:
-    """Publish the rebuilds that were asked for, if there are any."""
+    """Publish the rebuilds that wait to be published."""
     for name in engine.pipeline.outputs:
         for rebuild in Rebuilds(engine.store.root, name).asked():
             publish_rebuild_now(engine, rebuild)
@@ -30,7 +30,7 @@ def publish_rebuilds(engine: Engine) -> None:
 def publish_rebuild_now(engine: Engine, rebuild: Rebuild) -> bool:
     """Publish a rebuild that was computed elsewhere, as the next batch.
 
-    False where the store has gone on in what it changes: it has to be computed again.
+    False where the store has changed the same windows since: then it has to be computed again.
     """
     engine.settle()
     record = rebuild.record
@@ -45,12 +45,12 @@ def publish_rebuild_now(engine: Engine, rebuild: Rebuild) -> bool:
     number = engine.last + 1
     rebuild.accept(number)
     failpoint("rebuild.accepted", number)
-    carry_rebuild_through(engine, rebuild, number)
+    complete_rebuild(engine, rebuild, number)
     return True
 
 
-def carry_rebuild_through(engine: Engine, rebuild: Rebuild, number: int) -> None:
-    """Publish a rebuild that has a batch: from the beginning, or from wherever it was interrupted."""
+def complete_rebuild(engine: Engine, rebuild: Rebuild, number: int) -> None:
+    """Publish a rebuild that has a batch number: from the beginning, or from where it was interrupted."""
     logic, keeper = logic_of(engine, rebuild.record.output), engine.keeper
     if not _is_of_definition(engine, rebuild.record):
         raise StoreMismatch(
@@ -72,8 +72,9 @@ def carry_rebuild_through(engine: Engine, rebuild: Rebuild, number: int) -> None
     rebuild.tidy(time.monotonic() - began)
 
 
-def forget_stale(engine: Engine) -> None:
-    """Take batches from rebuilds that an engine gave them which had lost the store: they are other batches."""
+def refuse_stale_rebuilds(engine: Engine) -> None:
+    """Refuse rebuilds whose batch number came from an engine that had lost the store: the number belongs to another
+    batch."""
     store, number = engine.store, engine.last + 1
     if lease_over(store.root) is None:
         return
@@ -100,33 +101,33 @@ def forget_stale(engine: Engine) -> None:
 
 
 def accepted_rebuild(engine: Engine, batch: int) -> Rebuild | None:
-    """The rebuild that a batch publishes, if it publishes one."""
+    """The rebuild that a batch publishes, or None."""
     root = engine.store.root
-    found = (Rebuilds(root, name).of_batch(batch) for name in names(root / "outputs"))
-    return next((each for each in found if each is not None), None)
+    rebuilds = (Rebuilds(root, name).of_batch(batch) for name in names(root / "outputs"))
+    return next((each for each in rebuilds if each is not None), None)
 
 
 def require_whole_log(engine: Engine, what: str) -> None:
-    """Refuse a batch of its own while another has the next number, and is in the log only."""
+    """Refuse a new batch while an interrupted one is in the log only: that one has the next number."""
     if engine.half_logged:
         raise StoreError(
-            f"batch {engine.last + 1} was interrupted while it was logged, and no {what} can come before "
-            "it; run the pipeline once (latecomer run FILE --once), and then try again"
+            f"batch {engine.last + 1} was interrupted while it was logged, and must be completed before a {what}; "
+            "run the pipeline once (latecomer run FILE --once), and then try again"
         )
 
 
 def logic_of(engine: Engine, name: str) -> OutputLogic:
-    """The output that a rebuild is of."""
-    found = next((output for output in engine.outputs if output.name == name), None)
-    if found is None:
+    """The output with this name, of which an interrupted rebuild was."""
+    logic = next((output for output in engine.outputs if output.name == name), None)
+    if logic is None:
         raise StoreMismatch(
             f"a rebuild of output {name} was interrupted, and the pipeline file no longer has that output; "
             "put it back, and run again"
         )
-    return found
+    return logic
 
 
 def _is_of_definition(engine: Engine, record: Record) -> bool:
-    """Whether a rebuild was computed for what the output means now."""
+    """Whether a rebuild was computed with the output's present definition."""
     expected = record.definition or engine.store.pinned_definition(record.output)
     return definition_of(logic_of(engine, record.output).output) == expected

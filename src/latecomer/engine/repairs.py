@@ -1,4 +1,4 @@
-"""Dead letters that were repaired are taken in as a batch of their own."""
+"""Repaired dead letters become a batch of their own."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from latecomer.windowing.firing.batch import Batch
 from latecomer.windowing.firing.output import OutputLogic
 
 
-def take_in(engine: Engine, repair: Repair) -> None:
-    """Take in dead letters that were repaired, as the batch that they were given."""
+def accept_repair(engine: Engine, repair: Repair) -> None:
+    """Accept repaired dead letters, as the batch whose number the repair has."""
     engine.settle()
     failpoint("repair.accepted", repair.batch)
-    carry_repair_through(engine, repair, engine.outputs)
+    complete_repair(engine, repair, engine.outputs)
 
 
-def carry_repair_through(engine: Engine, repair: Repair, outputs: Sequence[OutputLogic]) -> None:
-    """Take in a replay that has a batch: from the beginning, or from wherever it was interrupted."""
+def complete_repair(engine: Engine, repair: Repair, outputs: Sequence[OutputLogic]) -> None:
+    """Complete a repair that has a batch number: from the beginning, or from where it was interrupted."""
     view = engine.pipeline.views[repair.source]
     fix = Fix.restored(repair.fix, view, engine.store.columns.read_from(repair.source))
     RepairLog(engine.log, fix, repair.source).take_in(repair, engine.keeper.timeline)
@@ -33,7 +33,7 @@ def carry_repair_through(engine: Engine, repair: Repair, outputs: Sequence[Outpu
 
 
 def publish_repaired(engine: Engine, number: int, outputs: Sequence[OutputLogic]) -> None:
-    """Judge and publish dead letters that are in the log as events, and count them in the ledger."""
+    """Judge and publish repaired dead letters that are in the log as events, and count them in the ledger."""
     began, logged = time.monotonic(), engine.log.recount(number)
     moved = {
         unit: each for (batch, unit), each in moved_letters(engine.store.repairs).items() if batch == number

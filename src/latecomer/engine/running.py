@@ -1,4 +1,4 @@
-"""Running a pipeline: until stopped, once over all that is there, or to the end of a bounded input."""
+"""Running a pipeline: until it is stopped, once over the data that the sources have now, or to the end of the input."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunReport:
-    """Where a run has left the store."""
+    """The state of the store after a run."""
 
     batches: int
     """How many batches are complete, of this run and all before it."""
     watermark: int
     newest_arrival: int
     computed: Mapping[str, float]
-    """The new outputs that were computed from the log, and how many seconds each took."""
+    """New outputs that were computed from the log, and how many seconds each took."""
     work: Work = field(default_factory=Work)
-    """What Spark has done for this run."""
+    """The jobs and tasks that Spark ran for this run."""
     unknown: UnknownSeen = NONE_SEEN
-    """What this run has kept of fields that are no columns."""
+    """The fields without a column that this run has kept."""
     filled: Filled = NOTHING_FILLED
-    """What past events got of columns that are new."""
+    """How many past events got values in new columns."""
     progress: Progress | None = None
     """What the last batch did; None where there was none."""
 
@@ -92,12 +92,13 @@ def run(
     file: str | Path | None = None,
     begin: Callable[[Engine], None] = lambda _: None,
 ) -> RunReport:
-    """Run the pipeline: until stopped; `once`, all that is there; `drain`, likewise and close every window.
+    """Run the pipeline until it is stopped. With `once`, read what the sources have now and end; with `drain`, also
+    close every window.
 
-    Bring your own `spark`, or a local one is started. `watch` is called after every batch, or is a listener of Spark's
-    that hears of its progress. `stop` ends a continuous run after the batch under way; so do SIGINT and SIGTERM in
-    the main thread. `begin` is handed the engine before it starts. On `standby`, another run that has the store is
-    waited for, and taken over from where it dies.
+    Pass your own `spark`, or a local one is started. `watch` is called after every batch, or is a Spark listener that
+    gets its progress. `stop` ends a continuous run after the batch under way; so do SIGINT and SIGTERM in the main
+    thread. `begin` is called with the engine before it starts. With `standby`, the run waits while another one has the
+    store, and takes over when that one dies.
     """
     require_pipeline("run", pipeline)
     require_flags("run", once=once, drain=drain, standby=standby)
@@ -115,14 +116,14 @@ def run(
 
 
 def _require_followed(pipeline: Pipeline) -> None:
-    """Refuse to wait for what nobody can be asked for."""
+    """Refuse to follow a source that only a program can give rows to."""
     for name, view in pipeline.views.items():
         if view.source.dataframe is not None:
             raise PipelineError(
                 [
                     Problem(
                         place_in(name, "source.dataframe"),
-                        "rows are handed in by a program, and there is nothing to follow",
+                        "gets its rows from a program, so a run cannot follow it",
                         fix="use latecomer.into in it, or run with once=True (--once) to finish what was interrupted",
                     )
                 ]
@@ -141,14 +142,14 @@ def opened(
     standby: bool = False,
     signals: bool = True,
 ) -> Iterator[Engine]:
-    """The engine of a pipeline, on a store that it has for itself as long as this lasts. Signals set `stopping`."""
+    """The engine of a pipeline, with its store locked until the block ends. Signals set `stopping`."""
     with ExitStack() as stack:
-        if standby:  # before anything is read of the store: the other run may change it meanwhile
+        if standby:  # before the store is read: the other run may change it meanwhile
             keep_private(pipeline)
             with _stopped_by_signals(stopping) if signals else nullcontext():
                 stack.enter_context(_held(pipeline, stopping))
-        held = nullcontext() if standby else _held(pipeline, None)
-        yield stack.enter_context(_prepared(pipeline, spark, watch, stopping, file, held, drain, signals))
+        lock = nullcontext() if standby else _held(pipeline, None)
+        yield stack.enter_context(_prepared(pipeline, spark, watch, stopping, file, lock, drain, signals))
 
 
 @contextmanager
@@ -158,11 +159,11 @@ def _prepared(
     watch: Watch,
     stopping: threading.Event,
     file: str | Path | None,
-    held: AbstractContextManager[object],
+    lock: AbstractContextManager[object],
     drain: bool,
     signals: bool,
 ) -> Iterator[Engine]:
-    """The engine, on a store that is held from the moment on that it is known what is in it."""
+    """The engine. Its store is locked by `lock` once its tables are known."""
     LOG.info("checking the pipeline and its store")
     problems = checks.check(pipeline)
     if problems:
@@ -172,7 +173,7 @@ def _prepared(
     columns = _columns(pipeline, file, stopping)
     check_against(pipeline, columns, file)
     store = Store(pipeline, columns)
-    with _refusals_in_words(store), held:
+    with _refusals_in_words(store), lock:
         check_store(store, drain)
         sources = () if spark else sources_of(pipeline, columns).values()
         needed = joined(source.session() for source in sources)
@@ -181,31 +182,31 @@ def _prepared(
         )
         runner = SparkRunner(session)
         runner.warm_up()
-        # PySpark takes SIGINT for itself when it starts, so ours comes after.
+        # PySpark replaces the handler of SIGINT when it starts, so ours comes after.
         with _stopped_by_signals(stopping) if signals else nullcontext():
             LOG.info("preparing the run")
             check_zones(session, pipeline, file)
             check_predicates(session, store, file)
             notes, report_to = WorkNotes(store.root, runner.work), watched(pipeline, session, watch)
 
-            def tell(report: BatchReport) -> None:
+            def report_batch(report: BatchReport) -> None:
                 report_to(report)
                 notes.now_and_then()
 
             try:
-                yield Engine(runner, store, tell)
+                yield Engine(runner, store, report_batch)
             finally:
                 notes.write()
 
 
 def _held(pipeline: Pipeline, standby: threading.Event | None) -> AbstractContextManager[object]:
-    """The store, for this run alone."""
+    """The lock or the lease of the store, for this run alone."""
     takeover = None if pipeline.lease is None else pipeline.lease.seconds
     return held_for_run(pipeline.store_path, takeover=takeover, standby=standby)
 
 
 def _columns(pipeline: Pipeline, file: str | Path | None, stopping: threading.Event) -> Columns:
-    """The columns; where they follow from a schema that no store has yet, the registry is waited for."""
+    """The columns. Where they come from a schema that the store does not have yet, wait for the registry."""
     for wait in waits():
         try:
             return source_columns(pipeline, file)
@@ -213,16 +214,16 @@ def _columns(pipeline: Pipeline, file: str | Path | None, stopping: threading.Ev
             LOG.warning("the run waits: %s. Asking again in %g s", error, wait)
             if stopping.wait(wait):
                 raise
-    raise AssertionError  # the waits do not end
+    raise AssertionError  # `waits` never ends
 
 
 def check_store(store: Store, drain: bool = False) -> None:
-    """Whatever may be wrong with the store and the sinks and can be known without Spark, before it starts."""
+    """Check the store, the sources and the sinks as far as that needs no Spark, before it starts."""
     store.pins()
     outputs_to_compute(store)
     for source in sources_of(store.pipeline, store.columns).values():
         source.require()
-    require_widenable(store)  # before tables of sinks follow
+    require_widenable(store)  # before the sinks' tables are widened
     check_sinks(store)
     last = store.ledger.last_batch()
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(last) if last >= 0 else None
@@ -256,7 +257,7 @@ def _run(engine: Engine, stopping: threading.Event, bounded: bool, drain: bool) 
 
 
 def report_of(engine: Engine) -> RunReport:
-    """Where an engine has left the store."""
+    """The state of the store that an engine leaves."""
     timeline = engine.keeper.timeline
     return RunReport(
         engine.last + 1,
@@ -271,7 +272,7 @@ def report_of(engine: Engine) -> RunReport:
 
 
 def raise_in_words(error: Exception, store: Store) -> NoReturn:
-    """Raise an error: latecomer's own as it is, Spark's and the file system's in one sentence."""
+    """Raise an error: latecomer's own as it is, those of Spark and of the file system in one sentence."""
     reported = _in_words(error, store)
     if reported is error:
         raise error
@@ -280,7 +281,7 @@ def raise_in_words(error: Exception, store: Store) -> NoReturn:
 
 @contextmanager
 def _refusals_in_words(store: Store) -> Iterator[None]:
-    """What the operating system refuses while a run is prepared, in one sentence."""
+    """Put what the operating system refuses while a run is prepared into one sentence."""
     try:
         yield
     except (*SPARK_ERRORS, OSError) as error:
@@ -291,7 +292,7 @@ def _refusals_in_words(store: Store) -> Iterator[None]:
 
 
 def _in_words(error: BaseException, store: Store) -> BaseException:
-    """The error behind it: latecomer's own as it is, Spark's and the file system's in one sentence."""
+    """The error to raise: latecomer's own as it is, those of Spark and of the file system in one sentence."""
     if isinstance(error, (*SPARK_ERRORS, OSError)) and (sentence := refusal(error, places_of(store))):
         return StoreError(sentence)
     if isinstance(error, Exception) and not is_store(store.root):

@@ -1,4 +1,4 @@
-"""Before the first batch of a run: what an interrupted run left undone is finished."""
+"""Before the first batch of a run: the work that an interrupted run left is finished."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from latecomer.engine.ledger.book import logged_intake
 from latecomer.engine.ledger.report import AcceptedBatch
 from latecomer.engine.new_outputs import catch_up
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.rebuilds import accepted_rebuild, carry_rebuild_through, forget_stale
-from latecomer.engine.repairs import carry_repair_through
+from latecomer.engine.rebuilds import accepted_rebuild, complete_rebuild, refuse_stale_rebuilds
+from latecomer.engine.repairs import complete_repair
 from latecomer.store.outputs import reached_by_output
 from latecomer.store.recovery import require_unbroken
 from latecomer.store.repairs import kept_repair
@@ -21,20 +21,20 @@ LOG = logging.getLogger(__name__)
 
 
 def start_engine(engine: Engine) -> None:
-    """Finish what an interrupted run left undone; compute outputs that were added since."""
+    """Finish the work that an interrupted run left, and compute new outputs."""
     require_unbroken(engine.store)
     engine.publications.begin()
-    forget_stale(engine)
+    refuse_stale_rebuilds(engine)
     number = engine.last + 1
     rebuild, repair = accepted_rebuild(engine, number), kept_repair(engine.store.root)
     if repair is not None and repair.batch < number:
         repair.tidy()
     elif repair is not None:
         LOG.info("taking in dead letters whose replay was interrupted, as batch %d", repair.batch)
-        carry_repair_through(engine, repair, _known_outputs(engine))
+        complete_repair(engine, repair, _known_outputs(engine))
     elif rebuild is not None:
         LOG.info("publishing a rebuild that was interrupted, as batch %d", number)
-        carry_rebuild_through(engine, rebuild, number)
+        complete_rebuild(engine, rebuild, number)
     elif engine.store.watermarks.last_batch() >= number:
         LOG.info("completing batch %d, which was interrupted", number)
         engine.complete(_interrupted(engine, number), _known_outputs(engine))
@@ -45,7 +45,7 @@ def start_engine(engine: Engine) -> None:
 
 
 def _interrupted(engine: Engine, number: int) -> AcceptedBatch:
-    """The batch that a run before this one accepted and did not complete, from log and timeline."""
+    """The batch that an earlier run accepted and did not complete, read from the log and the timeline."""
     section = engine.keeper.section(number, number)
     kind = section.rows[0][1].kind
     engine.last = number
@@ -58,6 +58,6 @@ def _interrupted(engine: Engine, number: int) -> AcceptedBatch:
 
 
 def _known_outputs(engine: Engine) -> list[OutputLogic]:
-    """The outputs that the batches before had; all of them where there were none."""
+    """The outputs that earlier batches had; all of them where there was no batch."""
     reached = reached_by_output(engine.store)
     return [output for output in engine.outputs if not reached or output.name in reached]

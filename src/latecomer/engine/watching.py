@@ -1,4 +1,4 @@
-"""What a batch did, for whoever watches Spark: a listener hears of it, and Spark's own metrics have it."""
+"""Reports each batch to Spark: to a streaming query listener, and to Spark's own metrics."""
 
 from __future__ import annotations
 
@@ -34,15 +34,16 @@ Watch = Callable[[BatchReport], None]
 
 
 def watch_of(call: str, pipeline: Pipeline, watch: object) -> Watch:
-    """What is called after every batch: a function, or what tells a listener."""
+    """The function that is called after every batch: the user's own, or one that calls the user's listener."""
     wanted = "a function of one BatchReport, or a StreamingQueryListener"
     require_kind(call, (Callable, StreamingQueryListener), wanted, watch=watch)  # type: ignore[arg-type]
-    return heard_by(watch, pipeline) if isinstance(watch, StreamingQueryListener) else cast("Watch", watch)
+    return _calling(watch, pipeline) if isinstance(watch, StreamingQueryListener) else cast("Watch", watch)
 
 
-def heard_by(listener: StreamingQueryListener, pipeline: Pipeline) -> Watch:
-    """What hands each batch to a listener as the progress of a query: what Spark has no word for is in
-    `observedMetrics["latecomer"]`. The query's id is that of the store, its run's id new with each run."""
+def _calling(listener: StreamingQueryListener, pipeline: Pipeline) -> Watch:
+    """A function that reports each batch to a listener as the progress of a query. Values for which Spark has no field
+    are in `observedMetrics["latecomer"]`. The query's id is made from the store's path, the run's id is new each time.
+    """
     query, run = uuid.uuid5(uuid.NAMESPACE_URL, str(pipeline.store_path)), uuid.uuid4()
 
     def watch(report: BatchReport) -> None:
@@ -52,25 +53,27 @@ def heard_by(listener: StreamingQueryListener, pipeline: Pipeline) -> Watch:
 
 
 def _as_query(
-    found: Progress, pipeline: Pipeline, query: uuid.UUID, run: uuid.UUID
+    progress: Progress, pipeline: Pipeline, query: uuid.UUID, run: uuid.UUID
 ) -> StreamingQueryProgress:
-    durations = {stage: round(seconds * 1000) for stage, seconds in found["stages"].items()}
-    rows, speed = found["rows"], float(found["rows_per_second"])
+    durations = {stage: round(seconds * 1000) for stage, seconds in progress["stages"].items()}
+    rows, speed = progress["rows"], float(progress["rows_per_second"])
     kind = next((name for name in ("kafka", "dataframe") if getattr(pipeline.source, name, None)), "files")
     source = SourceProgress(f"latecomer {kind}", "", "", "", rows, speed, speed, {})
-    counts = {name: value for name, value in found.items() if name not in ("outputs", "stages", "holding")}
+    counts = {name: value for name, value in progress.items() if name not in ("outputs", "stages", "holding")}
     fates = {
-        f"{output}_{fate}": count for output, each in found["outputs"].items() for fate, count in each.items()
+        f"{output}_{fate}": count
+        for output, each in progress["outputs"].items()
+        for fate, count in each.items()
     }
     return StreamingQueryProgress(
         id=query,
         runId=run,
         name=pipeline.name,
-        timestamp=found["published_at"] or "",
-        batchId=found["batch"],
-        batchDuration=round(found["seconds"] * 1000),
+        timestamp=progress["published_at"] or "",
+        batchId=progress["batch"],
+        batchDuration=round(progress["seconds"] * 1000),
         durationMs=durations,
-        eventTime={} if found["watermark"] is None else {"watermark": found["watermark"]},
+        eventTime={} if progress["watermark"] is None else {"watermark": progress["watermark"]},
         stateOperators=[],
         sources=[source],
         sink=SinkProgress("latecomer", -1, {}),
@@ -85,13 +88,13 @@ def _as_query(
 
 
 def watched(pipeline: Pipeline, spark: SparkSession, watch: Watch) -> Watch:
-    """What counts each batch in Spark's metrics, and then hands it to whoever watches."""
+    """A function that counts each batch in Spark's metrics, and then calls `watch`."""
     metrics = SparkMetrics(spark, f"latecomer.{pipeline.name}", _NAMES)
 
     def each(report: BatchReport) -> None:
         try:
             metrics.set(dict(_values(report, metrics.values)))
-        except SPARK_ERRORS as error:  # Spark may be stopping; nobody's numbers depend on it
+        except SPARK_ERRORS as error:  # Spark may be stopping; no result depends on its metrics
             LOG.info("Spark's metrics: %s", error)
         watch(report)
 
@@ -112,7 +115,7 @@ _NAMES = ("batch", "batch_seconds", "lag_seconds", *_TOTALS, *_FATES)
 
 
 def _values(report: BatchReport, before: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Gauges as they are now, totals since the run began, over all outputs."""
+    """Gauges as they are now, and totals since the run began; of all outputs together."""
     yield "batch", report.batch
     yield "batch_seconds", report.seconds
     if report.lag is not None:

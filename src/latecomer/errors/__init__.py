@@ -5,7 +5,7 @@
     ├── MachineError         Java or a package is missing or too old, or Spark cannot be started
     ├── SourceError          the source cannot be read at all
     │   ├── SourceOutage     it is down for a reason that may pass
-    │   └── SchemaOutage     a schema cannot be had yet: the batch waits for it
+    │   └── SchemaOutage     a schema is not available yet: the batch waits for it
     ├── StoreError           the store cannot be used
     │   ├── StoreInUse       another run holds it
     │   ├── StoreOutage      an object store cannot be reached for a reason that may pass
@@ -13,12 +13,12 @@
     │   ├── NoStore          nothing has been run yet
     │   ├── TornCommit       a power cut left a commit of a table incomplete
     │   ├── TornCheckpoint   likewise, a summary of a table's commits
-    │   └── NotCovered       retention has removed what would be needed
+    │   └── NotCovered       retention has removed events that are needed
     ├── SinkError            a sink refused; the next run continues with it
     │   └── SinkOutage       it is down for a reason that may pass
     ├── RegistryError        a schema registry refused, or cannot be asked as it is
     │   └── RegistryOutage   it is down for a reason that may pass
-    └── LedgerError          received and accounted for differ
+    └── LedgerError          what was received and what is accounted for differ
 
 The command line prints the message alone; `--debug` adds the trace.
 """
@@ -34,14 +34,14 @@ from latecomer.errors.redacting import HIDDEN, is_secret, redacted, without_secr
 
 
 class LatecomerError(Exception):
-    """The base of them all: catch this to catch everything latecomer raises on purpose."""
+    """The base of all errors that latecomer raises on purpose."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # A task's error is raised again in the driver, whatever its constructor takes.
+        # The driver raises a task's error again, whatever arguments its constructor takes.
         return _restored, (type(self), self.args), self.__dict__
 
     def joined(self, _others: Sequence[Exception]) -> LatecomerError:
-        """This one, with what the errors of other tasks say more: nothing, unless a class knows better."""
+        """This error, with what the errors of other tasks add. A class that can join them overrides this."""
         return self
 
 
@@ -53,7 +53,7 @@ def _restored(kind: type[LatecomerError], args: tuple[object, ...]) -> Latecomer
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake in a pipeline file: where it is, what stands there, how to fix it."""
+    """One mistake in a pipeline file: its place, the value there, and the fix."""
 
     field: str
     message: str
@@ -71,7 +71,7 @@ class Problem:
         return f"{place}: {self.field}: {self.message}{shown}{fix}"
 
     def _shown_value(self) -> str:
-        """The value, without the secrets that somebody may have written there."""
+        """The value, without secrets."""
         if is_secret(self.field):
             return HIDDEN
         if isinstance(self.value, str):
@@ -80,12 +80,12 @@ class Problem:
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text of so many characters at most."""
+    """A text, cut to at most `limit` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def other_settings(names: Iterable[str]) -> str:
-    """Settings that are not what they were.
+    """Changed settings, in words.
 
     >>> other_settings(["window", "aggregates"])
     'another window and other aggregates'
@@ -94,28 +94,27 @@ def other_settings(names: Iterable[str]) -> str:
 
 
 def did_you_mean(value: str, known: Iterable[str]) -> str:
-    """The fix for a name that is not there.
+    """The fix for a name that is not known.
 
     >>> did_you_mean("totls", ["totals", "alerts"])
     'did you mean totals? there are totals, alerts'
     """
     names = list(known)
     near = difflib.get_close_matches(value, names, n=1)
-    there = f"there {'are' if len(names) > 1 else 'is'} {', '.join(names)}" if names else "there is none"
+    choices = f"there {'are' if len(names) > 1 else 'is'} {', '.join(names)}" if names else "there is none"
     if near:
-        there = f"did you mean {near[0]}?" + (f" {there}" if len(names) > 1 else "")
-    return there
+        return f"did you mean {near[0]}?" + (f" {choices}" if len(names) > 1 else "")
+    return choices
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of a library says, without its trace."""
+    """The first line of a library's error, shortened."""
     text = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".; ")
     return shortened(text, 200)
 
 
 class PipelineError(LatecomerError, ValueError):
-    """The pipeline, or an argument in Python, cannot be used as it is; carries every problem found, not only the
-    first."""
+    """The pipeline file, or an argument in Python, is wrong. `problems` has every mistake, not only the first."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -135,7 +134,7 @@ class SourceOutage(SourceError):
 
 
 class SchemaOutage(SourceError):
-    """A schema that records were written with cannot be had yet: the batch that they are in waits for it."""
+    """A schema that records were written with is not available yet: their batch waits for it."""
 
 
 class StoreError(LatecomerError):
@@ -147,7 +146,7 @@ class StoreInUse(StoreError):
 
 
 class StoreOutage(StoreError):
-    """An object store cannot be reached for a reason that may pass. It was tried for a while."""
+    """An object store cannot be reached for a reason that may pass. Retries have failed."""
 
 
 class StoreMismatch(StoreError):
@@ -182,7 +181,7 @@ class TornCheckpoint(StoreError):
 
 
 class NotCovered(StoreError):
-    """The log no longer holds what would be needed: retention has removed it."""
+    """The log no longer holds the events that are needed: retention has removed them."""
 
 
 class SinkError(LatecomerError):
@@ -206,7 +205,7 @@ class RegistryError(LatecomerError):
 
 
 class RegistryOutage(RegistryError):
-    """A schema registry cannot be asked for a reason that may pass: ask again."""
+    """A schema registry does not answer for a reason that may pass: ask again."""
 
 
 class LedgerError(LatecomerError):

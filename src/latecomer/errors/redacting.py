@@ -1,4 +1,4 @@
-"""Secrets in what people write by mistake: in a path, a URL or a setting. They are never shown."""
+"""Hides secrets that somebody wrote into a path, a URL or a setting."""
 
 from __future__ import annotations
 
@@ -18,39 +18,41 @@ _CONCEALED: set[str] = set()
 
 
 def conceal(secret: str) -> str:
-    """The secret itself, which no sentence shows from now on; what is as short as a word by chance is left."""
+    """Hide a secret in every sentence from now on, and return it. One of three characters or fewer is not hidden: words
+    would contain it by chance."""
     if len(secret) > 3:
         _CONCEALED.update((secret, repr(secret)[1:-1]))
     return secret
 
 
 def concealed_in(texts: Iterable[str]) -> list[str]:
-    """What of some texts no sentence shows: for another process, which has to know it."""
+    """The hidden secrets in some texts, for another process that has to hide them too."""
     every = list(texts)
-    return sorted(secret for secret in _CONCEALED if any(secret in text for text in every))
+    # A copy: other threads hide secrets meanwhile.
+    return sorted(secret for secret in tuple(_CONCEALED) if any(secret in text for text in every))
 
 
 def redacted(written: str) -> str:
-    """What may be shown of a text that may be a URL or a connection string.
+    """A text that may be a URL or a connection string, without its secrets.
 
     >>> redacted("postgresql://ana:secret@db/books?password=x&sslmode=require")
     'postgresql://ana:***@db/books?password=***&sslmode=require'
     >>> redacted("host=db user=ana password='s3 cret' dbname=books")
     'host=db user=ana password=*** dbname=books'
     """
-    found = _URL.match(written)
-    if found is None:
+    scheme = _URL.match(written)
+    if scheme is None:
         return without_settings(written)
-    rest = _SETTINGS.sub(_shown_setting, written[found.end() :])
-    # Up to the last @: a password may hold one that nobody has encoded.
+    rest = _SETTINGS.sub(_shown_setting, written[scheme.end() :])
+    # Up to the last @: a password may contain one that is not encoded.
     user, at, place = rest.rpartition("@")
     name, colon, _ = user.partition(":")
-    return f"{found[0]}{name}{colon}{HIDDEN if colon else ''}{at}{place}"
+    return f"{scheme[0]}{name}{colon}{HIDDEN if colon else ''}{at}{place}"
 
 
 def is_torn(url: str) -> bool:
-    """Whether a password in a URL holds what would have to be encoded: whoever reads the URL takes a part of it for a
-    host or a port, and quotes it in an error.
+    """Whether a password in a URL has characters that must be encoded. A library would take a part of such a password
+    for a host or a port, and quote it in an error.
 
     >>> is_torn("postgresql://ana:s3/cret@db/books"), is_torn("postgresql://ana:s3%2Fcret@db/books")
     (True, False)
@@ -60,7 +62,7 @@ def is_torn(url: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """What may be shown of a sentence that somebody else wrote: URLs in it may hold a password.
+    """A sentence of another program without its secrets, such as passwords in URLs.
 
     >>> without_secrets("no answer from postgresql://ana:secret@db/books, token=abc")
     'no answer from postgresql://ana:***@db/books, token=***'
@@ -71,7 +73,7 @@ def without_secrets(text: str) -> str:
 
 
 def without_settings(text: str) -> str:
-    """A text in which what is set to a secret is hidden.
+    """A text in which the values of secret settings are hidden.
 
     >>> without_settings("{'path': 'x', 'password': 'y'}")
     "{'path': 'x', 'password': ***}"

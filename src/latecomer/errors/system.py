@@ -1,6 +1,6 @@
-"""What the operating system refuses, in words: what is wrong, and the fix.
+"""What the operating system refuses, in words: the reason and the fix.
 
-The same refusal comes in many shapes: as an `OSError` of Python's or Arrow's, as a text of delta-rs
+The same refusal comes in many forms: as an `OSError` of Python or Arrow, as a text of delta-rs
 (`… (os error 28)`) or of Java (`… (No space left on device)`). All of them are reported alike.
 """
 
@@ -19,7 +19,7 @@ GOES_ON = "Nothing is lost: the next run continues where this one stopped"
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why the operating system did not do what it was asked."""
+    """Why the operating system refused a call."""
 
     number: int
     reason: str
@@ -46,18 +46,18 @@ _WORDS = {
     errno.ESTALE: ("the network file system has lost the file", "mount it again"),
 }
 _BY_TEXT = {os.strerror(number): number for number in _WORDS} | {
-    # Java's exception for it says the path and nothing else.
+    # Java's exception for it has the path alone.
     "AccessDeniedException": errno.EACCES,
     "Stale NFS file handle": errno.ESTALE,
 }
 _RUST = re.compile(r"\(os error (\d+)\)")
 _PATH = re.compile(r"(?<![\w/.])/[^\n]*?(?=#\d|\x20\(|:\x20|\n|$)")
-"""A path within a text, up to the words about it."""
+"""A path within a text, up to the words after it."""
 _ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def refusal_of(error: BaseException | str) -> Refusal | None:
-    """What the operating system refused, as an error of Python's or the text of another's shows it.
+    """What the operating system refused, by an error of Python or by the text of another program.
 
     >>> str(refusal_of("Unable to open file: No space left on device (os error 28)"))
     'the disk is full; make room there'
@@ -74,20 +74,20 @@ def _number(error: BaseException) -> int | None:
 
 
 def _number_in(text: str) -> int | None:
-    found = _RUST.search(text)
-    if found is not None and int(found[1]) in _WORDS:
-        return int(found[1])
+    by_rust = _RUST.search(text)
+    if by_rust is not None and int(by_rust[1]) in _WORDS:
+        return int(by_rust[1])
     return next((number for words, number in _BY_TEXT.items() if words in text), None)
 
 
 def refused(places: Iterable[Path]) -> Iterator[tuple[Path, Refusal]]:
-    """Which of some folders cannot be written now, and why: for errors that do not say so."""
+    """The folders that cannot be written now, and why: for errors that name no folder."""
     for place in places:
-        if (found := _tried(place)) is not None:
-            yield place, found
+        if (refusal := _try_to_write(place)) is not None:
+            yield place, refusal
 
 
-def _tried(place: Path) -> Refusal | None:
+def _try_to_write(place: Path) -> Refusal | None:
     try:
         with tempfile.NamedTemporaryFile(dir=_nearest(place), prefix=".latecomer-") as file:
             file.write(b"\0" * 65536)
@@ -107,36 +107,36 @@ def _room(place: Path) -> int:
         system = os.statvfs(_nearest(place))
     except OSError:
         return 0
-    # Where the file system counts files, it may run out of those instead.
+    # A file system that limits the number of files may run out of those instead.
     return 0 if system.f_files and not system.f_favail else system.f_bavail * system.f_frsize
 
 
 def _nearest(place: Path) -> Path:
-    """The folder itself, or the first above it that is there."""
+    """The folder itself, or the first existing one above it."""
     return next(each for each in (place, *place.parents) if each.is_dir())
 
 
 def refused_sentence(error: BaseException | str, places: Iterable[Path]) -> str | None:
-    """One sentence on what was refused, where and what to do, if it was the operating system that refused.
+    """What was refused, where, and what to do; None if the operating system refused nothing.
 
-    The place is the file that the error names. Java names none when it runs out of room: then it is the fullest
-    of `places`, which are all that may have been written.
+    The place is the file that the error names. Java names none when it runs out of room: then the place is the
+    fullest of `places`, the folders that may have been written.
     """
-    found = refusal_of(error)
-    return None if found is None else refused_in_words(found, _place(error, found, list(places)))
+    refusal = refusal_of(error)
+    return None if refusal is None else refused_in_words(refusal, _place(error, refusal, list(places)))
 
 
-def refused_in_words(found: Refusal, place: object) -> str:
+def refused_in_words(refusal: Refusal, place: object) -> str:
     """A refusal at a place, in one sentence."""
     where = "" if place is None else f": {place}"
-    return f"{found.reason}{where}; {found.fix}, and run again. {GOES_ON}"
+    return f"{refusal.reason}{where}; {refusal.fix}, and run again. {GOES_ON}"
 
 
-def _place(error: BaseException | str, found: Refusal, places: list[Path]) -> object:
+def _place(error: BaseException | str, refusal: Refusal, places: list[Path]) -> object:
     if isinstance(error, OSError) and error.filename is not None:
         return os.fsdecode(error.filename)
     if (named := _PATH.search(str(error))) is not None:
         return named[0]
-    if found.number in _ROOM and places:
+    if refusal.number in _ROOM and places:
         return fullest(places)
-    return next((place for place, why in refused(places) if why == found), None)
+    return next((place for place, why in refused(places) if why == refusal), None)

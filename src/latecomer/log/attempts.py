@@ -1,6 +1,7 @@
-"""What tasks have written of a batch, before any of it is committed: put together, each event once.
+"""Puts together what the tasks of a batch have written, before any of it is committed: each event once.
 
-A batch is of one source, or of several that are read together. The ticks of each are summed up as its strategy asks.
+A batch is of one source, or of several that are read together. Each source has its own ticks, summed up for its
+strategy.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow as pa
 from latecomer.log.columns import UNIQUE, Lane
 from latecomer.log.duplicates import Landings, divided
 from latecomer.log.logged import LogSplit
+from latecomer.log.moments import counted_by
 from latecomer.log.split import LogPlan, SplitSummary, summary_of
 from latecomer.log.summaries import added, joined_ticks, sums_of
 from latecomer.log.writing import Folders, Written
@@ -37,16 +39,16 @@ class Attempt:
         return [file for each in self.found for lane in _EVENTS for file in each.files.get(lane, ())]
 
     def replaced(self, moved: Mapping[Location, Sequence[Location]], new: list[Location]) -> Attempt:
-        """With other files in the place of some, which are summed up again; the first to change also has the `new`
-        duplicates, which are taken out of the list."""
+        """With other files in the place of some, which are summed up again. The first task that changes also gets the
+        `new` duplicates, and `new` is emptied."""
         found = []
         for each in self.found:
             if not any(file in moved for files in each.files.values() for file in files):
                 found.append(each)
                 continue
             files = {
-                lane: [kept for file in held for kept in moved.get(file, [file])]
-                for lane, held in each.files.items()
+                lane: [new_file for file in before for new_file in moved.get(file, [file])]
+                for lane, before in each.files.items()
             }
             files[Lane.DUPLICATES] = [*files.get(Lane.DUPLICATES, ()), *new]
             new.clear()
@@ -87,7 +89,7 @@ class WrittenBatch:
 
 
 def without_repeated(attempts: Sequence[Attempt], landings: Landings) -> list[Attempt]:
-    """What came in two splits counts once: by their hashes hardly any have to be looked at."""
+    """An event that came in two splits counts once. Files are read only where two splits have the same hash."""
     summaries = (each.summary for attempt in attempts for each in attempt.found)
     hashes = [each.hashes for each in summaries if each.hashes is not None]
     every = np.sort(np.concatenate(hashes)) if len(hashes) > 1 else np.empty(0, np.uint64)
@@ -100,7 +102,7 @@ def without_repeated(attempts: Sequence[Attempt], landings: Landings) -> list[At
 
 
 def numbered(attempts: Sequence[Attempt], before: int) -> list[Attempt]:
-    """Where each event is a tick: those of several slices, numbered through all of them in the order of arrival."""
+    """With `every: event`: the ticks of several slices, counted through all of them in the order of arrival."""
     files = [(nth, file) for nth, each in enumerate(attempts) for file in each.events]
     if len({nth for nth, _ in files}) < 2:
         return list(attempts)
@@ -113,8 +115,7 @@ def numbered(attempts: Sequence[Attempt], before: int) -> list[Attempt]:
         np.concatenate([np.asarray(flat(each.column(name)).cast(pa.int64())) for each in tables])
         for name in ("arrival_time", "tick")
     )
-    ticks = np.empty(len(came), np.int64)
-    ticks[np.lexsort((tick, of_slice, came))] = np.arange(1, len(came) + 1) + before
+    ticks = counted_by(came, of_slice, tick) + before
     moved, begin = dict[Location, list[Location]](), 0
     for (_, file), rows in zip(files, tables, strict=True):
         place, end = rows.schema.get_field_index("tick"), begin + rows.num_rows
@@ -130,9 +131,9 @@ def _summed_up_again(
 ) -> SplitSummary:
     schema = plan.reading.log.schema
     logged = LogSplit([file for lane in _EVENTS for file in files.get(lane, ())], 1, schema)
-    again = LogSplit(files.get(Lane.DUPLICATES, ()), 1, schema)
+    duplicates = LogSplit(files.get(Lane.DUPLICATES, ()), 1, schema)
     now = SplitSummary.joined([summary_of(events, plan) for events in logged.tables()], plan.measures)
     sums = added(
-        (sums_of(part, plan.reading.log.view, plan.measures) for part in again.tables()), plan.measures
+        (sums_of(part, plan.reading.log.view, plan.measures) for part in duplicates.tables()), plan.measures
     )
     return replace(before, ticks=now.ticks, sums=now.sums, duplicate_sums=sums)

@@ -1,4 +1,4 @@
-"""The private columns of rows on their way into the log, and of events that are read from it."""
+"""The private columns of rows that are being logged, and of events that are read from the log."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from latecomer.config.names import PRIVATE
 
 
 class Lane(StrEnum):
-    """The lanes of a batch that is logged, in `LANE`."""
+    """The lanes into which the rows of a batch are logged; folders are named by it, after `LANE`."""
 
     EVENTS = "events"
     BEHIND = "behind"
-    """Events behind the watermark are kept in files of their own, so that they do not widen the time range of every
-    file."""
+    """Events behind the watermark have files of their own, so that they do not widen the time range of every file."""
     DUPLICATES = "duplicates"
     DEAD_LETTERS = "dead_letters"
 
 
 UNIQUE = ("event_time", "arrival_time", "position", "event_id")
-"""Columns in which hardly a value comes twice: a dictionary would only cost time."""
+"""Columns whose values are nearly all different: a dictionary would only cost time."""
 
 ARRIVAL = f"{PRIVATE}arrival"
 """The arrival time, in microseconds."""
@@ -28,4 +27,4 @@ REASON = f"{PRIVATE}reason"
 RAW = f"{PRIVATE}raw"
 """The bytes of a dead letter."""
 LOGGED = f"{PRIVATE}logged_"
-"""Before the name of a column of the log, beside the columns under the source's own names."""
+"""Prefix of the name of a column of the log, beside columns under the source's own names."""

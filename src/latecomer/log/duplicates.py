@@ -1,9 +1,9 @@
-"""Events that came before: found in the split that has them, and put into a lane of their own.
+"""Finds events that came before, and puts them into a lane of their own.
 
     ids of a split → hashes → candidates → their ids, exactly → rows to the duplicates' lane
 
-A candidate's hash came twice in the split, or is in the index of what came before. Only candidates are looked at any
-further. What came in two splits of one batch the driver finds by the hashes: only then files are written again.
+A candidate's hash came twice in the split, or is in the index of earlier ids. Only the ids of candidates are compared.
+The driver finds by hashes what came in two splits of one batch: only then files are written again.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ORDER = ("arrival_time", "landed", "origin", "position")
 
 Chosen = npt.NDArray[np.bool_]
 Landings = Callable[[Iterable[str]], Mapping[str, int]]
-"""When each of some origins landed: of events with one id and one arrival, the first to land counts."""
+"""Origins → when each of them landed. Of events with one id and one arrival, the first to land counts."""
 _NO_ROWS: Rows = np.empty(0, np.int64)
 
 
 class Unlogged(ABC):
-    """Events of a batch that nothing refers to yet, by their ids. Rows are counted through all of it."""
+    """Events of a batch that no commit refers to yet, by their ids. Rows are counted through the whole batch."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -46,11 +46,7 @@ class Unlogged(ABC):
         """Some columns of rows, which are in order."""
 
     def again(self, landings: Landings, known_ids: KnownIds | None) -> Chosen:
-        """Which rows are duplicates.
-
-        An event is one if another with its id came earlier in the batch, or is known already. `landings` says when what
-        rows come from has landed.
-        """
+        """Which rows are duplicates: another event with the same id came earlier in the batch, or is known already."""
         known = _NO_ROWS if known_ids is None else self._known(known_ids)
         again = np.zeros(self.count, bool)
         again[known] = True
@@ -80,15 +76,15 @@ class Unlogged(ABC):
         return np.unique(np.concatenate(known))
 
     def _described(self, rows: Rows, landings: Landings) -> pa.Table:
-        """What rows, which are in order, are told apart by; and `row`, which row each is."""
-        found = self.take(rows, ["event_id", "arrival_time", "origin", "position"])
-        columns = {name: found[name] for name in ("arrival_time", "position")}
-        columns |= {name: found[name].cast(pa.large_binary()) for name in ("event_id", "origin")}
-        return pa.table({**columns, "landed": _landings(found["origin"], landings), "row": pa.array(rows)})
+        """The id and the columns of _ORDER of rows, which are in order; and `row`, the number of each."""
+        events = self.take(rows, ["event_id", "arrival_time", "origin", "position"])
+        columns = {name: events[name] for name in ("arrival_time", "position")}
+        columns |= {name: events[name].cast(pa.large_binary()) for name in ("event_id", "origin")}
+        return pa.table({**columns, "landed": _landings(events["origin"], landings), "row": pa.array(rows)})
 
 
 class EventsOfSplit(Unlogged):
-    """Those of a split."""
+    """The events of a split."""
 
     def __init__(self, events: pa.Table) -> None:
         self._events = events
@@ -103,7 +99,7 @@ class EventsOfSplit(Unlogged):
 
 
 class _EventsInFiles(Unlogged):
-    """Those that tasks have written."""
+    """The events in files that tasks have written."""
 
     def __init__(self, paths: Sequence[Location]) -> None:
         ends = np.cumsum([0, *(footer(path).num_rows for path in paths)]).tolist()
@@ -124,17 +120,17 @@ class _EventsInFiles(Unlogged):
 
 
 def divided(files: Sequence[Location], aside: Location, landings: Landings) -> dict[Location, list[Location]]:
-    """Move the duplicates among the events of one batch, which tasks have written, to files in another folder. Nothing
-    may refer to the files yet. Gives, for each file that had any, what is in its place; and the new files, under the
-    folder itself."""
+    """Move the duplicates of one batch from the files that tasks have written to files in another folder. No commit may
+    refer to the files yet. Gives file → files in its place, for each file that had duplicates; and folder → files of
+    duplicates."""
     batch = _EventsInFiles(files)
     again = batch.again(landings, None)
-    found: dict[Location, list[Location]] = {aside: []}
+    replaced: dict[Location, list[Location]] = {aside: []}
     for path, begin, end in batch.files:
         moved = again[begin:end]
         if moved.any():
-            found[path] = _divide(path, moved, aside, found[aside])
-    return found
+            replaced[path] = _divide(path, moved, aside, replaced[aside])
+    return replaced
 
 
 def _all_but_firsts(repeated: pa.Table) -> Rows:
@@ -146,13 +142,13 @@ def _all_but_firsts(repeated: pa.Table) -> Rows:
 
 
 def _landings(origins: pa.ChunkedArray, landings: Landings) -> pa.Array:
-    """When what each row comes from has landed."""
+    """When the origin of each row landed."""
     known = landings(origins.unique().to_pylist())
     return pa.array([known[origin] for origin in origins.to_pylist()], pa.int64())
 
 
 def _divide(path: Location, moved: Chosen, aside: Location, again: list[Location]) -> list[Location]:
-    """Move rows of a file to a file of their own; the rest takes the file's place."""
+    """Move rows of a file to another file; a file with the rest takes its place."""
     table, kept = _read(path), []
     if not moved.all():
         rest = path.with_name(f"kept-{new_token()}.parquet")

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.merged import SOURCE
 from latecomer.log.columns import RAW, REASON
-from latecomer.log.moments import flags, micros
+from latecomer.log.moments import Flags, Micros, event_numbers, flags, micros
 from latecomer.model import types
 from latecomer.model.arrays import flat
 from latecomer.model.dead_letters import (
@@ -44,8 +44,6 @@ from latecomer.source.decode.json_text import JsonText, Writer, raw_text, shape_
 from latecomer.source.decode.stored_values import stored_rows, texts_of
 from latecomer.store.layout import TIMESTAMP, Reading
 
-Flags = npt.NDArray[np.bool_]
-Micros = npt.NDArray[np.int64]
 Column: TypeAlias = pa.Array
 
 
@@ -62,20 +60,22 @@ class Given:
     """When the newest of the batch landed, for rows that do not say when they did."""
     after: int | None = None
     until: int | None = None
-    """Events that came after a moment, and until another; dead letters where there is no such end."""
+    """Only events that came after `after` and not later than `until`. With `until` there are no dead letters."""
 
-    def kept(self, found: Enveloped) -> Enveloped:
+    def kept(self, enveloped_rows: Enveloped) -> Enveloped:
         """What this batch takes of the rows that were read."""
         if self.after is None and self.until is None:
-            return found
-        came = np.asarray(found.events.column("arrival_time").cast(pa.int64()))
+            return enveloped_rows
+        events, letters = enveloped_rows.events, enveloped_rows.letters
+        came = np.asarray(events.column("arrival_time").cast(pa.int64()))
         kept = np.ones(len(came), bool)
         if self.after is not None:
             kept &= came > self.after
         if self.until is not None:
             kept &= came <= self.until
-        letters = found.letters if self.until is None else found.letters.slice(0, 0)
-        return Enveloped(found.events.filter(pa.array(kept)), letters)
+        return Enveloped(
+            events.filter(pa.array(kept)), letters if self.until is None else letters.slice(0, 0)
+        )
 
 
 @dataclass(frozen=True)
@@ -89,20 +89,19 @@ class Enveloped:
 
 
 def enveloped(rows: pa.Table, reading: Reading, given: Given, keep: Sequence[str] = ()) -> Enveloped:
-    """Rows with the source's columns and those of `source/columns.py` → events and dead letters, which have the columns
-    to `keep` beside theirs."""
+    """Rows with the source's columns and those of `source/columns.py` → events and dead letters. Dead letters also have
+    the columns to `keep`."""
     pipeline, kinds = reading.pipeline, reading.columns
     event, order_by = pipeline.event, pipeline.order_by
     if reading.source:
         named = pa.repeat(pa.scalar(reading.source, pa.string()), rows.num_rows)
         rows = rows.append_column(SOURCE, named)
-    again = FIRST_ARRIVAL in rows.column_names
+    repaired = FIRST_ARRIVAL in rows.column_names
     time = micros(flat(rows.column(event.time)), kinds[event.time], event.unit, event.zone)
-    if again:
+    if repaired:
         time = pc.coalesce(flat(rows.column(GIVEN_TIME)), time)
-    landed = flat(rows.column(LANDED)) if LANDED in rows.column_names else _constant(given.newest, rows)
-    arrival = landed
-    if order_by is not None and not again:
+    arrival = landed = _landed(rows, given)
+    if order_by is not None and not repaired:
         arrival = micros(flat(rows.column(order_by)), kinds[order_by], pipeline.arrival_unit, event.zone)
     reason = _reasons(rows, reading, time, arrival)
     if reason is None:
@@ -121,8 +120,11 @@ def enveloped(rows: pa.Table, reading: Reading, given: Given, keep: Sequence[str
     return Enveloped(logged, _letters(letters, reading, given, letter_time, letter_arrival, reason, keep))
 
 
-def _constant(value: int, rows: pa.Table) -> pa.Array:
-    return pa.array(np.full(rows.num_rows, value, np.int64))
+def _landed(rows: pa.Table, given: Given) -> pa.Array:
+    """When each row landed."""
+    if LANDED in rows.column_names:
+        return flat(rows.column(LANDED))
+    return pa.array(np.full(rows.num_rows, given.newest, np.int64))
 
 
 # Events
@@ -132,7 +134,7 @@ def _logged(rows: pa.Table, reading: Reading, given: Given, time: Column, arriva
     pipeline, kinds, log = reading.pipeline, reading.columns, reading.log
     event, every, count = pipeline.event, pipeline.watermark.every, rows.num_rows
     tick = (
-        given.first_tick + _in_order(arrival, rows, given)
+        given.first_tick + _event_numbers(arrival, rows, given)
         if every == "event"
         else np.asarray(arrival, np.int64) // every
     )
@@ -162,25 +164,14 @@ def _logged(rows: pa.Table, reading: Reading, given: Given, time: Column, arriva
     return pa.table({name: column.cast(schema.field(name).type) for name, column in made.items()}, schema)
 
 
-def _in_order(arrival: Column, rows: pa.Table, given: Given) -> Micros:
-    """Which event each is, counted from 1 in the order of arrival."""
-    _, nth = np.unique(np.asarray(rows.column(ORIGIN).cast(pa.binary())), return_inverse=True)
-    landed = rows.column(LANDED) if LANDED in rows.column_names else _constant(given.newest, rows)
-    order = np.lexsort(
-        (
-            np.asarray(flat(rows.column(POSITION))),
-            nth,
-            np.asarray(flat(landed)),
-            np.asarray(arrival),
-        )
-    )
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(1, len(order) + 1)
-    return places
+def _event_numbers(arrival: Column, rows: pa.Table, given: Given) -> Micros:
+    landed = np.asarray(_landed(rows, given))
+    return event_numbers(np.asarray(arrival), rows.column(ORIGIN), rows.column(POSITION), landed)
 
 
 def _partition(rows: pa.Table, reading: Reading) -> Column:
-    """The source partition: what a column says, or the source itself; of several sources it begins with the source."""
+    """The source partition: from a column, or from the source itself. With several sources it begins with the source's
+    name."""
     named = reading.pipeline.partition_column
     given = named is None and PARTITION in rows.column_names
     own = flat(rows.column(PARTITION)) if given else _text(rows, named, reading.columns)
@@ -217,27 +208,27 @@ def _text(rows: pa.Table, column: str | None, kinds: Mapping[str, str]) -> Colum
 def _reasons(
     rows: pa.Table, reading: Reading, time: Column, arrival: Column
 ) -> npt.NDArray[np.object_] | None:
-    """Why each row is a dead letter, None for those that are none; None where no row is."""
+    """Why each row is a dead letter: None for an event. None instead of all where no row is a dead letter."""
     wrong = [(name, which) for name, which in _wrong(rows, reading, time, arrival) if which.any()]
     if not wrong:
         return None
     reasons = np.full(rows.num_rows, None, object)
-    for name, which in reversed(wrong):  # of several reasons, the first counts
+    for name, which in reversed(wrong):
         reasons[which] = name
     return reasons
 
 
 def _wrong(rows: pa.Table, reading: Reading, time: Column, arrival: Column) -> Iterator[tuple[str, Flags]]:
-    """What can be wrong with a row, in the order in which it is looked for, and of which rows it is so."""
-    pipeline, there = reading.pipeline, set(rows.column_names)
+    """What can be wrong with a row, and which rows have it. Of several reasons, the first counts."""
+    pipeline, names = reading.pipeline, set(rows.column_names)
     corrupt = _valid(rows, CORRUPT)
-    if BROKEN in there and rows.column(BROKEN).null_count < rows.num_rows:
+    if BROKEN in names and rows.column(BROKEN).null_count < rows.num_rows:
         broken, why = _valid(rows, BROKEN), flat(rows.column(BROKEN))
         for name in (TOMBSTONE, REST):
             yield name, flags(pc.equal(why, name))
         yield TOO_LONG, broken & corrupt
         yield UNREADABLE_FILE, broken
-    if INVALID in there:
+    if INVALID in names:
         yield INVALID_RECORD, flags(flat(rows.column(INVALID)))
     if corrupt.any():
         yield UNKNOWN_FIELDS, corrupt & _valid(rows, KEPT)
@@ -274,7 +265,7 @@ def beyond_the_ledger(columns: Mapping[str, str], measures: Sequence[str]) -> li
 
 
 def _possible(moments: Column) -> Column:
-    """Microseconds within the calendar, null beyond it."""
+    """Microseconds within the calendar; null outside it."""
     within = pc.and_(pc.greater_equal(moments, EARLIEST), pc.less_equal(moments, LATEST))
     return pc.if_else(within, moments, pa.scalar(None, pa.int64()))
 
@@ -311,19 +302,17 @@ def _letters(
 
 
 def _raw(rows: pa.Table, reading: Reading) -> list[bytes]:
-    """The bytes of each row: as it stood in the file where it could not be parsed, else as JSON under the source's own
-    names, with what is kept of unknown fields."""
+    """The bytes of each row: as in the file where it could not be parsed, else as JSON under the source's own names, to
+    which the kept unknown fields are added."""
     read = [column for column in reading.columns if not (reading.source and column == SOURCE)]
-    named = {
-        reading.pipeline.source_name(column): column for column in read
-    }  # two may be of one of the source's
+    # Two columns may be read from one field of the source.
+    named = {reading.pipeline.source_name(column): column for column in read}
     kinds = {name: reading.columns[column] for name, column in named.items()}
-    known = {
+    notes = {
         name: rows.column(name).to_pylist() for name in (CORRUPT, BROKEN, KEPT) if name in rows.column_names
     }
-    about = [dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True)] or [
-        {}
-    ] * rows.num_rows
+    about = [dict(zip(notes, row, strict=True)) for row in zip(*notes.values(), strict=True)]
+    about = about or [{}] * rows.num_rows
     values = stored_rows(rows.select(list(named.values())).rename_columns(list(named)))
     write = JsonText(digits=3, nulls=True).of(
         struct_of({name: shape_of(kind) for name, kind in kinds.items()})

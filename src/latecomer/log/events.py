@@ -61,9 +61,9 @@ from latecomer.store.unknown import NONE_SEEN, unknown_seen
 
 _Result = TypeVar("_Result")
 TASK_BYTES = 4 << 20
-"""What is smaller is one task: another core would not be worth the files that it leaves."""
+"""Less than this is one task: a second one would not be worth its files."""
 LOGGED_BYTES = 1 << 20
-"""The same of what is in the log."""
+"""The same for files of the log."""
 MOST_TASK_BYTES = 128 << 20
 _LANES = (Lane.DEAD_LETTERS, Lane.DUPLICATES, Lane.EVENTS)
 """In the order in which they are committed: events come last."""
@@ -71,14 +71,14 @@ _LANES = (Lane.DEAD_LETTERS, Lane.DUPLICATES, Lane.EVENTS)
 
 @dataclass(frozen=True)
 class Received:
-    """What a batch brought, as far as the log can tell: rows read, and where they went."""
+    """How many rows of a batch were read, and where they went."""
 
     rows: int
     events: int
     duplicates: int
     dead_letters: int
     clocks: Clock = NO_CLOCK
-    """What said when the rows came; unknown of a batch that was on the timeline already."""
+    """Where the arrival times come from; unknown for a batch that was on the timeline already."""
 
 
 NOTHING = Received(0, 0, 0, 0)
@@ -86,14 +86,14 @@ NOTHING = Received(0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class LoggedBatch:
-    """A batch that is in the log: what it brought, and what the timeline and the ledger start from."""
+    """A batch that is in the log: its rows, and the sums for the timeline and the ledger."""
 
     received: Received
     ticks: TickSummaries
     duplicates: dict[str, Decimal]
-    """What the duplicates come to in each measure."""
+    """The sum of the duplicates in each measure."""
     letters: dict[str, Decimal]
-    """What can be read of each measure in the dead letters."""
+    """The sum of each measure as far as dead letters show it."""
 
 
 class EventLog:
@@ -107,18 +107,18 @@ class EventLog:
         self._files: dict[int, list[DataFile]] = {}
         self._ids = IdIndex(store.root / "ids", store.events)
         self.unknown = NONE_SEEN
-        """What this run has kept of fields that are no columns."""
+        """The unknown fields that this run has kept."""
 
     def close(self) -> None:
-        """Let go of the sources."""
+        """Close the sources."""
         for source in self.sources.values():
             source.close()
 
     # Written
 
     def write(self, batch: int, slice_: Slice, timeline: Timeline) -> LoggedBatch:
-        """Log a batch: events, duplicates and dead letters of a slice of the source, or of several. What an earlier
-        attempt has logged is counted again."""
+        """Log a batch: events, duplicates and dead letters of a slice of one source or of several. A batch that an
+        earlier attempt has logged is only counted."""
         if self.store.events.holds(batch):
             return self.recount(batch, slice_.sources, self._clocks_of_last())
         written = patiently(partial(self._written, batch, slice_, timeline))
@@ -127,7 +127,7 @@ class EventLog:
         return logged
 
     def _written(self, batch: int, slice_: Slice, timeline: Timeline) -> WrittenBatch:
-        """All lanes of a batch, in files that no commit names."""
+        """Write all lanes of a batch to files that no commit names yet."""
         with ThreadPoolExecutor(1, "latecomer-ids") as pool:
             known = pool.submit(self._known_ids, timeline)
             attempts = [self._run(batch, part, timeline, known) for part in parts_of(slice_)]
@@ -139,7 +139,7 @@ class EventLog:
         return WrittenBatch.of(attempts)
 
     def _known_ids(self, timeline: Timeline) -> KnownIds | None:
-        """The ids that a duplicate could still do harm with; None where events have none."""
+        """The ids whose duplicates could still be counted; None if events have no ids."""
         if self.store.pipeline.event.id is None:
             return None
         outputs = self.store.pipeline.outputs.values()
@@ -169,8 +169,8 @@ class EventLog:
         return self._read(part.slice, write)
 
     def waiting(self, slice_: Slice, more: Iterable[str] = ()) -> Waiting:
-        """When the events of a slice of a source came, after which there is more of some partitions. They are read for
-        that, unless the source knows it."""
+        """When the events of a slice of a source came; the partitions `more` have further events after it. The slice is
+        read for that, unless the source knows the times."""
         source = self.sources[slice_.source]
         known = source.arrivals(slice_) if isinstance(source, FollowedSource) else None
 
@@ -186,8 +186,8 @@ class EventLog:
         return patiently(partial(self._read, slice_, look))
 
     def _read(self, slice_: Slice, do: Callable[[Sequence[Split]], _Result]) -> _Result:
-        """Do something with the splits of a slice. Where a file turns out to be unreadable, it becomes one dead letter,
-        and all is done again; likewise where a schema has to be learned first."""
+        """Do something with the splits of a slice. If a file is unreadable, it becomes one dead letter and all is done
+        again; likewise if a schema has to be learned first."""
         source = self.sources[slice_.source]
         source.prepare()
         staging = self._staging()
@@ -209,7 +209,7 @@ class EventLog:
         return Staging(lambda: self.runner.spark, self.runner, self.store.root / "staging" / new_token())
 
     def _shared_out(self, splits: Sequence[Split]) -> list[list[Split]]:
-        """The splits of each task. Where ticks are counted through a batch, one task reads all of it."""
+        """The splits of each task. With `every: event`, one task reads the whole batch."""
         size = sum(split.size for split in splits)
         counted = self.store.pipeline.watermark.every == "event"
         parts = 1 if counted else task_count(size, TASK_BYTES, MOST_TASK_BYTES, self.runner.cores)
@@ -292,34 +292,34 @@ class EventLog:
         return self._logged(self.store.events, files, batch - 1, batch)
 
     def everything(self, after: int = -1, through: int | None = None) -> Logged:
-        """Every event ever logged; of batches after one, or up to one, alone, if that is said."""
+        """Every event of the log; only of batches after `after`, and up to `through` if that is given."""
         last = self.store.events.last_batch() if through is None else through
         return self._logged(self.store.events, self.store.events.files(), after, last)
 
     def of_files(self, files: Sequence[DataFile], last: int, where: pc.Expression | None = None) -> Logged:
-        """The events of some files, of batches up to one, of which that is so."""
-        found = self._logged(self.store.events, files, -1, last)
-        return Logged([replace(split, last=last, where=where) for split in found.splits])
+        """The events of some files, of batches up to `last`, that fulfil `where`."""
+        logged = self._logged(self.store.events, files, -1, last)
+        return Logged([replace(split, last=last, where=where) for split in logged.splits])
 
     def repeated(self, through: int) -> Repeated | None:
-        """What was delivered again after its id was forgotten, in batches up to one; None where nothing was."""
+        """Events delivered again after their ids were forgotten, in batches up to `through`; None if there are none."""
         if self.store.pipeline.event.id is None or through < 0:
             return None
         return repeated_in(self.everything().splits, through, self.runner)
 
     def each_once(self, through: int, after: int = -1) -> Logged:
-        """Every event of batches after one and up to another, without what was delivered again."""
+        """Every event of batches after `after` and up to `through`, without repeated ones."""
         return self.without_repeated(self.everything(after, through), through)
 
     def without_repeated(self, logged: Logged, through: int) -> Logged:
-        """Events, without what was delivered again among them."""
+        """Events without repeated ones."""
         if self.store.pipeline.event.id is None or through < 0:
             return logged
         repeated = repeated_in(logged.splits, through, self.runner)
         return logged if repeated is None else logged.without(repeated)
 
     def _logged(self, table: Table, files: Sequence[DataFile], after: int, last: int) -> Logged:
-        """Some batches of some files. Only a file that came of several holds others."""
+        """Some batches of some files. Only a merged file may hold other batches."""
         whole = [
             file
             for file in files
@@ -349,11 +349,11 @@ class EventLog:
         return shared_out(files, lambda file: file.size, parts)
 
     def other_ticks(self) -> OtherTicks | None:
-        """How ticks are counted anew, where they have another length than those of the log."""
+        """The ticks to use instead of those in the log; None: those in the log."""
         return None
 
     def reaches_beyond(self, batch: int) -> bool:
-        """Whether anything of a batch after this one is in the log."""
+        """Whether the log has any rows of a later batch."""
         tables = (self.store.events, self.store.duplicates, self.store.dead_letters)
         return any(table.last_batch() > batch for table in tables)
 
@@ -362,8 +362,8 @@ class EventLog:
     def recount(
         self, batch: int, sources: Sequence[str] | None = None, clocks: Clock = NO_CLOCK
     ) -> LoggedBatch:
-        """What an earlier attempt logged for this batch, from the tables. Of a batch of sources that is not on the
-        timeline yet, with what their strategies ask for."""
+        """What an earlier attempt logged for this batch, from the tables. `sources` are given for a batch that is not
+        on the timeline yet: then ticks are summed up for their strategies."""
         tables = (self.store.events, self.store.duplicates, self.store.dead_letters)
         events, duplicates, dead = (table.rows_of(batch) for table in tables)
         received = Received(events + duplicates + dead, events, duplicates, dead, clocks)
@@ -373,7 +373,7 @@ class EventLog:
         )
 
     def ticks_of(self, logged: Logged, batch: int, sources: Sequence[str] | None = None) -> TickSummaries:
-        """What each tick of logged events brought from each partition."""
+        """The summary of each tick and partition of logged events."""
         measures = self.store.measures()
         asked: dict[str | None, tuple[Reading | None, Needs]] = {
             source: (None if source is None else self._plan(source).value.reading, self._needs(source))
@@ -395,7 +395,7 @@ class EventLog:
     def _ticks(
         self, batch: int, by_source: Mapping[Any, pa.Table | None], sums: dict[str, Decimal]
     ) -> TickSummaries:
-        """What ticks brought, as the strategy of each source takes it."""
+        """Summaries of ticks, for the strategy of each source."""
         every, found = self.store.pipeline.watermark.every, list[TickSummaries]()
         for source, ticks in by_source.items():
             needs = self._needs(source)
@@ -415,7 +415,7 @@ class EventLog:
         return added((sums_of(part, view, measures) for part in rows.parts(columns)), measures)
 
     def letter_sums(self, batch: int, received: Received) -> dict[str, Decimal]:
-        """What can be read of each measure in a batch's dead letters."""
+        """The sum of each measure as far as a batch's dead letters show it."""
         measures, table = self.store.measures(), self.store.dead_letters
         if not received.dead_letters or not measures:
             return {}
@@ -431,7 +431,7 @@ class EventLog:
         )
 
     def _clocks_of_last(self) -> Clock:
-        """What said when the rows of the log's last batch came."""
+        """Where the arrival times of the log's last batch come from."""
         return Clock(max(self.store.events.reached_by(CLOCKS), 0))
 
     def _files_of(self, table: Table, batch: int) -> list[DataFile]:
@@ -446,7 +446,7 @@ def _summarised(
     ],
     split: LogSplit,
 ) -> tuple[dict[str | None, pa.Table | None], dict[str, Decimal]]:
-    """The ticks of some events by source, and what all of them come to: a task."""
+    """The ticks of some events by source, and the sums of all of them: a task."""
     asked, view, measures = plan.value
     ticks, sums = {source: list[pa.Table]() for source in asked}, list[dict[str, Decimal]]()
     for events in split.tables():

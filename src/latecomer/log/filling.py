@@ -1,9 +1,8 @@
-"""Columns that a source declares later, filled for past events from the fields that were kept. Likewise fields that the
-objects of a list or a map get later: such a list was kept whole.
+"""Fills columns that a source declares later, for past events, from the unknown fields that were kept. Likewise fields
+that the objects of a list or a map get later: such a list was kept whole.
 
-The files of the log that hold such a field are written again, with the column in its place, and committed instead of
-those that were there. The columns are pinned after that: whatever stops it, the next run does the rest. What was kept
-stays as it is.
+The files of the log that hold such a field are written again with the column filled, and replace the old files. The
+columns are pinned only after that, so the next run continues after an interruption. The kept fields stay as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +21,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.portable import portable
 from latecomer.errors import StoreError
 from latecomer.log.logged import LogSplit
+from latecomer.log.moments import Flags
 from latecomer.model.arrays import flat
 from latecomer.model.types import new_fields
 from latecomer.model.written_numbers import Numbers
@@ -41,27 +40,25 @@ from latecomer.store.table import Table
 LOG = logging.getLogger(__name__)
 GROUP_BYTES = 256 << 20
 """How much of the log is written again in one step."""
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Filled:
-    """What past events got of columns that are new."""
+    """New columns, and how many past events got values for them."""
 
     columns: tuple[str, ...] = ()
     events: int = 0
-    """Those that have one of the columns now."""
+    """How many have a value for one of the columns now."""
     unread: int = 0
-    """Those of which a kept value is not of its column's type: it is null there."""
+    """How many have a kept value that is not of its column's type: the column is null."""
 
 
 NOTHING_FILLED = Filled()
 
 
 def new_columns(store: Store) -> dict[str, dict[str, str]]:
-    """The columns that each source has declared since it was run last, and the lists and maps in which objects have got
-    fields since."""
-    found = {}
+    """The columns that each source has got since the last run, and the lists and maps whose objects have got fields."""
+    by_source = {}
     for name, before in _columns_before(store).items():
         now = store.columns.read_from(name)
         new = {
@@ -70,12 +67,12 @@ def new_columns(store: Store) -> dict[str, dict[str, str]]:
             if column not in before or new_fields(column, before[column], kind)
         }
         if before and new:
-            found[name] = new
-    return found
+            by_source[name] = new
+    return by_source
 
 
 def _columns_before(store: Store) -> dict[str, Mapping[str, str]]:
-    """The columns that each source had when it was run last."""
+    """The columns of each source at the last run."""
     pinned = read_pins(store.root)
     if pinned is None:
         return {}
@@ -109,9 +106,9 @@ def fill(runner: Runner, store: Store) -> Filled:
         if files:
             LOG.info("filling %s in %d files of %s", ", ".join(names), len(files), table.root.name)
         for group in _groups(files):
-            again = _written_again(runner, store, table, group, plan)
+            rewritten = _rewritten(runner, store, table, group, plan)
             if table is store.events:
-                events, unread = events + again.filled, unread + again.unread
+                events, unread = events + rewritten.filled, unread + rewritten.unread
     if unread:
         LOG.warning(
             "%d past events have a kept value that is not of the type of its column (%s): it is null there, and is "
@@ -137,7 +134,7 @@ def _plan(
 
 
 def _mentions(store: Store, table: Table, file: DataFile, new: Mapping[str, Mapping[str, str]]) -> bool:
-    """Whether a file may hold a kept field that is a column now. A name may be written with escapes."""
+    """Whether a file may hold a kept field that is a column now. With a backslash, a name may be escaped."""
     views = store.pipeline.views
     paths = [views[name].source_name(column) for name, each in new.items() for column in each]
     names = {part for path in paths for part in (path, path.partition(".")[0])}
@@ -152,7 +149,7 @@ def _mentions(store: Store, table: Table, file: DataFile, new: Mapping[str, Mapp
 
 
 def _groups(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
-    """Files to write again together, those of one lane, in the order of their batches."""
+    """Files to write again together: of one lane, in the order of their batches."""
     lanes: dict[str, list[DataFile]] = {}
     for file in sorted(files, key=batch_of):
         lanes.setdefault(file.path.split("/")[2], []).append(file)
@@ -172,7 +169,7 @@ class _Source:
     is_csv: bool
     numbers: Numbers
     had: frozenset[str]
-    """Those that were there before: lists and maps, which were kept whole where their objects have a new field."""
+    """Columns that existed before: lists and maps, kept whole where their objects have a new field."""
 
 
 _LAST = f"{PRIVATE}last"
@@ -186,11 +183,11 @@ class _Filling:
     sources: Sequence[_Source]
 
     def filled(self, events: pa.Table) -> tuple[pa.Table, Flags, Flags]:
-        """Events with the columns in their places; which have got one, and of which one was not read."""
+        """Events with the columns filled; which of them got a value; which of them have a value that was not read."""
         got, lost = np.zeros(events.num_rows, bool), np.zeros(events.num_rows, bool)
         for source in self.sources:
-            events, found, missed = self._filled_of(events, source)
-            got, lost = got | found, lost | missed
+            events, filled, missed = self._filled_of(events, source)
+            got, lost = got | filled, lost | missed
         return events, got, lost
 
     def _filled_of(self, events: pa.Table, source: _Source) -> tuple[pa.Table, Flags, Flags]:
@@ -200,25 +197,25 @@ class _Filling:
             ours = pc.equal(flat(events.column(layout.view[SOURCE])), source.name)
             kept = pc.if_else(pc.fill_null(ours, False), kept, pa.scalar(None, pa.string()))
         values, missed = _decoded(kept, source)
-        found = np.zeros(events.num_rows, bool)
+        filled = np.zeros(events.num_rows, bool)
         for column, (name, _) in zip(source.columns, source.named.items(), strict=True):
             stored = layout.view[column]
             place = events.schema.get_field_index(stored)
-            there = flat(events.column(place))
-            value = values.column(name).combine_chunks().cast(there.type)
+            current = flat(events.column(place))
+            value = values.column(name).combine_chunks().cast(current.type)
             if stored in source.had:
-                value = pc.if_else(pa.array(missed), pa.scalar(None, there.type), value)
-                found |= np.asarray(value.is_valid())
-                whole = _first_of(value, there)
+                value = pc.if_else(pa.array(missed), pa.scalar(None, current.type), value)
+                filled |= np.asarray(value.is_valid())
+                whole = _first_of(value, current)
             else:
-                whole = _first_of(there, value)
-                found |= np.asarray(whole.is_valid())
+                whole = _first_of(current, value)
+                filled |= np.asarray(whole.is_valid())
             events = events.set_column(place, events.schema.field(place), whole)
-        return events, found, missed
+        return events, filled, missed
 
 
 def _first_of(first: pa.Array, second: pa.Array) -> pa.Array:
-    """The first where it is not null, else the second; also of lists and maps, which Arrow cannot choose among."""
+    """The first where it is not null, else the second. Works for lists and maps, which `coalesce` does not take."""
     valid = np.asarray(first.is_valid())
     if valid.all():
         return first
@@ -227,8 +224,8 @@ def _first_of(first: pa.Array, second: pa.Array) -> pa.Array:
 
 
 def _decoded(kept: pa.Array, source: _Source) -> tuple[pa.Table, Flags]:
-    """The columns of what was kept, by the rules of the source's own text; and which rows have one that does not follow
-    them."""
+    """The columns of kept fields, read by the rules of the source's own text; and which rows have a value that breaks
+    these rules."""
     records = [(each or "{}").encode() for each in kept.to_pylist()]
     if not source.is_csv:
         rows = JsonRecords(numbers=source.numbers).decode(records, source.named)
@@ -244,14 +241,14 @@ def _decoded(kept: pa.Array, source: _Source) -> tuple[pa.Table, Flags]:
 
 
 def _csv_line(texts: Sequence[str | None]) -> bytes:
-    """A line of CSV; with one field more, for a blank line is none."""
+    """A line of CSV, with an extra field: a blank line would be skipped."""
     fields = ("" if each is None else '"' + each.replace('"', '""') + '"' for each in texts)
     return ",".join([*fields, _LAST]).encode()
 
 
 @dataclass(frozen=True)
-class _Again:
-    """What became of files that were written again."""
+class _Rewritten:
+    """A file that replaces others."""
 
     file: Location
     rows: int
@@ -259,7 +256,7 @@ class _Again:
     unread: int
 
 
-def _write_again(plan: Shared[_Filling], task: tuple[LogSplit, Location]) -> _Again:
+def _rewrite(plan: Shared[_Filling], task: tuple[LogSplit, Location]) -> _Rewritten:
     """Write some files of the log again, as one: a task."""
     split, target = task
     rows = filled = unread = 0
@@ -268,24 +265,22 @@ def _write_again(plan: Shared[_Filling], task: tuple[LogSplit, Location]) -> _Ag
             whole, got, lost = plan.value.filled(events)
             writer.write_table(whole)
             rows, filled, unread = rows + whole.num_rows, filled + int(got.sum()), unread + int(lost.sum())
-    return _Again(target, rows, filled, unread)
+    return _Rewritten(target, rows, filled, unread)
 
 
-def _written_again(
+def _rewritten(
     runner: Runner, store: Store, table: Table, files: Sequence[DataFile], plan: Shared[_Filling]
-) -> _Again:
+) -> _Rewritten:
     folder = table.merged_folder(min(batches_of(file)[0] for file in files), batch_of(files[-1]), new_token())
-    split = LogSplit(
-        [table.location(file) for file in files], sum(file.rows for file in files), store.layout.schema
-    )
-    kernel = partial(_write_again, plan)
-    again: _Again = runner.run("columns that are new", kernel, [(split, folder / "part.parquet")]).tasks[0]
     expected = sum(file.rows for file in files)
-    if again.rows != expected:
+    split = LogSplit([table.location(file) for file in files], expected, store.layout.schema)
+    kernel = partial(_rewrite, plan)
+    made: _Rewritten = runner.run("columns that are new", kernel, [(split, folder / "part.parquet")]).tasks[0]
+    if made.rows != expected:
         remove_all(folder)
         raise StoreError(
-            f"table {table.root}: {expected} rows were to be written again and {again.rows} were; nothing was "
+            f"table {table.root}: {expected} rows were to be written again and {made.rows} were; nothing was "
             "changed, and this is a fault of latecomer's"
         )
-    table.rearrange([again.file], files)
-    return again
+    table.rearrange([made.file], files)
+    return made

@@ -1,4 +1,4 @@
-"""64-bit hashes of ids, and filters that tell which ids may have come before. Vectorised, on the driver."""
+"""64-bit hashes of ids, and filters that tell which ids may have come before. Vectorised."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def hash_ids(ids: pa.Array) -> Hashes:
     words = np.ndarray((len(padded) - _WORD + 1,), "<u8", padded, strides=(1,))
     found = _SEED ^ (lengths.astype(np.uint64) * _LENGTH)
     whole = int(lengths.min()) // _WORD * _WORD
-    for at in range(0, whole, _WORD):  # words that all of them have
+    for at in range(0, whole, _WORD):  # words that all ids have
         found = _mixed(found, words[starts + at])
     longer = np.flatnonzero(lengths > whole)
     for at in range(whole, int(lengths.max()), _WORD):
@@ -45,7 +45,7 @@ def hash_ids(ids: pa.Array) -> Hashes:
 
 
 def _mixed(found: Hashes, word: Hashes) -> Hashes:
-    """Hashes of what came before, with the next eight bytes."""
+    """The hashes so far, mixed with the next eight bytes."""
     mixed = (found ^ word) * _STEP
     return np.asarray(mixed ^ (mixed >> np.uint64(29)), np.uint64)
 
@@ -60,10 +60,10 @@ def _bytes_of(ids: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint
 
 
 class Filter:
-    """A Bloom filter of two bytes an id: of ids that are not there, about one in 200 seems to be.
+    """A Bloom filter of two bytes an id: of ids that it does not hold, about one in 200 passes.
 
-    The bits of an id are within one word, so a look-up is one access; and words are in the order of the
-    hashes, so sorted hashes walk through it once.
+    The bits of an id are within one word, so a look-up is one access. Words are in the order of the hashes, so sorted
+    hashes go through the filter once.
     """
 
     def __init__(self, ordered: Hashes) -> None:
@@ -74,7 +74,7 @@ class Filter:
             self.words[places[firsts]] = np.bitwise_or.reduceat(bits, firsts)
 
     def may_hold(self, hashes: Hashes, bits: Hashes) -> npt.NDArray[np.bool_]:
-        """Which of the hashes may be there; `bits` are their `filter_bits`."""
+        """Which of the hashes the filter may hold; `bits` are their `filter_bits`."""
         return np.asarray((self.words[self._places(hashes)] & bits) == bits)
 
     def _places(self, hashes: Hashes) -> npt.NDArray[np.int64]:

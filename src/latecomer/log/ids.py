@@ -1,14 +1,13 @@
-"""Which ids the log holds: an index beside it, so that a batch need not read the ids of all others.
+"""An index of the ids in the log, so that a batch need not read the ids of all other batches.
 
     ids/FIRSTtoLAST-RANDOM.arrow    the ids of some batches, sorted by hash
 
-A *segment* holds the ids that some batches logged, each with its hash and event time, in *runs* sorted by
-hash. Files are mapped, not read: in memory there is a filter of two bytes an id, and of the ids that a filter
-lets pass only those with the same 64 bits of hash are looked at. Then the ids themselves are compared, so
-neither a filter nor a hash decides anything.
+A *segment* holds the ids that some batches logged, each with its hash and event time, in *runs* sorted by hash. Files
+are mapped, not read. A filter in memory has two bytes an id; of the ids that pass it, those with the same 64 bits of
+hash are looked at, and then the ids themselves are compared. So neither a filter nor a hash decides anything.
 
-Everything here follows from the log and is made from it where it is missing, cannot be read, or has
-forgotten too much. Segments count batches, not files: what upkeep does to the files of the log is nothing to it.
+The index follows from the log. It is made again where it is missing, cannot be read, or has forgotten too much.
+Segments are of batches, not of files, so upkeep may change the files of the log.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 
 from latecomer.log.hashes import Hashes
 from latecomer.log.known_ids import FLOOR, OF, TO, KnownIds, Rows, Segment, by_hash, opened
+from latecomer.log.repeated import IDS
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.verdicts import END_OF_TIME
@@ -31,16 +31,16 @@ from latecomer.store.files import Location, names, new_arrow, new_token, remove
 from latecomer.store.table import Table
 
 RUN_ROWS = 2 << 20
-"""The most ids that are sorted at once."""
+"""The most ids in a run: they are sorted at once."""
 FULL = 1 << 20
 """A segment of so many ids is not merged with others any more."""
 TOGETHER = 8
-"""So many segments of about one size become one."""
+"""So many segments of about the same size become one."""
 _SCHEMA = pa.schema([("hash", pa.uint64()), ("time", pa.int64()), ("id", pa.large_binary())])
 
 
 class IdIndex:
-    """The ids of an event log that a duplicate could still do harm with."""
+    """The ids of an event log whose duplicates could still be counted."""
 
     def __init__(self, folder: Location, events: Table) -> None:
         self.folder = folder
@@ -48,15 +48,15 @@ class IdIndex:
         self._segments: list[Segment] | None = None
 
     def catch_up(self, since: int) -> None:
-        """Take in what the log holds and the index does not. Ids of events before `since` may be forgotten."""
+        """Add the batches that the index lacks. Ids of events before `since` may be forgotten."""
         self.events.refresh()
         if self._segments is None:
             self._segments = self._stored()
-        fit = [each for each in self._segments if each.floor <= since]
+        usable = [each for each in self._segments if each.floor <= since]
         self._drop([each for each in self._segments if each.floor > since])
-        for first, last in _gaps(fit, self.events.last_batch()):
-            fit.append(self._write(first, last, self._logged(first, last, since), since))
-        self._segments = sorted(fit, key=lambda each: each.first)
+        for first, last in _gaps(usable, self.events.last_batch()):
+            usable.append(self._write(first, last, self._logged(first, last, since), since))
+        self._segments = sorted(usable, key=lambda each: each.first)
         self._forget(since)
         self._merge(since)
 
@@ -68,10 +68,10 @@ class IdIndex:
     def segments(self) -> Sequence[Segment]:
         return self._segments or []
 
-    # Where it comes from
+    # Made from the log
 
     def _stored(self) -> list[Segment]:
-        """The segments that are there and belong to this log; the others are deleted."""
+        """The stored segments that belong to this log; the others are deleted."""
         listed = [self.folder / name for name in names(self.folder)]
         found = [opened(path) for path in listed]
         last, own = self.events.last_batch(), self._log_id()
@@ -79,7 +79,7 @@ class IdIndex:
         for segment, of in sorted(
             (each for each in found if each is not None), key=lambda each: (each[0].first, -each[0].last)
         ):
-            # A merge that was interrupted leaves what it merged beside what it made.
+            # An interrupted merge leaves the segments that it merged beside the new one.
             if of == own and segment.last <= last and (not kept or segment.first > kept[-1].last):
                 kept.append(segment)
         whole = {segment.path for segment in kept}
@@ -97,11 +97,11 @@ class IdIndex:
         ]
 
     def _logged(self, first: int, last: int, since: int) -> Iterator[pa.Table]:
-        """The ids that the log holds of some batches, a run at a time."""
+        """The ids of some batches in the log, a run at a time."""
         files = [file for file in self._files(first, last) if _newest(file) >= since]
         if not files:
             return
-        rows = self.events.dataset(files, _LOGGED)
+        rows = self.events.dataset(files, IDS)
         wanted = (pc.field("batch") >= first) & (pc.field("batch") <= last) & pc.field("event_id").is_valid()
         held: list[pa.RecordBatch] = []
         for part in rows.to_batches(columns=["event_id", "event_time"], filter=wanted):
@@ -115,7 +115,7 @@ class IdIndex:
     def _write(self, first: int, last: int, runs: Iterator[pa.Table], floor: int) -> Segment:
         path = self.folder / f"{first:010d}{TO}{last:010d}-{new_token()}.arrow"
         schema = _SCHEMA.with_metadata({OF: self._log_id(), FLOOR: str(floor).encode()})
-        with new_arrow(path, schema) as writer:  # a name that is lost in a power cut is only made again
+        with new_arrow(path, schema) as writer:  # a file that is lost in a power cut is made again
             for run in runs:
                 writer.write_table(run.cast(schema), max_chunksize=max(run.num_rows, 1))
         written = opened(path)
@@ -123,17 +123,17 @@ class IdIndex:
         return written[0]
 
     def _log_id(self) -> bytes:
-        """What tells this log from one that was in the same place before."""
+        """Identifies this log: another one may have been in the same place before."""
         return self.events.identity.encode()
 
-    # What goes
+    # Forgotten, merged
 
     def _forget(self, since: int) -> None:
-        """Put an empty segment in the place of those, one after the other, that are out of reach."""
+        """Put one empty segment in the place of successive segments that have no event since then."""
         kept: list[Segment] = []
-        for gone, group in groupby(self._segments or [], key=lambda each: each.newest < since):
+        for forgotten, group in groupby(self._segments or [], key=lambda each: each.newest < since):
             old = list(group)
-            if gone and (len(old) > 1 or old[0].rows):
+            if forgotten and (len(old) > 1 or old[0].rows):
                 kept.append(self._write(old[0].first, old[-1].last, iter(()), since))
                 self._drop(old)
             else:
@@ -141,7 +141,7 @@ class IdIndex:
         self._segments = kept
 
     def _merge(self, since: int) -> None:
-        """Keep segments few: where the last so many are of one size, or smaller, they become one."""
+        """Keep segments few: where the last TOGETHER are of one size, or smaller, they become one."""
         segments = self._segments or []
         for most in range(_size(FULL) + 1):
             tail = len(segments)
@@ -158,18 +158,13 @@ class IdIndex:
 
     def _remove(self, paths: Sequence[Location]) -> None:
         if paths:
-            confirm_held(self.folder)  # another engine may be looking into them
+            confirm_held(self.folder)  # another engine may be reading them
         for each in paths:
             remove(each)
 
 
-_LOGGED = pa.schema(
-    [("event_id", pa.string()), ("event_time", pa.timestamp("us", "UTC")), ("batch", pa.int64())]
-)
-
-
 def _hashed(parts: Sequence[pa.RecordBatch]) -> pa.Table:
-    """What the log holds, as a run."""
+    """Ids of the log as a run."""
     rows = pa.Table.from_batches(parts)
     ids = rows["event_id"].cast(pa.large_binary()).combine_chunks()
     return run_of(*by_hash([ids]), ids, rows["event_time"])
@@ -183,7 +178,7 @@ def run_of(ordered: Hashes, rows: Rows, ids: pa.Array, times: pa.ChunkedArray) -
 
 
 def _merged(segments: Sequence[Segment], since: int) -> pa.Table:
-    """The ids of several segments as one run, less those that are out of reach."""
+    """The ids of several segments as one run, without those of events before `since`."""
     rows = pa.Table.from_batches([each for segment in segments for each in segment.batches], None)
     rows = rows.replace_schema_metadata(None)
     rows = rows.filter(pc.greater_equal(rows["time"], since))

@@ -1,4 +1,4 @@
-"""The ids that the log holds, as tasks look them up: the files of the index, mapped (`log/ids.py` writes them)."""
+"""Looks up ids in the index, in tasks. The files are mapped; `log/ids.py` writes them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.files import Location, open_arrow
 
 OF, FLOOR = b"latecomer.events", b"latecomer.floor"
-"""What a file says of itself: the log that it is of, and since when it has all ids."""
+"""Metadata of a file: the log that it belongs to, and since when it has all ids."""
 TO = "to"
-"""It stands between the first and the last batch in a file's name."""
+"""Stands between the first and the last batch in a file's name."""
 
 Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Hits:
-    """Places at which looked-up hashes were found: which of those asked for, and what is stored there."""
+    """Hashes that were found: which of the wanted ones, and the ids and times stored for them."""
 
     asked: Rows
     ids: pa.Array
@@ -46,7 +46,7 @@ class Run:
         return Filter(self.hashes)
 
     def find(self, ordered: Hashes, bits: Hashes) -> Iterator[Hits]:
-        """Where these hashes, which are in order, are found."""
+        """Find hashes, which are in order."""
         maybe = np.flatnonzero(self.filter.may_hold(ordered, bits))
         place = np.searchsorted(self.hashes, ordered[maybe])
         while len(maybe):
@@ -85,21 +85,21 @@ class Segment:
 
 @lru_cache(maxsize=256)
 def _kept_open(path: Location) -> Segment | None:
-    """A segment that a worker looks into again and again; its file never changes."""
+    """A segment, kept open by a worker; its file never changes."""
     found = opened(path)
     return None if found is None else found[0]
 
 
 @dataclass(frozen=True)
 class KnownIds:
-    """The ids that the log held before a batch, for the tasks of the batch. It is small: the files are in the store."""
+    """The ids in the log before a batch, for the tasks of the batch. It holds only the names of files."""
 
     segments: Sequence[Location]
     since: int
     """Ids of events before this moment are forgotten."""
 
     def find(self, ordered: Hashes) -> Iterator[Hits]:
-        """Where hashes, which are in order, are found among the ids."""
+        """Find hashes, which are in order, among the ids."""
         bits = filter_bits(ordered)
         for path in self.segments:
             segment = _kept_open(path)
@@ -111,7 +111,7 @@ class KnownIds:
 
 
 def opened(path: Location) -> tuple[Segment, bytes] | None:
-    """A segment and the log that it is of, None where it is not a whole one."""
+    """A segment and the log that it belongs to; None if it is not a whole one."""
     try:
         first, _, last = path.stem.split("-")[0].partition(TO)
         reader = open_arrow(path)
@@ -123,7 +123,7 @@ def opened(path: Location) -> tuple[Segment, bytes] | None:
 
 
 def by_hash(parts: Iterable[pa.Array]) -> tuple[Hashes, Rows]:
-    """The hashes of ids in order, and which row each is of; rows are counted through all parts. Nulls have none."""
+    """The hashes of ids in order, and the row of each; rows are counted through all parts. Nulls have no hash."""
     hashes: list[Hashes] = [np.empty(0, np.uint64)]
     rows: list[Rows] = [np.empty(0, np.int64)]
     count = 0

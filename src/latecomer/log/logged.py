@@ -1,4 +1,4 @@
-"""Events of the log, for whoever computes from them: as splits that tasks read, a part of the rows at a time."""
+"""Events of the log, as splits that tasks read, a part of the rows at a time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.log.moments import Micros, event_numbers
 from latecomer.log.repeated import Repeated
 from latecomer.model.arrays import flat
 from latecomer.spark.base import Shared
@@ -23,48 +23,48 @@ MOST_AT_ONCE = 250_000
 
 @dataclass(frozen=True)
 class OtherTicks:
-    """Ticks of another length than those that events were logged with: they are counted anew."""
+    """Ticks of another length than those in the log: events get new ones."""
 
     every: int | Literal["event"]
     before: Mapping[int, int] = field(default_factory=dict)
-    """Where each event is a tick: the last one before each batch."""
+    """With `every: event`: the last tick before each batch."""
 
     def counted(self, events: pa.Table) -> pa.Table:
-        """Events with these ticks; `every: event` needs all events of a batch at once."""
+        """Events with these ticks. `every: event` needs all events of a batch at once."""
         arrival = np.asarray(flat(events.column("arrival_time")).cast(pa.int64()))
-        ticks = self._in_order(events, arrival) if self.every == "event" else arrival // self.every
+        ticks = self._event_numbers(events, arrival) if self.every == "event" else arrival // self.every
         place = events.schema.get_field_index("tick")
         return events.set_column(place, "tick", pa.array(np.asarray(ticks, np.int64)))
 
-    def _in_order(self, events: pa.Table, arrival: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _event_numbers(self, events: pa.Table, arrival: Micros) -> Micros:
         batch = np.asarray(flat(events.column("batch")))
-        _, origin = np.unique(np.asarray(events.column("origin").cast(pa.binary())), return_inverse=True)
-        order = np.lexsort((np.asarray(flat(events.column("position"))), origin, arrival, batch))
-        ticks = np.empty(len(order), np.int64)
-        for number in np.unique(batch):
-            rows = order[batch[order] == number]
-            ticks[rows] = np.arange(1, len(rows) + 1) + self.before[int(number)]
+        ticks = np.empty(len(batch), np.int64)
+        for number in np.unique(batch).tolist():
+            rows = np.flatnonzero(batch == number)
+            some = events.select(["origin", "position"]).take(pa.array(rows))
+            ticks[rows] = event_numbers(arrival[rows], *some.columns) + self.before[number]
         return ticks
 
 
 @dataclass(frozen=True)
 class LogSplit:
-    """Some files of the log, and which of their events are meant. It is small, and can be sent to another process."""
+    """Some files of the log, and which of their events to read. It is small, and can be sent to another process."""
 
     files: Sequence[Location]
     rows: int
     schema: pa.Schema
     after: int = -1
     last: int | None = None
-    """Events of the batches in (after, last]; None: of all after it."""
+    """Events of the batches in (after, last]; None: of all batches after `after`."""
     ticks: OtherTicks | None = None
     repeated: Shared[Repeated] | None = None
-    """What came before, and is left out."""
+    """Events that came before, which are left out."""
     where: pc.Expression | None = None
-    """Which events are meant besides."""
+    """A further condition on events."""
 
     def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """Some columns of the events, so many rows at a time; where ticks are counted through a batch, all at once."""
+        """Some columns of the events, at most MOST_AT_ONCE rows at a time; with new ticks of `every: event`, all at
+        once."""
         wanted = list(columns) if columns is not None else self.schema.names
         for events in self._read(self._needed(wanted)):
             kept = self.repeated.value.left_out_of(events) if self.repeated is not None else events
@@ -77,7 +77,7 @@ class LogSplit:
         return list(dict.fromkeys([*wanted, *more]))
 
     def _read(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Files are read one after the other, and no further ahead than to the next."""
+        """Files are read one after the other, and only the next one ahead."""
         if not self.files:
             return
         chosen = self.where
@@ -112,7 +112,7 @@ class Logged:
 
     @property
     def rows(self) -> int:
-        """How many rows its files have, at most so many of which are meant."""
+        """How many rows its files have; it may have fewer events."""
         return sum(split.rows for split in self.splits)
 
     @property
@@ -134,7 +134,7 @@ class Logged:
                     self.on_read(part.num_rows)
 
     def without(self, repeated: Repeated) -> Logged:
-        """The events, less those that came before."""
+        """The events without those that came before."""
         shared = Shared(repeated)
         return Logged([replace(split, repeated=shared) for split in self.splits], self.on_read)
 

@@ -1,4 +1,4 @@
-"""The marks of a punctuated watermark: the moment that an event marks, where it marks one. A kernel."""
+"""The marks of a punctuated watermark: the moment that each event marks, if any. A kernel."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def needs_spark(reading: Reading, needs: Needs) -> bool:
 
 
 def marked_moments(events: pa.Table, reading: Reading, needs: Needs) -> pa.Array:
-    """The moment that each event of the log marks, in microseconds; null where it is no mark, and for all of them where
-    only Spark can tell."""
+    """The moment that each event of the log marks, in microseconds; null if it is no mark. All are null if only Spark
+    can evaluate the condition."""
     time = flat(events.column("event_time")).cast(pa.int64())
     none = pa.scalar(None, pa.int64())
     if needs.marker is not None:

@@ -1,4 +1,4 @@
-"""The marks of a punctuated watermark whose condition only Spark can evaluate: it looks at the logged files."""
+"""The marks of a punctuated watermark whose condition only Spark can evaluate: from the logged files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MARKED = "marked"
 def marks_by_spark(
     spark: SparkSession, paths: Sequence[str], ticks: pa.Table, reading: Reading, needs: Needs
 ) -> pa.Table:
-    """The ticks of a batch with their largest marks, of the files of its events."""
+    """The ticks of a batch with their largest marks, from the files of its events."""
     layout = reading.log
     events = (
         spark.read.schema(ddl(layout.stored))
@@ -32,10 +32,10 @@ def marks_by_spark(
         )
     )
     marks = events.where(F.expr(holds(str(needs.where), f"{LOGGED}batch")))
-    found = marks.groupBy(f"{LOGGED}tick", f"{LOGGED}partition").agg(
+    largest = marks.groupBy(f"{LOGGED}tick", f"{LOGGED}partition").agg(
         F.max(F.unix_micros(f"{LOGGED}event_time")).alias(_MARKED)
     )
-    by_place = {(row[0], row[1]): row[2] for row in found.collect()}
+    by_place = {(row[0], row[1]): row[2] for row in largest.collect()}
     places = zip(ticks.column("tick").to_pylist(), ticks.column("source_partition").to_pylist(), strict=True)
     marked = pa.array([by_place.get(place) for place in places], pa.int64())
     return ticks.set_column(ticks.schema.get_field_index(_MARKED), _MARKED, marked)

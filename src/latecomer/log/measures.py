@@ -1,8 +1,8 @@
-"""What can be read of the ledger's measures in dead letters. A kernel.
+"""The ledger's measures as far as dead letters show them. A kernel.
 
-A letter that is JSON may still say its amount. A text with other signs than a point is not read, for the signs may be
-set after letters have come, and the ledger's account of them stays as it is. An amount that is larger than an event's
-may be is not read either: it would stop the batch when the sum outgrew the ledger.
+A letter that is JSON may still have its amount. A text is read only where numbers are written with a point: other signs
+may be configured after letters have come, and the ledger's account of them must stay as it is. An amount that is larger
+than an event may have is not read either: the sum could outgrow the ledger and stop the batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOTHING = Decimal(0)
 
 
 def letter_amounts(letters: pa.Table, reading: Reading, measures: Iterable[str]) -> dict[str, Decimal]:
-    """What the dead letters of a source come to in each measure."""
+    """The sum of a source's dead letters in each measure."""
     measures = list(measures)
     total = dict.fromkeys(measures, _NOTHING)
     for raw in letters.column("raw").to_pylist() if measures else ():
@@ -38,7 +38,7 @@ def letter_amounts(letters: pa.Table, reading: Reading, measures: Iterable[str])
 def amounts_of_letter(
     raw: str, partition: str | None, pipeline: Pipeline, measures: Iterable[str]
 ) -> dict[str, Decimal]:
-    """What one dead letter comes to in each measure. Each source has its own names for them."""
+    """The amount of one dead letter in each measure. Each source has its own names for measures."""
     source = (partition or "").partition(BETWEEN)[0] if pipeline.sources else ""
     view = pipeline.views.get(source)
     if view is None:
@@ -52,11 +52,11 @@ def _amounts(raw: str, view: Pipeline, measures: Iterable[str]) -> dict[str, Dec
 
 
 class _Number(str):
-    """A number as JSON writes it, whatever signs numbers have in texts."""
+    """A number of JSON, not a number in a text of JSON."""
 
 
 def fields_of_letter(raw: str) -> Mapping[str, Any]:
-    """The object that a text begins with; an empty one where it does not."""
+    """The JSON object at the beginning of a text; an empty one where there is none."""
     reader = json.JSONDecoder(
         strict=False,
         parse_int=_Number,
@@ -76,8 +76,8 @@ def _first_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def number_in_letter(fields: Mapping[str, Any], column: str, view: Pipeline) -> Decimal | None:
-    """The number of a column, as far as the fields show it: by its name in the source, or by the way through objects
-    that the name is."""
+    """The number of a column, if the fields show one: under its name in the source, or along the path through objects
+    that the name describes."""
     name = view.source_name(column)
     found = fields.get(name)
     if found is None:

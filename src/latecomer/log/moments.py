@@ -1,4 +1,4 @@
-"""Written times as microseconds, a column at a time; null where a value is no time."""
+"""Converts columns of written times to microseconds, null where a value is no time; and the order of arrival."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from latecomer.model.written_times import written_moment
 from latecomer.model.zones import to_utc
 
 Flags = npt.NDArray[np.bool_]
+Micros = npt.NDArray[np.int64]
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
 _MONTH = r"[0-9]{4}-(0[1-9]|1[0-2])"
 _USUAL = rf"^{_MONTH}-(0[1-9]|[12][0-9]|3[01])[T ]{_CLOCK}Z?$"
-"""Moments as nearly everybody writes them, which Arrow reads as they are meant."""
+"""The usual way to write a moment, which Arrow reads correctly."""
 _SURE = rf"^{_MONTH}-(0[1-9]|1[0-9]|2[0-8])[T ]{_CLOCK}Z?$"
-"""Those of days that every month has."""
+"""The same, only for days that every month has."""
 _SECONDS = len("2026-11-01 18:30:00")
 _FIRST = int(np.datetime64("1900", "us").astype(np.int64))
-"""From here on Arrow and Python are of one mind about the clocks of zones."""
+"""From here on Arrow and Python agree on the clocks of zones."""
 _LAST = int(np.datetime64("2037", "us").astype(np.int64))
-"""Arrow knows the changes of clocks that are listed one by one, and not the rules that go on after them."""
+"""Up to here changes of clocks are listed one by one. Arrow ignores the rules for later years."""
 _WIDE = Context(prec=80)
 _LONG = 1 << 63
 
@@ -46,19 +47,18 @@ def micros(column: pa.Array, kind: str, unit: str | None, zone: str) -> pa.Array
 
 
 def of_texts(texts: pa.Array, zone: str) -> pa.Array:
-    """Those of texts. Each must begin with a date: a cast would take `2026` for a year and `12:30` for today."""
-    found = _of_whole_texts(texts, zone)
-    if found is not None:
-        return found
+    """Times as texts. Each must begin with a date: a cast would read `2026` as a year and `12:30` as today's time."""
+    moments = _of_whole_texts(texts, zone)
+    if moments is not None:
+        return moments
     try:
         return _of_texts(texts, zone, _USUAL)
-    except pa.ArrowInvalid:  # one of them is a day that its month does not have: Arrow does not say which
+    except pa.ArrowInvalid:  # one is a day that its month does not have; Arrow does not tell which
         return _of_texts(texts, zone, _SURE)
 
 
 def _of_whole_texts(texts: pa.Array, zone: str) -> pa.Array | None:
-    """Those of texts that all go to the second, and all end with Z or all without: nothing shorter is ambiguous to
-    Arrow."""
+    """Texts that all have seconds, and end with Z either all or none; else None. Arrow may misread shorter texts."""
     shortest = pc.min(pc.binary_length(texts)).as_py() or 0
     zoned = flags(pc.ends_with(texts, "Z"))
     try:
@@ -66,7 +66,7 @@ def _of_whole_texts(texts: pa.Array, zone: str) -> pa.Array | None:
             return texts.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
         if shortest >= _SECONDS and not zoned.any():
             return of_wall_clock(texts.cast(pa.timestamp("us")).cast(pa.int64()), zone)
-    except pa.ArrowInvalid:  # something else is among them
+    except pa.ArrowInvalid:  # one is written in another way
         pass
     return None
 
@@ -96,7 +96,8 @@ def _usual(texts: pa.Array, zone: str) -> pa.Array:
 
 
 def of_wall_clock(local: pa.Array, zone: str) -> pa.Array:
-    """The instants at which the clock of a zone shows these times, the earlier of two; all in microseconds."""
+    """The instants at which the clock of a zone shows these times; the earlier one, if it shows a time twice. All in
+    microseconds."""
     if zone == "UTC" or not len(local):
         return local
     shown = np.asarray(local.fill_null(0))
@@ -108,7 +109,7 @@ def of_wall_clock(local: pa.Array, zone: str) -> pa.Array:
                 local.cast(pa.timestamp("us")), zone, ambiguous="earliest", nonexistent="raise"
             )
             return moments.cast(pa.int64())
-        except pa.ArrowInvalid:  # the clock leaves out one of them: Arrow does not say which
+        except pa.ArrowInvalid:  # the clock skips one of them; Arrow does not tell which
             pass
     different, nth = np.unique(shown[valid], return_inverse=True)
     found = np.zeros(len(shown), np.int64)
@@ -118,7 +119,7 @@ def of_wall_clock(local: pa.Array, zone: str) -> pa.Array:
 
 def _of_integers(numbers: pa.Array, unit: str) -> pa.Array:
     if unit == "ns":
-        # The least number stands for no time in numpy, and in what is made with it.
+        # numpy, and what is built with it, takes the least number as "no time".
         numbers = pc.if_else(pc.equal(numbers, -_LONG), pa.scalar(None, pa.int64()), numbers)
         return _made(numbers, np.floor_divide(np.asarray(numbers.fill_null(0)), 1000))
     most = (_LONG - 1) // _MICROS[unit]
@@ -127,7 +128,7 @@ def _of_integers(numbers: pa.Array, unit: str) -> pa.Array:
 
 
 def _of_fractions(column: pa.Array, unit: str) -> pa.Array:
-    """Those of decimals and floating point numbers: rounded to the microsecond, or of nanoseconds cut to it."""
+    """Decimals and floating point numbers: rounded to the microsecond; nanoseconds are rounded down."""
     read: Callable[[Any], int | None] = (
         _nanoseconds if unit == "ns" else lambda each: _rounded(each, _MICROS[unit])
     )
@@ -161,3 +162,27 @@ def _made(column: pa.Array, found: npt.NDArray[np.int64]) -> pa.Array:
 def flags(column: pa.Array) -> Flags:
     """Where a column is true."""
     return np.asarray(column.fill_null(False), bool)
+
+
+# The order of arrival
+
+
+def event_numbers(
+    arrival: Micros, origin: pa.ChunkedArray, position: pa.ChunkedArray, landed: Micros | None = None
+) -> Micros:
+    """Which event each is in the order of `every: event`, counted from 1: by arrival, landing, origin and position. The
+    log does not keep when a file landed: events that are counted from it go without that."""
+    _, place = np.unique(np.asarray(origin.cast(pa.binary())), return_inverse=True)
+    return counted_by(arrival, *([] if landed is None else [landed]), place, np.asarray(position))
+
+
+def counted_by(*columns: Micros) -> Micros:
+    """Where each row comes in the order of these columns, the first of them first, counted from 1.
+
+    >>> counted_by(np.array([7, 5, 7]), np.array([2, 9, 1])).tolist()
+    [3, 1, 2]
+    """
+    order = np.lexsort(columns[::-1])
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.arange(1, len(order) + 1)
+    return numbers

@@ -1,4 +1,4 @@
-"""How far something has come that reads the log."""
+"""The progress of reading the log."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 READ = 0.99
-"""The share when all is read: what comes of it takes its time, too."""
+"""The share when all is read: computing the rest takes time, too."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the reading has come."""
+    """How much of the log is read."""
 
     rows: int
     """How many rows of the log there are to read."""
@@ -26,12 +26,12 @@ class Progress:
 
     @property
     def left(self) -> float | None:
-        """How many seconds reading will still take at this rate; None while nothing is known, and when all is read."""
+        """How many more seconds reading will take at this rate; None while that is unknown, and when all is read."""
         return self.seconds * (1 - self.share) / self.share if 0 < self.share < READ else None
 
     @property
     def is_read(self) -> bool:
-        """Whether the log is read, and something is left to be done with it."""
+        """Whether the log is read, but not all is computed."""
         return READ <= self.share < 1
 
 
@@ -49,7 +49,7 @@ class Watched:
         self.report(0.0)
 
     def read(self, rows: int) -> None:
-        """So many rows more have been read."""
+        """Count so many more rows as read."""
         self._read += rows
         self.report(min(self._read / self.rows, READ) if self.rows else 0.0)
 

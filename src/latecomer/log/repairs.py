@@ -1,4 +1,4 @@
-"""Dead letters on their way into the log: tried, and taken in as events."""
+"""Replays dead letters: first a trial, then they are logged as events."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from latecomer.store.files import remove_all
 from latecomer.store.repairs import Repair
 
 TRIED = (NUMBER, REASON, RAW, MISFIT)
-"""What a trial says of a letter that is dead still: which one it is, why, its bytes, and what did not fit."""
+"""The columns of letters that stay dead in a trial: the number, the reason, the bytes, and what did not fit."""
 
 
 class RepairLog(EventLog):
-    """A log that is fed with dead letters. What becomes of them is in `repairs` before their events are there."""
+    """A log whose source is dead letters. Their outcome is in `repairs` before their events are in the log."""
 
     def __init__(self, log: EventLog, fix: Fix, source: str = "") -> None:
         store = log.store
-        self.__dict__ |= log.__dict__  # the same log, with all it knows, and other sources
+        self.__dict__ |= log.__dict__  # the same log with other sources
         self.sources = {
             source: RepairedSource(store.pipeline.views[source], store.columns.read_from(source), fix)
         }
         self._plans = {}
 
     def tried(self, slice_: Slice, timeline: Timeline) -> pa.Table:
-        """What stays dead of the letters of a slice: TRIED. Nothing is written."""
+        """The letters of a slice that stay dead, with the columns TRIED. Nothing is written."""
         source, staging = self.sources[slice_.source], self._staging()
         given = Given(0, timeline.watermark, timeline.last_tick or 0, slice_.newest)
         reading = self.store.reading(slice_.source)
         try:
             chunks = source.read(source.splits(slice_, staging))
-            found = [enveloped(chunk.rows, reading, given, keep=(NUMBER, MISFIT)).letters for chunk in chunks]
+            dead = [enveloped(chunk.rows, reading, given, keep=(NUMBER, MISFIT)).letters for chunk in chunks]
         finally:
             remove_all(staging.folder)
         kinds = (pa.int64(), pa.string(), pa.binary(), pa.string())
         nothing = pa.schema(list(zip(TRIED, kinds, strict=True))).empty_table()
-        return pa.concat_tables([nothing, *(each.select(TRIED).cast(nothing.schema) for each in found)])
+        return pa.concat_tables([nothing, *(each.select(TRIED).cast(nothing.schema) for each in dead)])
 
     def take_in(self, repair: Repair, timeline: Timeline) -> LoggedBatch:
-        """Log a replay, or what an earlier attempt has left of it."""
+        """Log a replay, or continue after an earlier attempt."""
         batch, slice_ = repair.batch, slice_of(repair)
         if self.store.events.holds(batch):
             return self.recount(batch)

@@ -1,9 +1,9 @@
-"""Events that were delivered again after their ids were forgotten: in the log, and to be counted once. A kernel.
+"""Events that were delivered again after their ids were forgotten: they are in the log, and count once. A kernel.
 
-The stream forgets an id when its event could be accepted no more. What comes with it after that is logged as
-an event of its own, and is too late for every output that was there. Whoever counts the log anew leaves it
-out: of several events with one id and one event time, the one of the first batch counts. (Within a batch there
-is only one.) With another event time it is another event, for an id that is forgotten is free again.
+The stream forgets an id when its event could not be accepted any more. An event with that id that comes later is logged
+as a new one, and is too late for every output that was there. A new computation from the log leaves it out: of several
+events with one id and one event time, the one of the first batch counts. (Within a batch there is only one.) With
+another event time it is another event: a forgotten id may be used again.
 """
 
 from __future__ import annotations
@@ -27,49 +27,47 @@ if TYPE_CHECKING:
     from latecomer.log.logged import LogSplit
 
 IDS_PER_BUCKET = 1_000_000
-"""So many ids are compared in one task."""
+"""How many ids one task compares."""
 _FIRST = f"{PRIVATE}first_batch"
 _ROW = f"{PRIVATE}row"
-COLUMNS = ("event_id", "event_time", "batch")
-"""What has to be known of events."""
-_NO_IDS = pa.schema(
-    [("event_id", pa.string()), ("event_time", pa.timestamp("us", "UTC")), ("batch", pa.int64())]
-).empty_table()
+IDS = pa.schema([("event_id", pa.string()), ("event_time", pa.timestamp("us", "UTC")), ("batch", pa.int64())])
+"""What has to be known about events."""
+COLUMNS = tuple(IDS.names)
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """The events of a log that came before, in batches up to one."""
+    """The events of a log that came before, in batches up to `through`."""
 
     firsts: pa.Table
-    """Each id and event time that came in several batches, with the first of them."""
+    """Each id and event time that came in several batches, with the first of these batches."""
     through: int
     """The last batch that was looked at."""
 
     def left_out_of(self, events: pa.Table) -> pa.Table:
-        """The events, each once."""
+        """The events without those that came before."""
         return events.filter(pa.array(~self.which(events)))
 
     def among(self, events: pa.Table) -> pa.Table:
-        """Those of the events that came before."""
+        """The events that came before."""
         return events.filter(pa.array(self.which(events)))
 
     def which(self, events: pa.Table) -> npt.NDArray[np.bool_]:
         """Which of the events came before."""
-        found = np.zeros(events.num_rows, bool)
+        came_before = np.zeros(events.num_rows, bool)
         if not self.firsts.num_rows or not events.num_rows:
-            return found
+            return came_before
         rows = events.select(COLUMNS).append_column(_ROW, pa.array(np.arange(events.num_rows)))
         rows = rows.filter(pc.field("event_id").is_valid() & (pc.field("batch") <= self.through))
         joined = rows.join(self.firsts, ["event_id", "event_time"], join_type="inner", use_threads=False)
         again = joined.filter(pc.field("batch") > pc.field(_FIRST))
-        found[again.column(_ROW).to_numpy()] = True
-        return found
+        came_before[again.column(_ROW).to_numpy()] = True
+        return came_before
 
 
 def repeated_in(splits: Sequence[LogSplit], through: int, runner: Runner) -> Repeated | None:
-    """What came before among the events of the batches up to one; None where nothing did. Tasks compare the ids, bucket
-    by bucket, and give those alone that came again."""
+    """The repeated events in batches up to `through`; None where there are none. Tasks compare ids, bucket by bucket,
+    and return only those that came again."""
     read = [split for split in splits if split.files]
     count = max(-(-sum(split.rows for split in read) // IDS_PER_BUCKET), 1)
     kernel = partial(_ids_by_bucket, (through, count))
@@ -90,8 +88,10 @@ def _ids_by_bucket(asked: tuple[int, int], split: LogSplit) -> Parted[None]:
 
 
 def _came_again(_bucket: int, parts: list[pa.Table]) -> pa.Table:
-    """Of the ids in a bucket, those that came in several batches, with the first of them."""
-    groups = pa.concat_tables([_NO_IDS, *parts]).group_by(["event_id", "event_time"], use_threads=False)
+    """The ids of a bucket that came in several batches, with the first of these batches."""
+    groups = pa.concat_tables([IDS.empty_table(), *parts]).group_by(
+        ["event_id", "event_time"], use_threads=False
+    )
     found = groups.aggregate([("batch", "min"), ("batch", "count")])
     firsts = found.filter(pc.field("batch_count") > 1).select(["event_id", "event_time", "batch_min"])
     return firsts.rename_columns(["event_id", "event_time", _FIRST])

@@ -1,7 +1,7 @@
-"""`log_split`: one split of a source → decoded, in envelopes, sorted out into lanes; and a summary of it. A kernel.
+"""`log_split`: splits of a source → decoded, in envelopes, sorted into lanes; and a summary. A kernel.
 
-It goes through the split a chunk at a time, so that memory does not grow with it. Where the rows go is the matter of
-whoever calls it (`log/writing.py`).
+It reads a chunk at a time, so that memory does not grow with the splits. The caller decides where the rows go
+(`log/writing.py`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LogPlan:
     source: Source
     reading: Reading
     needs: Needs
-    """What the strategy asks to know of a tick."""
+    """What the strategy needs to know about a tick."""
     measures: Mapping[str, str]
     """Those of the ledger, and their types."""
 
@@ -49,30 +49,30 @@ class LaneWriter(Protocol):
 
 
 FindDuplicates = Callable[[pa.Table, Mapping[str, int]], tuple[npt.NDArray[np.bool_], Hashes]]
-"""Which events came before, and the hashes of the ids of the others; origins are given with when they landed."""
+"""Events, and when each origin landed → which events came before, and the hashes of the ids of the others."""
 
 
 @dataclass(frozen=True)
 class SplitSummary:
-    """What the driver gets to know of splits that were logged."""
+    """What the driver learns about splits that were logged."""
 
     rows: int = 0
     """How many rows were read."""
     skipped: int = 0
     """How many records the source leaves out."""
     clock: Clock = NO_CLOCK
-    """What said when the rows came."""
+    """Where the arrival times of the rows come from."""
     counts: Mapping[Lane, int] = field(default_factory=dict)
     ticks: pa.Table | None = None
     sums: Mapping[str, Decimal] = field(default_factory=dict)
-    """What the events come to in each measure."""
+    """The sum of the events in each measure."""
     duplicate_sums: Mapping[str, Decimal] = field(default_factory=dict)
     letter_sums: Mapping[str, Decimal] = field(default_factory=dict)
-    """What can be read of each measure in the dead letters."""
+    """The sum of each measure as far as dead letters show it."""
     hashes: Hashes | None = None
-    """Those of the ids of the events, in order."""
+    """The hashes of the events' ids, in order."""
     long_lines: Mapping[str, int] = field(default_factory=dict)
-    """How many lines are too long, by their files."""
+    """File → how many of its lines are too long."""
 
     def __getstate__(self) -> dict[str, Any]:
         # With many partitions there are nearly as many ticks as events, and results go through the JVM.
@@ -84,7 +84,7 @@ class SplitSummary:
 
     @classmethod
     def joined(cls, parts: Sequence[SplitSummary], measures: Iterable[str]) -> SplitSummary:
-        """The summary of several."""
+        """The summary of several summaries."""
         names = list(measures)
         return cls(
             sum(each.rows for each in parts),
@@ -115,8 +115,8 @@ def log_split(
     lanes: LaneWriter,
     find_duplicates: FindDuplicates | None = None,
 ) -> SplitSummary:
-    """Log some splits of a source; the lanes take the rows. Where duplicates are looked for, events are held until all
-    of them have been seen."""
+    """Log some splits of a source into the lanes. With `find_duplicates`, events are held in memory until all have been
+    read."""
     parts, held, landed = list[SplitSummary](), list[pa.Table](), dict[str, int]()
     for chunk in _chunks(splits, plan):
         found = given.kept(enveloped(chunk.rows, plan.reading, given))
@@ -128,23 +128,24 @@ def log_split(
             landed |= dict.fromkeys(found.events.column("origin").unique().to_pylist(), chunk.landed)
     if held and find_duplicates is not None:
         events = pa.concat_tables(held, promote_options="default")
-        again, hashes = find_duplicates(events, landed)
-        parts.append(_set_aside(events.filter(pa.array(again)), plan, lanes))
-        parts.append(replace(_logged(events.filter(pa.array(~again)), plan, given, lanes), hashes=hashes))
+        is_duplicate, hashes = find_duplicates(events, landed)
+        parts.append(_duplicates(events.filter(pa.array(is_duplicate)), plan, lanes))
+        first = events.filter(pa.array(~is_duplicate))
+        parts.append(replace(_logged(first, plan, given, lanes), hashes=hashes))
     return SplitSummary.joined(parts, plan.measures)
 
 
 def _chunks(splits: Sequence[Split], plan: LogPlan) -> Iterator[Chunk]:
-    """The rows of splits; all at once where ticks are counted through the batch."""
-    found = plan.source.read(splits)
+    """The rows of splits; all at once with `every: event`."""
+    chunks = plan.source.read(splits)
     if plan.reading.pipeline.watermark.every != "event":
-        yield from found
-    elif every := list(found):
-        yield Chunk.joined(every)
+        yield from chunks
+    elif listed := list(chunks):
+        yield Chunk.joined(listed)
 
 
 def _received(chunk: Chunk, found: Enveloped, plan: LogPlan, given: Given, lanes: LaneWriter) -> SplitSummary:
-    """What was read, with its dead letters."""
+    """Write the dead letters of a chunk, and sum up what was read."""
     dead = filed(found.letters, chunk.letters)
     if dead.num_rows:
         lanes.write(Lane.DEAD_LETTERS, dead)
@@ -163,8 +164,8 @@ Spans = Mapping[str, tuple[int, int]]
 
 
 def arrival_spans(plan: Shared[LogPlan], splits: Sequence[Split]) -> tuple[Spans, Mapping[str, int]]:
-    """Those of some splits, and how many of their lines are too long, by their files: a task that writes nothing."""
-    found: Spans = {}
+    """The spans of some splits, and file → how many of its lines are too long: a task that writes nothing."""
+    joined: Spans = {}
     long: Mapping[str, int] = {}
     reading = plan.value.reading
     for chunk in plan.value.source.read(splits):
@@ -176,15 +177,15 @@ def arrival_spans(plan: Shared[LogPlan], splits: Sequence[Split]) -> tuple[Spans
             }
         )
         spans = came.group_by("partition", use_threads=False).aggregate([("came", "min"), ("came", "max")])
-        found = joined_spans(
-            [found, *({row["partition"]: (row["came_min"], row["came_max"])} for row in spans.to_pylist())]
+        joined = joined_spans(
+            [joined, *({row["partition"]: (row["came_min"], row["came_max"])} for row in spans.to_pylist())]
         )
         long = summed([long, chunk.long_lines])
-    return found, long
+    return joined, long
 
 
 def joined_spans(parts: Iterable[Spans]) -> dict[str, tuple[int, int]]:
-    """Those of several parts."""
+    """The spans of several parts together."""
     joined: dict[str, tuple[int, int]] = {}
     for name, (first, last) in (item for part in parts for item in part.items()):
         before = joined.get(name, (first, last))
@@ -192,15 +193,15 @@ def joined_spans(parts: Iterable[Spans]) -> dict[str, tuple[int, int]]:
     return joined
 
 
-def _set_aside(again: pa.Table, plan: LogPlan, lanes: LaneWriter) -> SplitSummary:
-    if again.num_rows:
-        lanes.write(Lane.DUPLICATES, again)
-    sums = sums_of(again, plan.reading.log.view, plan.measures)
-    return SplitSummary(counts={Lane.DUPLICATES: again.num_rows}, duplicate_sums=sums)
+def _duplicates(events: pa.Table, plan: LogPlan, lanes: LaneWriter) -> SplitSummary:
+    if events.num_rows:
+        lanes.write(Lane.DUPLICATES, events)
+    sums = sums_of(events, plan.reading.log.view, plan.measures)
+    return SplitSummary(counts={Lane.DUPLICATES: events.num_rows}, duplicate_sums=sums)
 
 
 def _logged(events: pa.Table, plan: LogPlan, given: Given, lanes: LaneWriter) -> SplitSummary:
-    """Events go to their lanes: those behind the watermark are kept in files of their own."""
+    """Write events to their lanes: EVENTS, or BEHIND for those behind the watermark."""
     behind = np.asarray(events.column("event_time").cast(pa.int64())) < given.watermark
     for lane, which in ((Lane.EVENTS, ~behind), (Lane.BEHIND, behind)):
         if which.any():
@@ -209,7 +210,7 @@ def _logged(events: pa.Table, plan: LogPlan, given: Given, lanes: LaneWriter) ->
 
 
 def summary_of(events: pa.Table, plan: LogPlan) -> SplitSummary:
-    """What the driver gets to know of events that are logged."""
+    """What the driver learns about logged events."""
     return SplitSummary(
         counts={Lane.EVENTS: events.num_rows},
         ticks=tick_table(events, plan.reading, plan.needs),
@@ -218,7 +219,7 @@ def summary_of(events: pa.Table, plan: LogPlan) -> SplitSummary:
 
 
 def filed(dead: pa.Table, letters: Letters) -> pa.Table:
-    """Dead letters as their table has them: text for every reader, the bytes behind it, and what was wrong."""
+    """Dead letters as their table has them: as text, as bytes, and what is wrong with each."""
     where = (dead.column(name).to_pylist() for name in (RAW, REASON, "origin", "position"))
     filed_as = [letters.filed(*place) for place in zip(*where, strict=True)]
     made = {

@@ -1,4 +1,4 @@
-"""What the ticks of a split brought, and what its events come to: small tables for the driver. A kernel."""
+"""Summaries of the ticks of a split, and sums of its events: small tables for the driver. A kernel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FOLDS = {"events": "sum", "latest": "max", "earliest": "min", "arrived": "max",
 
 @dataclass(frozen=True)
 class TickSummaries:
-    """What the ticks of a batch brought, per partition; and the sums that the ledger starts from."""
+    """Summaries of the ticks of a batch by partition, and the sums of its events for the ledger."""
 
     summaries: Sequence[TickSummary]
     earliest: int
@@ -39,7 +39,7 @@ class TickSummaries:
 
     @classmethod
     def joined(cls, parts: Sequence[TickSummaries], measures: dict[str, Decimal]) -> TickSummaries:
-        """Those of several sources, which came to this together."""
+        """The summaries of several sources together; `measures` are the sums of all."""
         first: dict[int, int] = {}
         for tick, earliest in (item for each in parts for item in each.first.items()):
             first[tick] = min(earliest, first.get(tick, earliest))
@@ -53,8 +53,7 @@ class TickSummaries:
 
 
 def tick_table(events: pa.Table, reading: Reading | None = None, needs: Needs = PLAIN) -> pa.Table:
-    """What each tick brought from each partition: a row for each; where the strategy asks for a histogram, for each of
-    its bars."""
+    """A row for each tick and partition; if the strategy needs a histogram, a row for each of its bars."""
     columns = {
         "tick": events.column("tick"),
         "source_partition": pc.fill_null(events.column("source_partition"), ""),
@@ -75,7 +74,7 @@ def tick_table(events: pa.Table, reading: Reading | None = None, needs: Needs = 
 
 
 def _bars(events: pa.Table, reading: Reading, needs: Needs) -> pa.Array | None:
-    """The bar of the histogram that an event belongs to; a tick of one event needs no histogram."""
+    """The histogram bar of each event; a tick of one event needs no histogram."""
     every = reading.pipeline.watermark.every
     if needs.resolution is None or every == "event":
         return None
@@ -99,7 +98,7 @@ def joined_ticks(parts: Iterable[pa.Table]) -> pa.Table | None:
 def summarised(
     found: pa.Table | None, needs: Needs, every: int | Literal["event"], sums: dict[str, Decimal]
 ) -> TickSummaries:
-    """The ticks of a batch as strategies take them; where they are plain, in columns."""
+    """The ticks of a batch as strategies take them: in columns, if the strategy needs no more than plain summaries."""
     if found is None:
         return TickSummaries([], END_OF_TIME, BEGIN_OF_TIME, sums)
     earliest, latest = (found.column(name).cast(pa.int64()) for name in ("earliest", "latest"))
@@ -167,7 +166,7 @@ def sums_of(rows: pa.Table, columns: Mapping[str, str], measures: Mapping[str, s
 
 
 def exact_sum(column: pa.ChunkedArray, kind: str) -> Decimal:
-    """The exact sum of a measure: whole numbers are added up in two halves, which no sum of theirs outgrows."""
+    """The exact sum of a measure. Whole numbers are added up in two halves, so that no sum overflows."""
     if types.is_decimal(kind):
         return Decimal(pc.sum(column.cast(pa.decimal128(38, types.scale_of(kind)))).as_py() or 0)
     numbers = column.cast(pa.int64())

@@ -1,7 +1,7 @@
-"""A task of the log: some splits of a source, written as files under names of this attempt.
+"""A task of the log: writes some splits of a source to files with names of this attempt.
 
-Only the files that a task returns are ever committed. An attempt that failed, or that ran beside another, leaves files
-that nobody names.
+Only the files that a task returns are ever committed. The files of an attempt that failed, or ran beside another one,
+are in no commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from latecomer.store.columns import LANE
 from latecomer.store.files import Location, new_token, sync, write_table
 
 FLUSH_BYTES = 256 << 20
-"""So many bytes of a lane are held before they are written."""
+"""If more bytes of a lane are held, they are written."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def write_split(plan: Shared[LogPlan], task: LogTask) -> Written:
 
 
 def _duplicates(known: KnownIds, events: pa.Table, landed: Mapping[str, int]) -> tuple[Chosen, Hashes]:
-    found = EventsOfSplit(events)
-    again = found.again(lambda _: landed, known)
-    return again, found.hashes[~again[found.rows]]
+    split = EventsOfSplit(events)
+    is_duplicate = split.again(lambda _: landed, known)
+    return is_duplicate, split.hashes[~is_duplicate[split.rows]]
 
 
 class _LaneFiles:

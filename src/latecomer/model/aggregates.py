@@ -1,7 +1,7 @@
-"""Aggregates as they are written (`sum(paise)`), and what each is good for.
+"""Aggregates as they are written (`sum(paise)`), and the properties of each function.
 
-What they mean, on plain values, is in `meaning.py`: that is what the oracle uses. The Spark path computes
-the same through mergeable states (windowing/states.py) and must agree.
+`meaning.py` defines their results on plain values, and the oracle uses it. The Spark path computes the same through
+mergeable states (`windowing/aggregates`) and must agree.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from latecomer.model.base import Model
 from latecomer.model.meaning import MEANINGS, tally
+from latecomer.model.words import QUOTED, in_backticks, without_backticks, words
 
-_NAME = r"`(?:[^`]|``)+`"
 _CALL = re.compile(
-    rf"\s*([A-Za-z_]\w*)\s*\(\s*(?:(distinct)(?:\s+|(?=`)))?(\*|{_NAME}|[^,()`]+?)\s*(?:,\s*([^,()`]+?)\s*)?\)\s*",
+    rf"\s*([A-Za-z_]\w*)\s*\(\s*(?:(distinct)(?:\s+|(?=`)))?(\*|{QUOTED}|[^,()`]+?)\s*(?:,\s*([^,()`]+?)\s*)?\)\s*",
     re.IGNORECASE,
 )
 _OPERATOR = re.compile(r"[+*/%|<>=!']|\s-\s|\s(?:and|or|is|not)\s|^case\s", re.IGNORECASE)
@@ -31,41 +31,26 @@ SYNONYMS = {
     "stddev_samp": "stddev",
     "percentile_approx": "approx_percentile",
 }
-FUNCTIONS = (
-    "sum",
-    "count",
-    "min",
-    "max",
-    "avg",
-    "variance",
-    "var_pop",
-    "stddev",
-    "stddev_pop",
-    "count_distinct",
-    "first",
-    "last",
-    "median",
-    "top_k",
-    "collect",
-    "approx_count_distinct",
-    "approx_percentile",
+FUNCTIONS = words(
+    "sum count min max avg variance var_pop stddev stddev_pop count_distinct first last median top_k collect "
+    "approx_count_distinct approx_percentile"
 )
 NUMERIC = frozenset(
     {"sum", "avg", "variance", "var_pop", "stddev", "stddev_pop", "median", "approx_percentile"}
 )
 """The functions that take numbers only."""
 ADDITIVE = frozenset({"sum", "count", "min", "max"})
-"""The functions whose results over parts give the result over the whole."""
+"""The functions whose results over parts can be combined to the result over the whole."""
 TALLIED = frozenset({"count_distinct", "median", "top_k"})
-"""The functions that keep every value they have seen, with how often they have."""
+"""The functions that keep each distinct value with its count."""
 ORDERED = frozenset({"first", "last", "collect"})
-"""The functions that go by the order of events: event time, then arrival time, then as they were read."""
+"""The functions that depend on the order of events: event time, then arrival time, then reading order."""
 SKETCHED = frozenset({"approx_count_distinct", "approx_percentile"})
 """The functions that keep a sketch instead of the values."""
 RANDOMISED = frozenset({"approx_percentile"})
-"""The functions that may say a little different things of the same events."""
+"""The functions whose results for the same events may differ a little."""
 MOST = {"top_k": 1_000, "collect": 10_000}
-"""The most values that may be asked for."""
+"""The largest argument: how many values are returned at most."""
 _NEAR = {
     "any_value": "first(column)",
     "approx_distinct": "approx_count_distinct(column)",
@@ -84,7 +69,7 @@ _NEAR = {
     "quantile": "approx_percentile(column, 0.95)",
     "approx_quantile": "approx_percentile(column, 0.95)",
 }
-"""What other systems call a function, and how it is written here."""
+"""Functions of other systems → how they are written here."""
 
 
 class Aggregate(Model):
@@ -93,7 +78,7 @@ class Aggregate(Model):
     function: str
     column: str | None = None
     argument: int | float | None = None
-    """The share of a percentile, or how many values are wanted at most."""
+    """The share of a percentile, or the most values to return."""
 
     def __str__(self) -> str:
         column = "*" if self.column is None else _written_name(self.column)
@@ -104,13 +89,13 @@ class Aggregate(Model):
 
     @property
     def called(self) -> str:
-        """The function, as people write it."""
+        """The function as people write it."""
         return "count(distinct)" if self.function == "count_distinct" else self.function
 
     def evaluate(self, values: Sequence[Any]) -> Any:
         """The exact result over all values of the column (over all rows for `count(*)`).
 
-        They are given in the order of events, where the function goes by it (ORDERED).
+        Functions that depend on the order of events (ORDERED) need the values in that order.
         """
         if self.column is None:
             return len(values)
@@ -124,7 +109,7 @@ class Aggregate(Model):
         return MEANINGS[self.function](present, self.argument)
 
     def of_nothing(self) -> int | None:
-        """What an empty window says: counts and sums are 0, and nothing has no largest value.
+        """The result for an empty window: 0 for counts and sums, None for the others.
 
         >>> parse_aggregate("sum(paise)").of_nothing()
         0
@@ -132,7 +117,7 @@ class Aggregate(Model):
         return 0 if self.function in ("sum", "count", "count_distinct", "approx_count_distinct") else None
 
     def add_up(self, results: Sequence[Any]) -> Any:
-        """The result over the whole, from those over its parts; for additive functions only."""
+        """The result over the whole, from the results over its parts; for additive functions only."""
         if self.function not in ADDITIVE:
             raise ValueError(f"{self.called} of parts does not give {self.called} of the whole")
         present = [result for result in results if result is not None]
@@ -152,18 +137,18 @@ def parse_aggregate(written: object) -> Aggregate:
     if isinstance(written, Aggregate):
         return written
     if isinstance(written, dict):
-        return Aggregate(**written)
+        return parse_aggregate(str(Aggregate(**written)))
     match = _CALL.fullmatch(written) if isinstance(written, str) else None
     if match is None:
         raise ValueError(
             "not an aggregate, which is one function of one column and no expression; "
             "write function(column), such as sum(paise), count(*) or count(distinct payer), "
-            "and have what must be computed first as a column of the source"
+            "and compute expressions in a column first"
         )
     name, distinct, column, argument = match.groups()
     function = _function(name.lower(), distinct is not None)
     if column.startswith("`"):
-        column = column[1:-1].replace("``", "`")
+        column = without_backticks(column)
     elif column == "*":
         if function != "count":
             raise ValueError(f"{shown_function(function)} needs a column; only count takes *")
@@ -196,7 +181,7 @@ def shown_function(function: str) -> str:
 
 
 def is_expression(column: str) -> bool:
-    """Whether what stands for a column looks like something to be computed.
+    """Whether a text in the place of a column looks like an expression.
 
     >>> is_expression("distance * 2"), is_expression("net amount"), is_expression("net-amount2")
     (True, False, False)
@@ -205,10 +190,10 @@ def is_expression(column: str) -> bool:
 
 
 def _written_name(column: str) -> str:
-    """A column as it has to be written to be read back."""
+    """A column as it must be written to be parsed again."""
     if re.fullmatch(r"[^\s,()`*]+", column):
         return column
-    return "`" + column.replace("`", "``") + "`"
+    return in_backticks(column)
 
 
 def _argument(function: str, written: str | None) -> int | float | None:

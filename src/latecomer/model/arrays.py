@@ -1,4 +1,4 @@
-"""Columns of Arrow's, in one chunk."""
+"""Arrow columns in one chunk."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
     whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # of extension types and very long columns
+    if isinstance(whole, pa.ChunkedArray):  # for extension types and very long columns
         return whole.chunk(0) if whole.num_chunks else pa.array([], whole.type)
     return whole

@@ -1,4 +1,4 @@
-"""What the oracle is given, and what it says of each arrival."""
+"""The inputs of the oracle, and its result for each arrival."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = tuple[Any, ...]
 
 
 class OutputRules(Protocol):
-    """What the oracle reads of an output; `latecomer.config.outputs.Output` is one."""
+    """The settings of an output that the oracle reads; `latecomer.config.outputs.Output` has them."""
 
     @property
     def window(self) -> AnyWindow: ...
@@ -47,7 +47,7 @@ class OutputRules(Protocol):
 
     @property
     def counted(self) -> Collection[str]:
-        """The derived columns that its keys and aggregates are."""
+        """The derived columns among its keys and aggregated columns."""
 
 
 @dataclass(frozen=True)
@@ -61,41 +61,41 @@ class Arrival:
     event_id: Hashable | None = None
     dead: bool = False
     failed: frozenset[str] = frozenset()
-    """The derived columns that cannot be computed for it; they are null in the payload."""
+    """The derived columns that cannot be computed for this row; they are null in the payload."""
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """Between two batches the arrival clock is looked at. It is a batch only if something fires."""
+    """The arrival clock moves on between two batches. It is a batch only if something fires."""
 
     at: int
 
 
 @dataclass(frozen=True)
 class Drain:
-    """The input has ended: every window closes, and whatever is read after it has come too late."""
+    """The input has ended: every window closes, and every event that is read after it is too late."""
 
 
 @dataclass(frozen=True)
 class Watermark:
-    """The watermark is put here by hand, a batch without data. It never goes back."""
+    """A batch without data that sets the watermark. It never goes back."""
 
     to: int
 
 
 @dataclass(frozen=True)
 class Changed:
-    """From the next tick on the watermark follows other settings of the same strategy."""
+    """From the next tick on, the watermark uses other settings of the same strategy."""
 
     strategy: Strategy
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """The source names its partitions; of those that are True it has more than the next batch reads.
+    """The source names its partitions. For those that are True it has more data than the next batch reads.
 
-    `sources` are all there are, where there are several: what is known of them and is not named is read, and one of
-    which nothing is known stands as a partition under its own name.
+    `sources` are the names of all sources, where there are several. Their known partitions that are not named have no
+    more data. A source without any known partition is one partition, under its own name.
     """
 
     named: Mapping[str, bool]
@@ -104,10 +104,10 @@ class Partitions:
 
 @dataclass(frozen=True)
 class Repaired:
-    """Dead letters that are taken in again, a batch of its own: each as it was, and what it is now.
+    """A batch of dead letters that are read again: each as it was, and as it is now.
 
-    They meet the watermark in force and move nothing. The ledger moves what they were to what they become. One that
-    is dead still stays what it was.
+    They are judged by the watermark in force and do not move it. The ledger moves them from dead letters to their new
+    fates. A row that is still dead stays a dead letter.
     """
 
     letters: Sequence[tuple[Arrival, Arrival]]
@@ -115,18 +115,18 @@ class Repaired:
 
 @dataclass(frozen=True)
 class Joined:
-    """An output that is new: what came before, it learns from the log; from now on it fires with the rest."""
+    """A new output: it reads earlier events from the log, and from now on it fires with the other outputs."""
 
     output: str
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of one arrival, for one output; where windows overlap, for one of its windows.
+    """The fate of one arrival for one output; where windows overlap, for one of its windows.
 
-    `position` is the arrival's place in the whole input as read. A dead letter and a duplicate meet no
-    watermark; they, a filtered and a failed event have no window and no verdict. A session is named as it stood
-    with the event in it; one that rejects the event, as it stands.
+    `position` is the arrival's place in the whole input as read. Dead letters and duplicates are not judged by a
+    watermark. They and filtered and failed events have no window and no verdict. A session is given with the event
+    in it; one that rejects the event, without it.
     """
 
     batch: int
@@ -139,7 +139,7 @@ class Judged:
 
     @property
     def late_at_source(self) -> bool:
-        """Behind the watermark when it was read, whatever its window says."""
+        """Whether it was behind the watermark when it was read, whatever its window."""
         return self.watermark is not None and self.arrival.event_time < self.watermark
 
 

@@ -1,5 +1,5 @@
-"""Asking a strategy, which may be a class of the user's own: what it raises is reported as its author's mistake,
-and so is an answer that cannot be meant."""
+"""Calls the methods of a strategy, which may be user-defined. Its exceptions, and results that make no sense, are
+reported as mistakes in the class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def advanced(strategy: Strategy, state: State, summary: TickSummary) -> State:
 def mark_of(strategy: Strategy, state: State, partition: str) -> int:
     """A partition's own watermark; BEGIN_OF_TIME as long as it has none.
 
-    One that the calendar does not reach back to is as good as none.
+    A watermark before BEGIN_OF_TIME counts as none.
     """
     own, name = strategy.own(partition)
     mark = None if state is None else _answer(own.mark, state, name)
@@ -39,7 +39,7 @@ def mark_of(strategy: Strategy, state: State, partition: str) -> int:
 
 
 def lag_of(strategy: Strategy, state: State, partition: str) -> int:
-    """How far the watermark stays behind the clock for a partition, once all are silent."""
+    """How far the watermark stays behind the clock for a partition, once all partitions are silent."""
     own, name = strategy.own(partition)
     lag = _answer(own.lag, state, name)
     whole = _whole(lag)
@@ -50,14 +50,14 @@ def lag_of(strategy: Strategy, state: State, partition: str) -> int:
 
 
 def storable(state: State, partition: str) -> State:
-    """The state, if it is the same after it was stored."""
+    """The state; refused if storing it as JSON would change it."""
     if state is None or type(state) is int:
         return state
     try:
-        same = json.loads(json.dumps(state, allow_nan=False)) == state
+        is_storable = json.loads(json.dumps(state, allow_nan=False)) == state
     except (TypeError, ValueError):
-        same = False
-    if same:
+        is_storable = False
+    if is_storable:
         return state
     raise PipelineError(
         [
@@ -83,7 +83,7 @@ def _answer(method: Callable[..., Any], *given: Any) -> Any:
 
 
 def _whole(answer: object) -> int | None:
-    """A whole number of any type, None for anything else."""
+    """The result if it is a whole number of any type, else None."""
     if isinstance(answer, bool) or not hasattr(answer, "__index__"):
         return None
     return index(answer)
@@ -92,7 +92,7 @@ def _whole(answer: object) -> int | None:
 def _refused(
     method: Callable[..., Any], answer: object, partition: str, kind: str, fix: str
 ) -> PipelineError:
-    problem = f"what {_name(method)} answered for partition {partition!r} is not {kind}"
+    problem = f"what {_name(method)} returned for partition {partition!r} is not {kind}"
     return PipelineError([Problem("watermark.strategy", problem, answer, fix)])
 
 

@@ -1,4 +1,4 @@
-"""What all models share: frozen, strict, and a wrong value in Python is an error of latecomer's own."""
+"""The base of all models: frozen and strict. A wrong value in Python raises `PipelineError`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _OWN_WORDS = {
     "too_short": ("is empty", "name at least one"),
     "tuple_type": (WRONG_KIND, "write a list, such as [one, other]"),
 }
-"""Kinds of pydantic's errors → message and fix."""
+"""Type of a pydantic error → message and fix."""
 
 
 def in_own_words(entry: Mapping[str, Any]) -> tuple[str, str | None]:
-    """What is wrong and how to put it right, of an error of pydantic's that says nothing of other fields."""
+    """The message and the fix of a pydantic error that does not depend on other fields."""
     kind, message = entry["type"], entry["msg"].removeprefix("Value error, ")
     if kind in ("enum", "literal_error"):
         return "is not one of the choices", f"use {entry['ctx']['expected']}"
@@ -56,9 +56,9 @@ _WITHIN: ContextVar[bool] = ContextVar("within another model", default=False)
 
 
 class _Checked(ModelMetaclass):
-    """Makes models whose mistakes are reported as `PipelineError` where they are made in Python.
+    """Makes models whose mistakes are raised as `PipelineError` where the models are made in Python.
 
-    Within another model, and out of a file, pydantic's own error goes on: it knows the place.
+    Inside another model, and from a file, pydantic's own error is raised: it knows the place.
     """
 
     if not TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""The oracle's books: what an output holds for each window and key, and what it publishes when.
+"""The oracle's outputs: what each holds for a window and key, and which panes it publishes when.
 
-Everything is kept for ever and looked through again after every batch: nothing is merged early, and
-what has been published is marked on each event.
+All events are kept for ever and are read again after every batch. Nothing is merged early, and each event is marked
+with the pane that published it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 
 @dataclass(frozen=True)
 class Moment:
-    """The end of a batch, or a moment within it: where watermark and arrival clock stand, and where they stood before
-    the batch."""
+    """The end of a batch, or a moment within it: watermark and arrival clock, now and before the batch."""
 
     batch: int
     watermark: int
@@ -33,7 +32,7 @@ class Moment:
     watermark_before: int
     clock_before: int
     steps: tuple[int, ...] = ()
-    """Where the watermark stood in the course of the batch, ascending."""
+    """The watermarks during the batch, ascending."""
     ends_batch: bool = True
     stepped: int | None = None
     """Within a batch: the watermark of the moment before."""
@@ -44,7 +43,7 @@ class Moment:
 
     @property
     def first_watermark(self) -> int:
-        """Where the watermark stood before the batch; in the very first one, where it was first known."""
+        """The watermark before the batch; for the very first batch, the first watermark that was known."""
         if self.watermark_before != BEGIN_OF_TIME:
             return self.watermark_before
         return next((step for step in self.steps if step != BEGIN_OF_TIME), self.watermark)
@@ -55,57 +54,57 @@ class Moment:
 
 
 @dataclass
-class Taken:
-    """An accepted event, and the timing of the pane that published it; one that is EARLY gives way."""
+class Accepted:
+    """An accepted event, and the timing of the pane that published it; a later pane replaces EARLY."""
 
     arrival: Arrival
     late: bool
     nth: int
     published: Timing | None = None
     clock: int = 0
-    """Where the arrival clock stood."""
+    """The arrival clock when the event was accepted."""
     watermark: int = BEGIN_OF_TIME
     holds: frozenset[str] = frozenset()
-    """The predicates of the trigger that are true of it."""
+    """The predicates of the trigger that are true for it."""
 
     @property
     def settled(self) -> bool:
-        """Published since the window has closed, or published early where that was enough."""
+        """Whether it was published when the window closed or later, or early and nothing had to follow."""
         return self.published in (Timing.ON_TIME, Timing.LATE)
 
 
 @dataclass
-class Holding:
-    """One window and key: the events it took, and its panes that stand."""
+class KeyedWindow:
+    """One window and key: its accepted events, and its panes that stand."""
 
     window: Window
     key: Key
-    taken: list[Taken] = field(default_factory=list)
+    accepted: list[Accepted] = field(default_factory=list)
     standing: list[Pane] = field(default_factory=list)
     early_is_over: bool = False
     """The trigger has fired for the last time before the window closes."""
 
     @property
-    def on_time(self) -> list[Taken]:
-        return [event for event in self.taken if not event.late]
+    def on_time(self) -> list[Accepted]:
+        return [event for event in self.accepted if not event.late]
 
     @property
-    def unpublished_events(self) -> list[Taken]:
-        return [event for event in self.taken if event.published is None]
+    def unpublished_events(self) -> list[Accepted]:
+        return [event for event in self.accepted if event.published is None]
 
     @property
-    def waiting(self) -> list[Taken]:
+    def waiting(self) -> list[Accepted]:
         """Late events that no pane has published."""
         return [event for event in self.unpublished_events if event.late]
 
     @property
-    def unsettled(self) -> list[Taken]:
-        """On-time events that the window has yet to publish once it is closed."""
+    def unsettled(self) -> list[Accepted]:
+        """On-time events that the window must still publish when it closes."""
         return [event for event in self.on_time if not event.settled]
 
 
 class Book(ABC):
-    """One output. The two kinds differ in where an event belongs and in what is due."""
+    """One output. The two kinds differ in how events get to windows and in which panes are due."""
 
     def __init__(
         self, rules: OutputRules, where: Predicate | None, when: Mapping[str, Predicate] | None = None
@@ -114,17 +113,17 @@ class Book(ABC):
         self.where = where
         self.when = when or {}
         self.clock = BEGIN_OF_TIME
-        self.accepted = 0
-        self.unpublished: list[Holding] = []
+        self.accepted_count = 0
+        self.unpublished: list[KeyedWindow] = []
         self.sequences: dict[tuple[Window, Key], int] = {}
 
     @property
     def fires_within(self) -> bool:
-        """Whether panes fire within a batch, not at its end alone."""
+        """Whether panes may fire within a batch, not only at its end."""
         return self.rules.trigger.fires_within
 
     def take(self, batch: int, position: int, arrival: Arrival, watermark: int, clock: int) -> list[Judged]:
-        """The event's fate for each of its windows, and its place in those that accept it."""
+        """Add the event to the windows that accept it. Returns its fate for each of its windows."""
         self.clock = clock
         if (aside := self._aside(arrival)) is not None:
             return [Judged(batch, position, arrival, aside, watermark)]
@@ -135,7 +134,7 @@ class Book(ABC):
         ]
 
     def _aside(self, arrival: Arrival) -> Fate | None:
-        """The fate of an event that enters no window: `where` leaves it out, or it cannot be computed."""
+        """The fate of an event that enters no window, because of `where` or of a failed column; None for all others."""
         rules = self.rules
         failed = arrival.failed if rules.on_error is not OnError.NULL else frozenset()
         fate: Fate | None = None
@@ -153,11 +152,11 @@ class Book(ABC):
     def _take(self, arrival: Arrival, key: Key, watermark: int) -> list[tuple[Window, Verdict, Fate]]: ...
 
     @abstractmethod
-    def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
-        """What fires at the end of a batch, in order."""
+    def due(self, moment: Moment) -> list[tuple[KeyedWindow, Timing]]:
+        """The windows that fire at this moment, in order."""
 
     @abstractmethod
-    def holdings(self) -> list[Holding]:
+    def keyed_windows(self) -> list[KeyedWindow]:
         """Every window and key there has been."""
 
     def fires(self, moment: Moment) -> bool:
@@ -165,63 +164,63 @@ class Book(ABC):
         return bool(self.due(moment) or self._to_close(moment))
 
     def publish(self, moment: Moment) -> Iterator[Published]:
-        """Every pane that is due; what it replaces is taken back right before it."""
-        for holding, timing in self.due(moment):
-            last = self._nothing_more(holding.window, timing, moment)
-            for pane in self._fire(holding, timing, last):
+        """Every pane that is due, each right after the retraction of the panes that it replaces."""
+        for keyed, timing in self.due(moment):
+            last = self._nothing_more(keyed.window, timing, moment)
+            for pane in self._fire(keyed, timing, last):
                 yield Published(moment.batch, pane)
-        for holding in self.unpublished:
-            self._settle(holding, moment)
-        for holding in self.unpublished:
-            is_open = holding.window.end > moment.watermark
-            holding.early_is_over |= is_open and self._early_ends(holding, moment)
-        for holding in self._to_close(moment):
-            for pane in self._fire(holding, Timing.CLOSING, last=True):
+        for keyed in self.unpublished:
+            self._settle(keyed, moment)
+        for keyed in self.unpublished:
+            is_open = keyed.window.end > moment.watermark
+            keyed.early_is_over |= is_open and self._early_ends(keyed, moment)
+        for keyed in self._to_close(moment):
+            for pane in self._fire(keyed, Timing.CLOSING, last=True):
                 yield Published(moment.batch, pane)
         self.unpublished = [
-            each for each in self.unpublished if not all(event.settled for event in each.taken)
+            each for each in self.unpublished if not all(event.settled for event in each.accepted)
         ]
 
     def open_windows(self) -> list[tuple[Window, Key]]:
-        return [(holding.window, holding.key) for holding in self.unpublished if holding.unsettled]
+        return [(keyed.window, keyed.key) for keyed in self.unpublished if keyed.unsettled]
 
     def _judge(self, window: Window, watermark: int) -> tuple[Window, Verdict, Fate]:
         verdict = judge(window.end, watermark, self.rules.allowed_lateness)
         return window, verdict, fate_of(verdict, self.rules.late, self.rules.too_late)
 
-    def _new(self, arrival: Arrival, fate: Fate, watermark: int) -> Taken:
-        self.accepted += 1
+    def _new(self, arrival: Arrival, fate: Fate, watermark: int) -> Accepted:
+        self.accepted_count += 1
         holds = frozenset(sql for sql, predicate in self.when.items() if predicate(arrival.payload) is True)
         late = fate is Fate.LATE_ACCEPTED
-        return Taken(arrival, late, self.accepted, None, self.clock, watermark, holds)
+        return Accepted(arrival, late, self.accepted_count, None, self.clock, watermark, holds)
 
-    def _remember(self, holding: Holding) -> None:
-        if not any(each is holding for each in self.unpublished):
-            self.unpublished.append(holding)
+    def _remember(self, keyed: KeyedWindow) -> None:
+        if not any(each is keyed for each in self.unpublished):
+            self.unpublished.append(keyed)
 
     # When
 
-    def _closes(self, holding: Holding, moment: Moment) -> bool:
-        """The window has closed, and has on-time events to publish: all of them, or what is new."""
-        if holding.window.end > moment.watermark:
+    def _closes(self, keyed: KeyedWindow, moment: Moment) -> bool:
+        """Whether the window has closed and has on-time events to publish: all of them, or the new ones."""
+        if keyed.window.end > moment.watermark:
             return False
         if self.rules.trigger.on_time == "always":
-            return bool(holding.unsettled)
-        return any(event.published is None for event in holding.unsettled)
+            return bool(keyed.unsettled)
+        return any(event.published is None for event in keyed.unsettled)
 
-    def _settle(self, holding: Holding, moment: Moment) -> None:
-        """A window that closed without a pane of its own is published all the same: by its last early one."""
-        if holding.window.end <= moment.watermark:
-            for event in holding.unsettled:
+    def _settle(self, keyed: KeyedWindow, moment: Moment) -> None:
+        """Where a window closed without a pane, its last early pane counts as the one that published it."""
+        if keyed.window.end <= moment.watermark:
+            for event in keyed.unsettled:
                 event.published = Timing.ON_TIME
 
-    def _to_close(self, moment: Moment) -> list[Holding]:
-        """The windows for which nothing more can come, where no pane is the last one yet."""
+    def _to_close(self, moment: Moment) -> list[KeyedWindow]:
+        """The windows that are final and have no pane marked as last yet."""
         if not self.rules.trigger.closing or not moment.ends_batch:
             return []
         return in_order(
             each
-            for each in self.holdings()
+            for each in self.keyed_windows()
             if each.standing
             and not each.standing[-1].is_last
             and self._is_final(each.window, moment.watermark)
@@ -231,17 +230,17 @@ class Book(ABC):
         """Nothing can be added to this window any more."""
         return watermark >= min(window.end + self.rules.settles_after, END_OF_TIME)
 
-    def _early_is_due(self, holding: Holding, moment: Moment) -> bool:
-        """The window is open, holds what no pane has published, and the trigger is due."""
-        early, start = self.rules.trigger.early, holding.window.start
-        if early is None or holding.window.end <= moment.watermark or not holding.unpublished_events:
+    def _early_is_due(self, keyed: KeyedWindow, moment: Moment) -> bool:
+        """Whether the window is open, holds unpublished events, and the trigger is due."""
+        early, start = self.rules.trigger.early, keyed.window.start
+        if early is None or keyed.window.end <= moment.watermark or not keyed.unpublished_events:
             return False
         if per_firing(early):
-            return self._early_fires(early, holding, moment)
+            return self._early_fires(early, keyed, moment)
         if not moment.ends_batch:
             return False
         if isinstance(early, Count):
-            return len(holding.unpublished_events) >= early.count
+            return len(keyed.unpublished_events) >= early.count
         assert isinstance(early, Every)  # noqa: S101
         if early.clock == "event":
             if self.rules.window.endless:  # it has no start to count from
@@ -249,17 +248,17 @@ class Book(ABC):
             return passed(max(moment.watermark_before, start), moment.watermark, early.every, start)
         return passed(moment.clock_before, moment.clock, early.every)
 
-    def _late_is_due(self, holding: Holding, moment: Moment) -> bool:
-        """Late events wait, and the trigger says now or nothing more can come."""
-        if holding.window.end > moment.watermark or not holding.waiting:
+    def _late_is_due(self, keyed: KeyedWindow, moment: Moment) -> bool:
+        """Whether late events wait, and either the trigger is due or the window is final."""
+        if keyed.window.end > moment.watermark or not keyed.waiting:
             return False
-        late, waiting = self.rules.trigger.late, len(holding.waiting)
+        late, waiting = self.rules.trigger.late, len(keyed.waiting)
         if per_firing(late):
-            final = self._is_final(holding.window, moment.watermark)
-            return final or self._ready(late, holding.waiting, holding, moment)
+            final = self._is_final(keyed.window, moment.watermark)
+            return final or self._ready(late, keyed.waiting, keyed, moment)
         if not moment.ends_batch:
             return False
-        if self._is_final(holding.window, moment.watermark):
+        if self._is_final(keyed.window, moment.watermark):
             return True
         if isinstance(late, Every):
             return passed(moment.clock_before, moment.clock, late.every)
@@ -267,28 +266,28 @@ class Book(ABC):
 
     # Rules that fire within a batch
 
-    def _early_fires(self, rule: Rule, holding: Holding, moment: Moment) -> bool:
+    def _early_fires(self, rule: Rule, keyed: KeyedWindow, moment: Moment) -> bool:
         if not isinstance(rule, Until):
-            return self._ready(rule, holding.unpublished_events, holding, moment)
-        if holding.early_is_over:
+            return self._ready(rule, keyed.unpublished_events, keyed, moment)
+        if keyed.early_is_over:
             return False
-        return self._early_ends(holding, moment) or self._ready(
-            rule.repeat, holding.unpublished_events, holding, moment
+        return self._early_ends(keyed, moment) or self._ready(
+            rule.repeat, keyed.unpublished_events, keyed, moment
         )
 
-    def _early_ends(self, holding: Holding, moment: Moment) -> bool:
-        """Whether a trigger that ends has come to its end."""
+    def _early_ends(self, keyed: KeyedWindow, moment: Moment) -> bool:
+        """Whether an `until` trigger has reached its end."""
         rule = self.rules.trigger.early
-        return isinstance(rule, Until) and self._ready(rule.until, holding.taken, holding, moment)
+        return isinstance(rule, Until) and self._ready(rule.until, keyed.accepted, keyed, moment)
 
-    def _ready(self, rule: Rule, events: Sequence[Taken], holding: Holding, moment: Moment) -> bool:
+    def _ready(self, rule: Rule, events: Sequence[Accepted], keyed: KeyedWindow, moment: Moment) -> bool:
         """Whether a rule fires for these events, in the order in which they came."""
         first = events[0]
         match rule:
             case AnyOf():
-                return any(self._ready(part, events, holding, moment) for part in rule.any)
+                return any(self._ready(part, events, keyed, moment) for part in rule.any)
             case AllOf():
-                return all(self._ready(part, events, holding, moment) for part in rule.all)
+                return all(self._ready(part, events, keyed, moment) for part in rule.all)
             case Count():
                 return len(events) >= rule.count
             case When():
@@ -303,40 +302,40 @@ class Book(ABC):
                     first.watermark if known else moment.first_watermark, moment.watermark, rule.every
                 )
             case Every():
-                start = holding.window.start
+                start = keyed.window.start
                 return passed(max(first.watermark, start), max(moment.watermark, start), rule.every, start)
         raise ValueError(f"the oracle does not know {type(rule).__name__}")
 
     def _nothing_more(self, window: Window, timing: Timing, moment: Moment) -> bool:
-        """Whether a pane is the last of its window. The pane of a window that closed is, where the watermark that
-        closed it left no time for late events; a late pane is, where the batch's end leaves none."""
+        """Whether a pane is the last of its window. An ON_TIME pane is, if the watermark that closed the window left no
+        time for late events. A late pane is, if the batch's end leaves none."""
         on_time = timing is Timing.ON_TIME
         return self._is_final(window, moment.closed_at(window.end) if on_time else moment.watermark)
 
     # What
 
-    def _fire(self, holding: Holding, timing: Timing, last: bool) -> list[Pane]:
-        mode, window, key = self.rules.accumulation, holding.window, holding.key
-        outgrown = [pane for pane in holding.standing if (pane.window_start, pane.window_end) != window]
-        replaced = holding.standing if mode is Accumulation.RETRACTING else outgrown
-        held = holding.on_time if timing is Timing.ON_TIME else holding.taken
-        news = [event for event in held if event.published is None]
-        # The panes of the sessions that it swallowed are gone: a new window publishes everything.
-        shown = news if mode is Accumulation.DISCARDING and not outgrown else held
+    def _fire(self, keyed: KeyedWindow, timing: Timing, last: bool) -> list[Pane]:
+        mode, window, key = self.rules.accumulation, keyed.window, keyed.key
+        outgrown = [pane for pane in keyed.standing if (pane.window_start, pane.window_end) != window]
+        replaced = keyed.standing if mode is Accumulation.RETRACTING else outgrown
+        events = keyed.on_time if timing is Timing.ON_TIME else keyed.accepted
+        new_events = [event for event in events if event.published is None]
+        # The panes of merged sessions no longer stand: the new window publishes all events.
+        shown = new_events if mode is Accumulation.DISCARDING and not outgrown else events
         sequence = self.sequences.get((window, key), -1) + 1
-        empty = not held and not (timing is Timing.CLOSING and mode is Accumulation.DISCARDING)
+        empty = not events and not (timing is Timing.CLOSING and mode is Accumulation.DISCARDING)
         pane = Pane(*window, key, self._values(shown, empty), sequence, timing, Op.INSERT, last)
         retracts = [replace(each, timing=timing, op=Op.RETRACT, is_last=False) for each in replaced]
-        for event in held:
+        for event in events:
             if timing is not Timing.CLOSING and (timing is not Timing.EARLY or event.published is None):
                 event.published = timing
-        kept = [each for each in holding.standing if each not in outgrown]
-        holding.standing = [*kept, pane] if mode is Accumulation.DISCARDING else [pane]
+        kept = [each for each in keyed.standing if each not in outgrown]
+        keyed.standing = [*kept, pane] if mode is Accumulation.DISCARDING else [pane]
         self.sequences[window, key] = sequence
         return [*retracts, pane]
 
-    def _values(self, events: Sequence[Taken], empty: bool) -> dict[str, Any]:
-        """What the aggregates say of these events; of an empty window, what they say of nothing."""
+    def _values(self, events: Sequence[Accepted], empty: bool) -> dict[str, Any]:
+        """The aggregates of these events, or of an empty window."""
         values = {}
         by_time = sorted(
             events, key=lambda each: (each.arrival.event_time, each.arrival.arrival_time, each.nth)
@@ -349,7 +348,7 @@ class Book(ABC):
 
 
 class WindowBook(Book):
-    """Windows that an event's own time decides: one or, where they slide, several for an event."""
+    """Windows that depend on an event's own time: one for an event, or several where they slide."""
 
     def __init__(
         self,
@@ -360,19 +359,19 @@ class WindowBook(Book):
     ) -> None:
         super().__init__(rules, where, when)
         self.window = window
-        self.places: dict[tuple[Window, Key], Holding] = {}
+        self.places: dict[tuple[Window, Key], KeyedWindow] = {}
 
     def _take(self, arrival: Arrival, key: Key, watermark: int) -> list[tuple[Window, Verdict, Fate]]:
         judged = [self._judge(window, watermark) for window in self.window.assign_all(arrival.event_time)]
         for window, _, fate in judged:
             if fate in ACCEPTED:
-                holding = self._holding(window, key)
-                holding.taken.append(self._new(arrival, fate, watermark))
-                self._remember(holding)
+                keyed = self._keyed_window(window, key)
+                keyed.accepted.append(self._new(arrival, fate, watermark))
+                self._remember(keyed)
         return judged
 
-    def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
-        """First the windows that closed, then those that late events touched, then those still open."""
+    def due(self, moment: Moment) -> list[tuple[KeyedWindow, Timing]]:
+        """First the windows that closed, then those with late events, then the open ones."""
         closed = [each for each in self.unpublished if self._closes(each, moment)]
         late = [each for each in self.unpublished if self._late_is_due(each, moment)]
         early = [each for each in self.unpublished if self._early_is_due(each, moment)]
@@ -382,35 +381,35 @@ class WindowBook(Book):
             *((each, Timing.EARLY) for each in in_order(early)),
         ]
 
-    def holdings(self) -> list[Holding]:
+    def keyed_windows(self) -> list[KeyedWindow]:
         return list(self.places.values())
 
-    def _empty(self, moment: Moment) -> Iterator[Holding]:
-        """The windows that closed in this batch without the keys that windows before them had."""
+    def _empty(self, moment: Moment) -> Iterator[KeyedWindow]:
+        """The windows that closed in this batch without events, for each key that an earlier window had."""
         if not self.rules.emit_empty:
             return
         closed = [
             each for each in self.places.values() if each.on_time and each.window.end <= moment.watermark
         ]
-        # A drain closes all of time; it publishes no window after the last one with events.
+        # A drain closes every window; it publishes none after the last one with events.
         until = max((each.window.end for each in closed), default=0) if moment.drained else moment.watermark
         for key in dict.fromkeys(each.key for each in closed):
             first = min(each.window.end for each in closed if each.key == key)
             before = moment.watermark_before if moment.stepped is None else moment.stepped
             for end in self.window.ends(max(first, before), until):
                 (window,) = [each for each in self.window.assign_all(end - 1) if each.end == end]
-                holding = self._holding(window, key)
-                if not holding.on_time:
-                    yield holding
+                keyed = self._keyed_window(window, key)
+                if not keyed.on_time:
+                    yield keyed
 
-    def _holding(self, window: Window, key: Key) -> Holding:
-        return self.places.setdefault((window, key), Holding(window, key))
+    def _keyed_window(self, window: Window, key: Key) -> KeyedWindow:
+        return self.places.setdefault((window, key), KeyedWindow(window, key))
 
 
-def in_order(holdings: Iterable[Holding]) -> list[Holding]:
-    """By window; within one, in the order in which the events came that are to be published."""
+def in_order(keyed_windows: Iterable[KeyedWindow]) -> list[KeyedWindow]:
+    """Sorted by window, then by the arrival of the first event to publish."""
     return sorted(
-        holdings,
+        keyed_windows,
         key=lambda each: (each.window, min((event.nth for event in each.unpublished_events), default=0)),
     )
 

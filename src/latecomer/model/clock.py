@@ -1,7 +1,7 @@
-"""The oracle's watermark: every strategy worked out from the plain list of what has arrived.
+"""The oracle's watermark: computes every strategy from the plain list of the events that have arrived.
 
-It shares with `strategies.py` the words of the configuration and nothing that computes. Only a strategy
-of the user's own is asked itself.
+It shares the configuration with `strategies.py` and none of the computation. Only a user-defined strategy is called
+itself.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Marks = Predicate | Mapping[str, Predicate]
 OURS = (Bounded, Ascending, Percentile, Adaptive, Punctuated)
 
 
-class Clock:
+class OracleClock:
     """The watermark, moved by one event at a time. `marks` says which events are marks: a predicate, or one for each
-    `where` that is written."""
+    `where`."""
 
     def __init__(self, strategy: Strategy, marks: Marks | None = None) -> None:
         self.strategy = strategy
@@ -54,7 +54,7 @@ class Clock:
         self.joining: set[str] = set()
 
     def in_force_for(self, event: Arrival) -> int:
-        """The watermark that judges this event, which then counts as soon as its tick is over."""
+        """The watermark that judges this event. The event itself moves the watermark once its tick is over."""
         every = self.strategy.every
         if every == "event":
             self.at = max(self.at, event.arrival_time)
@@ -74,7 +74,8 @@ class Clock:
         return self.watermark
 
     def heartbeat(self, at: int) -> None:
-        """Silence up to `at`: the open tick is over, and where all are idle the clock itself counts."""
+        """Silence up to `at`: the open tick is over, and where all partitions are idle the clock moves the
+        watermark."""
         tick = None if self.strategy.every == "event" else at // self.strategy.every
         if tick is not None and (self.tick is None or tick <= self.tick):
             return
@@ -86,8 +87,8 @@ class Clock:
             self._reach(at - max(map(self._lag, self.own)))
 
     def name(self, partitions: Mapping[str, bool], sources: Collection[str] = ()) -> None:
-        """The source names its partitions; of those that are True there is more to read than is read next. Of several
-        `sources`, those of which nothing is known are named, and all that is."""
+        """The source names its partitions. Those that are True have more data than is read next. With several
+        `sources`, known partitions are named too, and so are sources without a known partition."""
         if sources:
             known = {*self.own, *self.joining, *(event.partition for event in self.in_tick)}
             heard = {partition.split("/")[0] for partition in (*known, *partitions)}
@@ -96,13 +97,13 @@ class Clock:
         self.unread = {partition for partition, more in partitions.items() if more}
 
     def batch_ends(self) -> None:
-        """Whoever was named and met no event of the batch joins where the arrival clock stands."""
+        """Named partitions without events in the batch join at the arrival clock."""
         if self.at != BEGIN_OF_TIME:
             self._join()
 
     def _join(self) -> None:
-        """A partition that is new holds the watermark. It is as silent as if it had been heard of now, and so is one of
-        which there was more to read."""
+        """New partitions hold the watermark. Their silence counts from now, and so does that of partitions that had
+        more data to read."""
         for partition in self.joining:
             self.own.setdefault(partition, BEGIN_OF_TIME)
             self.heard_at[partition] = max(self.at, self.heard_at.get(partition, self.at))
@@ -111,14 +112,14 @@ class Clock:
         self.joining = set()
 
     def _stands_for_itself(self, partition: str) -> None:
-        """Where nothing was known of a source its name stood for its partitions: no longer."""
+        """Remove the name of a source that stood for its partitions, now that one of them is known."""
         if isinstance(self.strategy, BySource) and "/" in partition:
             source = partition.split("/")[0]
             if source not in self.newest:
                 self.own.pop(source, None)
 
     def follow(self, strategy: Strategy) -> None:
-        """Other settings of the same strategy, which count from the next tick on."""
+        """Use other settings of the same strategy from the next tick on."""
         self.strategy = strategy
         self.own = {
             partition: self._watermark_of(partition) if partition in self.newest else BEGIN_OF_TIME
@@ -126,7 +127,7 @@ class Clock:
         }
 
     def put(self, watermark: int) -> None:
-        """The watermark goes here, whatever the partitions allow."""
+        """Set the watermark, whatever the partitions allow."""
         self._reach(watermark)
 
     def drain(self) -> None:
@@ -152,7 +153,7 @@ class Clock:
             self._stands_for_itself(partition)
 
     def _reckon(self) -> int:
-        """What the partitions allow at `self.at`; never less than before."""
+        """Move the watermark to what the partitions allow at `self.at`, never back."""
         if self.own:
             awake = [mark for partition, mark in self.own.items() if not self._idle(partition)]
             self._reach(min(awake) if awake else max(self.own.values()))
@@ -163,7 +164,7 @@ class Clock:
             self.watermark = max(self.watermark, moment)
 
     def _tick_ends(self) -> int:
-        """A partition's last event may have come as late as its tick ends; silence counts from there."""
+        """A partition's last event may have come at the end of its tick: silence counts from there."""
         every = self.strategy.every
         return self.at if every == "event" or self.tick is None else max(self.at, (self.tick + 1) * every)
 
@@ -176,7 +177,7 @@ class Clock:
     # A partition's own watermark, strategy by strategy
 
     def _rules(self, partition: str) -> tuple[Strategy, str]:
-        """The strategy of a partition, and what that strategy calls it: of several sources, the source's."""
+        """The strategy of a partition, and the partition's name in it. With several sources, it is the source's own."""
         if isinstance(self.strategy, BySource):
             source, *own = partition.split("/", 1)
             return self.strategy.sources[source], "".join(own)
@@ -210,7 +211,7 @@ class Clock:
         raise ValueError(f"the oracle does not know {type(strategy).__name__}")
 
     def _lag(self, partition: str) -> int:
-        """How far the watermark trails the clock once all is silent."""
+        """How far the watermark stays behind the clock once all partitions are silent."""
         strategy, name = self._rules(partition)
         if type(strategy) not in OURS:
             return lag_of(strategy, self.states.get(partition), name)
@@ -223,7 +224,7 @@ class Clock:
         return 0
 
     def _recent(self, partition: str, of: int) -> list[list[Arrival]]:
-        """The newest whole ticks that hold so many events together; all there are, if they do not."""
+        """The newest whole ticks that together hold at least `of` events; all ticks, if they hold fewer."""
         ticks = self.ticks[partition]
         for length in range(1, len(ticks) + 1):
             if sum(len(tick) for tick in ticks[-length:]) >= of:
@@ -231,7 +232,7 @@ class Clock:
         return ticks
 
     def _rounded(self, event: Arrival, resolution: int) -> int:
-        """The event's time as a histogram has it: rounded down, and not too long before its tick."""
+        """The event's time as in a histogram: rounded down, and not too long before its tick."""
         every = self.strategy.every
         if every == "event":
             return event.event_time
@@ -262,7 +263,7 @@ class Clock:
         return int(mark) if ahead is None or mark - event.arrival_time <= ahead else None
 
     def _asked(self, partition: str) -> int:
-        """What the user's own class says, given what it asked to see of the tick."""
+        """The watermark from a user-defined strategy, which gets the summary of the tick that it needs."""
         (strategy, name), brought = self._rules(partition), self.ticks[partition][-1]
         needs = strategy.needs
         marks = [mark for event in brought if (mark := self._mark(event, strategy)) is not None]

@@ -1,10 +1,10 @@
-"""How many of something, for people."""
+"""Counts in words."""
 
 from __future__ import annotations
 
 
 def counted(count: int, what: str) -> str:
-    """A number and what it counts, as many as there are.
+    """A number with what it counts, in the plural where needed.
 
     >>> counted(1, "dead letter"), counted(1200, "row"), counted(2, "batch")
     ('1 dead letter', '1,200 rows', '2 batches')

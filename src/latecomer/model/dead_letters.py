@@ -1,11 +1,11 @@
-"""Why a row is no event: the reasons of dead letters, and what each means."""
+"""The reasons of dead letters, and what each means."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 UNREADABLE = "unreadable"
-"""Its raw bytes are those of the source; those of any other are JSON."""
+"""Its raw bytes are those of the source; the raw bytes of all other reasons are JSON."""
 TOO_LONG = "too_long"
 """Only the first bytes are kept."""
 REST = "unreadable_rest"
@@ -16,7 +16,7 @@ INVALID_RECORD = "invalid"
 UNKNOWN_FIELDS = "unknown_fields"
 UNREADABLE_FILE = "unreadable_file"
 FAILED = "failed"
-"""Of an event that is in the log: an output cannot compute it."""
+"""The event is in the log, and an output cannot compute it."""
 
 REASONS: Mapping[str, str] = {
     UNREADABLE: "the row is not in the format of the source, or a value is not of its column's type",

@@ -1,7 +1,7 @@
 """Durations as people write them: `500ms`, `30s`, `5m`, `1h`, `1d`, also `1h30m`.
 
-Inside, every time and every duration is a whole number of microseconds: exact, comparable, and the
-same in Python, in Spark and in the tables.
+Internally, every time and every duration is a whole number of microseconds: exact, comparable, and the same in
+Python, in Spark and in the tables.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ UNITS = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
-DAY = UNITS["d"]
+SECOND, MINUTE, HOUR, DAY = (UNITS[unit] for unit in "smhd")
 EARLIEST = -62_104_060_800_000_000  # 0002-01-01T00:00:00Z
 LATEST = 253_339_142_400_000_000  # 9997-12-31T00:00:00Z
-"""Where the times of events may be: their windows, the windows after these and any wall clock have to fit
-into the calendar as well."""
+"""The bounds of event times. They leave room in the calendar for the windows, the windows after them, and any time
+zone."""
 LONGEST = 365_243 * DAY
-"""A thousand years: whatever is added to a moment, microseconds and the calendar hold it."""
+"""A thousand years: its sum with any moment fits into the calendar and into 64 bits."""
 
 _PART = re.compile(r"(\d+)(us|ms|s|m|h|d)")
 _WHOLE = re.compile(r"-?(?:\d+(?:us|ms|s|m|h|d))+")
@@ -84,7 +84,7 @@ def format_duration(micros: int) -> str:
 
 
 def shown_duration(micros: int) -> str:
-    """A measured duration as people say it: rounded to two units. One to be read again is `format_duration`.
+    """A measured duration for people: rounded to two units. `format_duration` writes one that can be parsed.
 
     >>> shown_duration(661_788_479), shown_duration(3_599_999_999), shown_duration(1_500)
     ('11m 2s', '1h', '1ms 500us')
@@ -98,7 +98,7 @@ def shown_duration(micros: int) -> str:
 
 
 def _stored(value: object) -> int:
-    # A validated model holds microseconds as int; written zero is the only bare number allowed.
+    # A validated model holds microseconds as int; zero is the only number that may be written without a unit.
     return parse_duration(value)
 
 
@@ -141,7 +141,7 @@ def to_moment(micros: int) -> datetime:
 
 
 def iso(micros: int | None) -> str | None:
-    """ISO-8601 in UTC, without needless digits.
+    """ISO-8601 in UTC, without trailing zeros.
 
     >>> iso(1_777_125_600_000_000)
     '2026-04-25T14:00:00Z'

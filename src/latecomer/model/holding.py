@@ -1,7 +1,7 @@
-"""A partition that has fallen silent and holds the watermark for all others: who, since when, and what to do.
+"""Silent partitions that hold the watermark for all others: their names, since when, and the fix.
 
-Without `watermark.idle_after` the watermark waits for every partition that was ever heard of. One row with a
-new name in the partition column is enough: it is never heard of again, and no window closes any more.
+Without `watermark.idle_after` the watermark waits for every partition that ever had a row. One row with a new name in
+the partition column is enough: that partition never gets another row, and no window closes any more.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from latecomer.model.durations import format_duration, iso, shown_duration
+from latecomer.model.durations import MINUTE, format_duration, iso, shown_duration
 from latecomer.model.verdicts import BEGIN_OF_TIME
 
-PATIENCE = 5 * 60 * 1_000_000
-"""Silence is worth a warning after so long by the arrival clock, and never before the partition's own delay."""
+PATIENCE = 5 * MINUTE
+"""A partition is reported after this long a silence by the arrival clock, and never before its own delay."""
 MOST_NAMED = 3
 _LONGEST = 60
 
@@ -24,19 +24,19 @@ class Holding:
 
     partition: str
     since: int
-    """When it was last heard of, by the arrival clock."""
+    """The end of its last tick with rows, by the arrival clock."""
     silent_for: int
     watermark: int
     waiting: int
-    """How many partitions have been heard of since and are further."""
+    """How many partitions are not silent and further ahead."""
     suggested: int
-    """An `idle_after` that would let the others go on."""
+    """An `idle_after` that would let the watermark go on."""
     place: str = "watermark"
-    """Where it would be written."""
+    """The section of the pipeline file for `idle_after`."""
 
 
 def holding_in_words(holding: Sequence[Holding]) -> str:
-    """The warning for partitions that hold the watermark, the one that is silent longest first."""
+    """The warning for partitions that hold the watermark, the one with the longest silence first."""
     first, others = holding[0], holding[1:]
     at = (
         "no watermark is known yet"

@@ -1,17 +1,17 @@
-"""What identifies an event: the text of one column, or of several together."""
+"""The id of an event: the text of one column, or of several together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-"""In this order; the first makes room for the others."""
+"""Replaced in this order: the backslash must come first."""
 BEGIN, BETWEEN, END = '["', '","', '"]'
 
 
 def event_id(parts: Sequence[str | None]) -> str | None:
-    """The id that the texts of some columns make: of one its own, of several a JSON array, so that no two are
-    confused. An event that lacks one of them has no id.
+    """The id from the texts of columns: the text of a single column, or a JSON array of several, so that different
+    columns give different ids. An event that lacks one of them has no id.
 
     >>> event_id(["a"]), event_id(["a", "bc"]), event_id(["ab", "c"]), event_id(["a", None])
     ('a', '["a","bc"]', '["ab","c"]', None)

@@ -1,9 +1,9 @@
 """The oracle: the semantics event by event, in plain Python, slow and obviously right.
 
-What the engine does with ticks, partial aggregates and tables is done here with lists and loops. The
-two share the pipeline's words (windows, verdicts, aggregates, panes) and nothing that computes a
-watermark or decides when a pane fires; every test of the semantics runs both and compares. The
-watermark is in `clock.py`, windows and panes in `books.py`, sessions in `sessions.py`.
+The engine works with ticks, partial aggregates and tables; the oracle works with lists and loops. The two share the
+definitions (windows, verdicts, aggregates, panes). They share no code that computes a watermark or decides when a pane
+fires. Every test of the semantics runs both and compares. The watermark is in `clock.py`, windows and panes are in
+`books.py`, sessions in `sessions.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from latecomer.model.arrivals import (
     Watermark,
 )
 from latecomer.model.books import Book, Moment, WindowBook
-from latecomer.model.clock import Clock, Marks, Predicate
+from latecomer.model.clock import Marks, OracleClock, Predicate
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
 from latecomer.model.panes import Pane, Place, summed, surviving
 from latecomer.model.sessions import SessionBook
@@ -59,7 +59,7 @@ __all__ = [
 
 @dataclass
 class Interpretation:
-    """Everything the semantics say about an input. By output, in the order in which it happened.
+    """The complete result for an input: by output, in order of occurrence.
 
     `watermarks` holds the watermark in force at the end of each batch. A heartbeat at which nothing
     fires is no batch. A heartbeat and a drain have no ledger entries: they receive nothing.
@@ -87,12 +87,12 @@ class Interpretation:
         return surviving(self.panes(output))
 
     def summed(self, output: str, rules: OutputRules) -> dict[Place, dict[str, Any]]:
-        """What the panes of a discarding output add up to."""
+        """The sums of a discarding output's panes."""
         return summed(self.panes(output), rules.aggregates)
 
 
 def cut(arrivals: Sequence[Arrival], sizes: Iterable[int]) -> list[list[Arrival]]:
-    """The arrivals in batches of these sizes; what the sizes leave over is one batch more."""
+    """The arrivals in batches of these sizes; the remaining ones are one more batch."""
     batches, start = [], 0
     for size in sizes:
         batches.append(list(arrivals[start : start + size]))
@@ -116,19 +116,19 @@ def interpret(
     marks: Marks | None = None,
     when: Mapping[str, Predicate] | None = None,
 ) -> Interpretation:
-    """Judge every arrival, batch by batch, and publish what is due after each.
+    """Judge every arrival, batch by batch, and publish the due panes after each.
 
-    `where` holds an output's predicate on the payload; what is not true is filtered. `marks` says
-    which events are marks, where the watermark is punctuated by a predicate. `when` holds the predicates
-    of triggers, by their text. `reach` is how far behind the watermark of the batch before an event's id
-    is still remembered; None means for ever. An output that joins later is published as if it had always
-    been there, but no heartbeat fires for its sake before.
+    `where` holds an output's predicate on the payload; events for which it is not true are filtered. `marks` says
+    which events are marks, where a predicate punctuates the watermark. `when` holds the predicates of triggers, by
+    their text. An event's id is remembered up to `reach` behind the watermark of the batch before; None means for
+    ever. An output that joins later is published as if it had always existed, but no heartbeat fires only for it
+    before it joins.
     """
     predicates = dict(where or {})
     if unknown := predicates.keys() - outputs.keys():
         raise ValueError(f"where names no output: {', '.join(sorted(unknown))}")
     run = _Run(
-        Clock(strategy, marks),
+        OracleClock(strategy, marks),
         {name: _book(rules, predicates.get(name), when or {}) for name, rules in outputs.items()},
     )
     run.absent = {batch.output for batch in batches if isinstance(batch, Joined)}
@@ -158,16 +158,16 @@ def interpret(
 
 def _book(rules: OutputRules, where: Predicate | None, when: Mapping[str, Predicate]) -> Book:
     window: AnyWindow = rules.window
-    asked = {sql: when[sql] for sql in rules.trigger.whens}
+    predicates = {sql: when[sql] for sql in rules.trigger.whens}
     if isinstance(window, Session):
-        return SessionBook(rules, window, where, asked)
-    return WindowBook(rules, window, where, asked)
+        return SessionBook(rules, window, where, predicates)
+    return WindowBook(rules, window, where, predicates)
 
 
 class _Run:
-    """The batches one after the other, and what is known between two of them."""
+    """Processes the batches in order, and keeps the state between them."""
 
-    def __init__(self, clock: Clock, books: Mapping[str, Book]) -> None:
+    def __init__(self, clock: OracleClock, books: Mapping[str, Book]) -> None:
         self.clock = clock
         self.books = books
         self.outcome = Interpretation({name: [] for name in books}, {name: [] for name in books})
@@ -194,7 +194,7 @@ class _Run:
             if self.before[1] == BEGIN_OF_TIME:
                 # The very first tick is where the arrival clock starts from.
                 self.before = (self.before[0], self.clock.at)
-            # Time passes, then the watermark rises, then the event is taken; it may raise the watermark itself.
+            # Time passes, then the watermark rises, then the event is accepted; it may raise the watermark itself.
             self.step(earlier)
             self.step(watermark)
             for name, book in self.books.items():
@@ -216,7 +216,7 @@ class _Run:
     def repair(
         self, letters: Sequence[tuple[Arrival, Arrival]], measures: Sequence[str], reach: int | None
     ) -> None:
-        """Dead letters, repaired: events that arrive where everything stands, and leave it there."""
+        """Repaired dead letters: events that are judged by the current watermark and do not move it."""
         self._forget(reach)
         moved = [(was, now) for was, now in letters if not now.dead]
         judged: dict[str, list[Judged]] = {name: [] for name in self.books}
@@ -238,14 +238,14 @@ class _Run:
         self.publish(self.clock.watermark)
 
     def _forget(self, reach: int | None) -> None:
-        """Ids of events so far behind are remembered no more."""
+        """Forget the ids of events that are more than `reach` behind."""
         if reach is not None:
             horizon = min(self.clock.watermark, self.clock.newest_event_time) - reach
             self.remembered = [event for event in self.remembered if event.event_time >= horizon]
 
     def heartbeat(self, at: int) -> None:
-        """Time has passed without data. Where nothing fires, it is as if nobody had looked; partitions that were named
-        before it have joined all the same."""
+        """Time has passed without data. Where nothing fires, the clock stays as it was, but partitions that were named
+        before have joined."""
         now = self.clock
         now.batch_ends()
         self.clock = deepcopy(now)
@@ -260,18 +260,18 @@ class _Run:
             self.clock = now
 
     def drain(self) -> None:
-        """The input has ended. Doing it again changes nothing."""
+        """The input has ended. A second drain changes nothing."""
         if self.clock.watermark != END_OF_TIME:
             self.clock.drain()
             self.publish(END_OF_TIME)
 
     def put(self, watermark: int) -> None:
-        """The watermark is put where a test wants it."""
+        """Set the watermark, for a test."""
         self.clock.put(watermark)
         self.publish(self.clock.watermark)
 
     def publish(self, watermark: int) -> None:
-        """The batch ends: everything that is due fires."""
+        """End the batch: every due pane fires."""
         for name, book in self.books.items():
             self.outcome.published[name] += book.publish(self._moment(book, watermark))
         self.outcome.watermarks.append(watermark)
@@ -280,7 +280,7 @@ class _Run:
         self.stepped = watermark
 
     def step(self, watermark: int) -> None:
-        """A moment within a batch: what fires there fires, where batches are not waited for."""
+        """A moment within a batch: outputs that fire within batches publish their due panes."""
         for name, book in self.books.items():
             if book.fires_within:
                 moment = replace(self._moment(book, watermark), ends_batch=False)
@@ -293,12 +293,12 @@ class _Run:
 
 
 def _as_they_arrived(batch: Sequence[Arrival], start: int) -> list[tuple[int, Arrival]]:
-    """The batch in arrival order, reading order among equals, whatever its order in the file."""
+    """The batch in arrival order, and in reading order where arrival times are equal."""
     return sorted(enumerate(batch, start), key=lambda read: (read[1].arrival_time, read[0]))
 
 
 def _fate_without_window(arrival: Arrival, remembered: list[Arrival]) -> Fate | None:
-    """The fate of a row that no output gets to see; remembers one with an id that they do."""
+    """The fate of a row that reaches no output; None for all others, whose ids are remembered."""
     if arrival.dead:
         return Fate.DEAD_LETTER
     if arrival.event_id is None:
@@ -320,7 +320,7 @@ def _entries(
     measures: Sequence[str],
     window: AnyWindow,
 ) -> Iterator[Entry]:
-    """What was read, and what became of it."""
+    """The ledger entries of a batch: what was read, and the fates."""
     events = [list(group) for _, group in groupby(judged, attrgetter("position"))]
     best = [max(each, key=lambda one: one.window.end if one.window else 0) for each in events]
     for unit in (EVENTS, *measures):
@@ -337,15 +337,15 @@ def _entries(
 
 
 def _taken_from(letters: Sequence[Arrival], entry: Entry) -> Entry:
-    """An entry whose rows had been received before, as dead letters: they are taken out there. A dead letter was one
-    assignment."""
+    """The entry of repaired rows: they were received before as dead letters, and are subtracted there. A dead letter
+    was one assignment."""
     unit = EVENTS if entry.unit == ASSIGNMENTS else entry.unit
     before = _sum(_worth(letter, unit) for letter in letters)
     return replace(entry, received=entry.received - before, fates={**entry.fates, Fate.DEAD_LETTER: -before})
 
 
 def _assignments(event: Judged, window: AnyWindow) -> int:
-    """How many windows an event belongs to. One that never gets to a window counts as one."""
+    """How many windows an event belongs to; 1 for an event without a window."""
     if event.fate in WITHOUT_WINDOW or isinstance(window, Session):
         return 1
     return len(window.assign_all(event.arrival.event_time))
@@ -356,5 +356,5 @@ def _worth(arrival: Arrival, unit: str) -> Decimal:
 
 
 def _sum(amounts: Iterable[Decimal]) -> Decimal:
-    with localcontext(prec=100):  # the 28 digits Python starts with are fewer than a decimal(38) has
+    with localcontext(prec=100):  # Python's default of 28 digits is too small for decimal(38)
         return sum(amounts, Decimal(0))

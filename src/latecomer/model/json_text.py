@@ -1,6 +1,6 @@
-"""Lists as JSON text, letter for letter as Spark's `to_json` writes them.
+"""Lists as JSON text, exactly as Spark's `to_json` writes them.
 
-`top_k` and `collect` are published so: text is what every sink, table and file can hold.
+`top_k` and `collect` are published in this form: every sink, table and file can hold text.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def json_text(value: Any) -> str:
 
 
 def shortened(text: str) -> str | None:
-    """A list of `top_k` or `collect` as a transcript writes it, where it can be written so.
+    """A list of `top_k` or `collect` in the short form of transcripts; None where that is not possible.
 
     >>> shortened('[{"value":"DEL","count":2},{"value":"BOM","count":1}]'), shortened('["a","b"]')
     ('[DEL:2,BOM:1]', '[a,b]')
@@ -62,10 +62,10 @@ def shortened(text: str) -> str | None:
     if not text.startswith("["):
         return None
     try:
-        found = json.loads(text, parse_float=str, parse_int=str)
+        parsed = json.loads(text, parse_float=str, parse_int=str)
     except ValueError:
         return None
-    written = [_short(each) for each in found] if isinstance(found, list) else [None]
+    written = [_short(each) for each in parsed] if isinstance(parsed, list) else [None]
     if any(each is None for each in written):
         return None
     return f"[{','.join(each for each in written if each is not None)}]"

@@ -1,4 +1,4 @@
-"""The ledger's algebra: received = the sum of the fates, in every unit that is counted."""
+"""The ledger's rule: received equals the sum of the fates, in every unit that is counted."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from latecomer.model.verdicts import Fate
 EVENTS = "events"
 ASSIGNMENTS = "assignments"
 WHOLE_DIGITS = 22
-"""An amount with more digits than these before the point does not enter the ledger: its sums have 32, so that ten
-billion of the largest amounts add up."""
+"""The most digits before the point of an amount in the ledger. Its sums have 32, enough for ten billion of the largest
+amounts."""
 EXACT = 80
-"""Digits enough for any sum of amounts of 38 digits."""
+"""Enough digits for any sum of amounts with 38 digits."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Entry:
     received: Decimal
     fates: Mapping[Fate, Decimal] = field(default_factory=dict)
     partly_late: int = 0
-    """Events with windows of different fates. Not part of the balance, and counted in events only."""
+    """Events with different fates in their windows. Not part of the balance, and counted in events only."""
     late_at_source: int = 0
-    """Events behind the watermark when they arrived. Likewise."""
+    """Events behind the watermark when they arrived. Not part of the balance, and counted in events only."""
 
     @property
     def accounted(self) -> Decimal:
@@ -38,7 +38,7 @@ class Entry:
 
     @property
     def difference(self) -> Decimal:
-        """Received less accounted for: zero, or something was lost or counted twice."""
+        """Received less accounted for. Not zero means that something was lost or counted twice."""
         with localcontext(prec=EXACT):
             return self.received - self.accounted
 

@@ -1,4 +1,4 @@
-"""The watermarks of many partitions as arrays: a tick that hears of some need not ask all of them."""
+"""The watermarks of many partitions in arrays: a tick with some of them need not update the others."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LEAST = int(np.iinfo(np.int64).min)
 
 @dataclass(frozen=True)
 class Known:
-    """What the timeline knows of a partition.
+    """What the timeline knows about a partition.
 
-    `mark` is its own watermark, `seen_at` when it was last heard of, and `idle_after` how long it may be silent. One
-    that is `awaited` is never idle, nor is one without `idle_after`.
+    `mark` is its own watermark, `seen_at` the end of its last tick with events, `idle_after` the longest silence before
+    it is idle. A partition that is `awaited` or has no `idle_after` is never idle.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Marks:
         self._marks = np.empty(0, np.int64)
         self._seen_at = np.empty(0, np.int64)
         self._patience: dict[int, npt.NDArray[np.intp]] = {}
-        """How long partitions may be silent → which of them."""
+        """`idle_after` → the partitions that have it."""
         self.add(list(known))
 
     def add(self, known: Sequence[Known]) -> None:
-        """Partitions that were not known."""
+        """Add new partitions."""
         first = len(self._names)
         self._names += [each.name for each in known]
         self._places |= {each.name: place for place, each in enumerate(known, first)}
@@ -55,7 +55,7 @@ class Marks:
             self._patience[idle_after] = _joined(self._patience.get(idle_after, np.empty(0, np.intp)), places)
 
     def move(self, name: str, mark: int, seen_at: int) -> bool:
-        """A partition was heard of. False where it is not known."""
+        """Update a partition that had events. False if it is not known."""
         place = self._places.get(name)
         if place is None:
             return False
@@ -63,13 +63,13 @@ class Marks:
         return True
 
     def place(self, name: str) -> int:
-        """Which partition it is, for `move_all`; -1 where it is not known."""
+        """The number of a partition for `move_all`; -1 if it is not known."""
         return self._places.get(name, -1)
 
     def move_all(
         self, places: npt.NDArray[np.int64], marks: npt.NDArray[np.int64], seen_at: npt.NDArray[np.int64]
     ) -> None:
-        """Partitions were heard of."""
+        """Update partitions that had events."""
         self._marks[places], self._seen_at[places] = marks, seen_at
 
     @property
@@ -78,7 +78,7 @@ class Marks:
         return int(self._marks.max())
 
     def active(self, at: int) -> Active:
-        """The marks of the partitions that have not fallen silent at a moment."""
+        """The marks of the partitions that are not idle at a moment."""
         if not self._patience:
             return Active(self._marks, self._names, None)
         awake = np.ones(len(self._names), bool)
@@ -93,12 +93,12 @@ def _joined(before: npt.NDArray[Any], more: list[int]) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True)
 class Active:
-    """The marks that count, as they are until the next one moves."""
+    """The marks of the partitions that are not idle. They are valid until the next update."""
 
     marks: npt.NDArray[np.int64]
     _names: list[str]
     _places: npt.NDArray[np.intp] | None
-    """Which of the names they belong to; None for all of them."""
+    """The numbers of their partitions; None for all partitions."""
 
     def __bool__(self) -> bool:
         return len(self.marks) > 0
@@ -112,7 +112,7 @@ class Active:
         return int(self.marks.max())
 
     def at(self, mark: int) -> list[str]:
-        """The partitions that are exactly so far, by name."""
+        """The partitions with exactly this mark, sorted by name."""
         return sorted(self._named(np.flatnonzero(self.marks == mark)))
 
     def items(self) -> list[tuple[str, int]]:

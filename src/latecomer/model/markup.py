@@ -1,7 +1,7 @@
-"""Parts of a page for notebooks: text that is escaped, tables, a style that suits light and dark pages. No scripts.
+"""HTML for notebooks: escaped text, tables, and a style for light and dark pages. No scripts.
 
-A notebook may be dark on a light desktop. So text has the colour of the page around it, and lines are that colour made
-pale; nothing depends on what the desktop prefers.
+A notebook may be dark on a light desktop. So text inherits the colour of the page, and lines are a pale form of it.
+Nothing depends on the setting of the desktop.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from latecomer.errors import shortened
 from latecomer.model.written_values import csv_column
 
 MOST_ROWS = 40
-"""So many rows of a table are shown; all of them are in the table."""
+"""The most rows of a table that are shown."""
 LONGEST = 300
-"""So much of a value is shown."""
+"""The most characters of a value that are shown."""
 _ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 STYLE = """
 .latecomer { font:14px/1.5 system-ui,sans-serif; color:inherit; max-width:72rem }
@@ -42,7 +42,7 @@ STYLE = """
 
 
 def escape(text: str) -> str:
-    """Text of the user's as HTML has it; what would turn the text around it, or is no character, is written out.
+    """User text as HTML. Control characters, and those that change the direction of text, are written as escapes.
 
     >>> escape('<b onclick="x">') == "&lt;b onclick=&quot;x&quot;&gt;"
     True
@@ -51,29 +51,29 @@ def escape(text: str) -> str:
 
 
 def written_out(text: str) -> str:
-    """Text in which nothing turns what stands around it, or is an order to a terminal."""
-    return _ORDERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """Text in which control characters, and those that change the direction of text, are written as escapes."""
+    return _ORDERS.sub(lambda order: order[0].encode("unicode_escape").decode(), text)
 
 
 def fragment(parts: Iterable[str]) -> str:
-    """A part of a page, with its style. The parts are HTML already."""
+    """A part of a page, with its style, from parts that are HTML already."""
     return "\n".join([f"<style>{STYLE}</style>", '<div class="latecomer">', *parts, "</div>"])
 
 
 def heading(title: str, below: str = "") -> Iterator[str]:
-    """What it is, and a line about it."""
+    """A title, and a line below it."""
     yield f"<h4>{escape(title)}</h4>"
     if below:
         yield f'<p class="pale">{escape(below)}</p>'
 
 
 def warning(text: str) -> str:
-    """Something that the reader should know."""
+    """A paragraph with a warning."""
     return f'<p class="warning">{escape(text)}</p>'
 
 
 def arrow_table(rows: pa.Table, zone: str, most: int = MOST_ROWS) -> Iterator[str]:
-    """The first rows of a table, exact: every digit of a decimal, every microsecond, by the clock of a zone."""
+    """The first rows of a table, exact: every digit of a decimal and every microsecond, in a time zone."""
     some = rows.slice(0, most)
     columns = [csv_column(column, zone) for column in some.columns]
     numbers = [nth for nth, field in enumerate(rows.schema) if is_number(field.type)]
@@ -88,7 +88,7 @@ def table(
     numbers: Sequence[int] = (),
     words: Sequence[int] = (),
 ) -> Iterator[str]:
-    """A table of texts. Columns of `numbers` stand at the right, those of `words` may have several lines."""
+    """A table of texts. Columns of `numbers` are aligned right; cells of `words` may have several lines."""
     kinds = [
         ' class="number"' if nth in numbers else ' class="words"' if nth in words else ""
         for nth in range(len(heads))
@@ -111,7 +111,7 @@ def _cell(value: str | None) -> str:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether values of this type stand at the right."""
+    """Whether values of this type are aligned right."""
     return bool(
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
@@ -126,7 +126,7 @@ def is_number(kind: pa.DataType) -> bool:
 def aligned(
     names: Sequence[str], kinds: Sequence[pa.DataType], cells: Sequence[Sequence[str]]
 ) -> Iterator[str]:
-    """The lines of a table: names and cells, column by column, as wide as they need to be."""
+    """The lines of a table, from names and cells by column; each column is as wide as its longest cell."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, [name, *column])) for name, column in zip(names, cells, strict=True)]
@@ -140,8 +140,8 @@ def aligned(
 
 
 def text_table(rows: pa.Table, zone: str, most: int) -> Iterator[str]:
-    """The first rows as lines of text, and how many there are if there are more. Nothing in them is an order to a
-    terminal."""
+    """The first rows as lines of text, and a line with the number of rows if there are more. Control characters are
+    escaped."""
     shown = rows.slice(0, most)
     cells = [
         ["" if cell is None else _in_a_line(cell) for cell in csv_column(column, zone)]

@@ -1,7 +1,6 @@
-"""What each aggregate means over plain values: the whole list, no state, no merging.
+"""The definition of each aggregate over a plain list of all values, without states and merging.
 
-The values come without nulls, and in the order of events: event time, then arrival time, then as they were
-read.
+The values come without nulls and in the order of events: event time, then arrival time, then reading order.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Meaning = Callable[[Sequence[Any], Any], Any]
 
 
 def total(values: Sequence[Any]) -> Any:
-    """The sum, exact; of floating point numbers, rounded once."""
+    """The exact sum; for floating point numbers, rounded once."""
     if isinstance(values[0], float):
         return float_sum(values)
     with localcontext(prec=80):
@@ -34,7 +33,10 @@ def float_sum(values: Sequence[float]) -> float:
     """
     try:
         return math.fsum(values)
-    except (OverflowError, ValueError):  # beyond the largest number on the way, or infinities of both signs
+    except (
+        OverflowError,
+        ValueError,
+    ):  # an intermediate sum is too large, or there are infinities of both signs
         return sum(values)
 
 
@@ -62,11 +64,11 @@ def _percentile(values: Sequence[Any], share: float | None) -> Any:
     return sorted(values)[rank - 1]
 
 
-# Over tallies: how often each value was there
+# Over tallies: each value with its count
 
 
 def tally(values: Sequence[Any]) -> list[tuple[Any, int]]:
-    """Each value and how often it is there, in order of the values.
+    """Each value with its count, in order of the values.
 
     >>> tally(["b", "a", "b"])
     [('a', 1), ('b', 2)]
@@ -75,14 +77,14 @@ def tally(values: Sequence[Any]) -> list[tuple[Any, int]]:
 
 
 def one_zero(value: Any) -> Any:
-    """There is one zero, and one NaN."""
+    """The value, with -0.0 as 0.0 and every NaN as the same object."""
     if not isinstance(value, float):
         return value
     return math.nan if math.isnan(value) else value + 0.0
 
 
 def in_order(value: Any) -> Any:
-    """By what values are put in order: NaN is larger than every number."""
+    """The sort key of a value: NaN is larger than every number."""
     return (math.isnan(value), value) if isinstance(value, float) else value
 
 
@@ -91,15 +93,15 @@ def distinct(tallied: Sequence[tuple[Any, int]]) -> int:
 
 
 def median(tallied: Sequence[tuple[Any, int]]) -> Any:
-    """The middle value; of an even number, the mean of the two in the middle, exact for exact numbers.
+    """The middle value. For an even count, the mean of the two middle values, exact for exact numbers.
 
     >>> median([(1, 1), (2, 1), (7, 2)])
     Decimal('4.5')
     """
     if not tallied:
         return None
-    held = sum(count for _, count in tallied)
-    low, high = (_at_rank(tallied, rank) for rank in ((held - 1) // 2, held // 2))
+    size = sum(count for _, count in tallied)
+    low, high = (_at_rank(tallied, rank) for rank in ((size - 1) // 2, size // 2))
     if isinstance(low, float):
         return (low + high) / 2
     with localcontext(prec=80):
@@ -116,7 +118,7 @@ def _at_rank(tallied: Sequence[tuple[Any, int]], rank: int) -> Any:
 
 
 def top(tallied: Sequence[tuple[Any, int]], most: int) -> str | None:
-    """The most frequent values with their counts, as JSON; of equally frequent ones the smaller first.
+    """The most frequent values with their counts, as JSON; of equally frequent ones, the smaller first.
 
     >>> top([("a", 1), ("b", 2), ("c", 1)], 2)
     '[{"value":"b","count":2},{"value":"a","count":1}]'
@@ -126,7 +128,7 @@ def top(tallied: Sequence[tuple[Any, int]], most: int) -> str | None:
 
 
 def collected(values: Sequence[Any], most: int) -> str | None:
-    """The first so many values, as JSON."""
+    """The first `most` values, as JSON."""
     return json_text(list(values[:most])) if values else None
 
 

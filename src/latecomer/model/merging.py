@@ -1,8 +1,8 @@
-"""Several sources in the order of arrival: how much of what waits in each is the next batch.
+"""Reads several sources in the order of arrival: which of the waiting slices are the next batch.
 
-A slice of a source is read whole, or as far as a batch goes and the rest of it by a later one. A batch ends with the
-lowest arrival that any source has reached which has more to read: everything that came by then is read. So batches
-follow one another in the order of arrival, as long as the slices of each source do.
+A batch reads a slice to its end, or up to the end of the batch; a later batch then reads the rest. For each source with
+more to read, the arrival that it has reached is known. A batch ends at the lowest of them, and reads everything that
+came until then. So batches follow one another in the order of arrival, as long as the slices of each source do.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ class Waiting:
     """A slice that was not read to its end."""
 
     spans: Mapping[str, tuple[int, int]]
-    """When the first and the last event of each partition came."""
+    """The first and the last arrival of each partition."""
     size: int
     more: frozenset[str] = frozenset()
-    """The partitions that have more after it, where the source names them."""
+    """The partitions that have more data after it, where the source names them."""
 
     @property
     def last(self) -> int:
-        """When the last event of it came; BEGIN_OF_TIME where it has none."""
+        """The arrival of its last event; BEGIN_OF_TIME where it has none."""
         return max((last for _, last in self.spans.values()), default=BEGIN_OF_TIME)
 
     def comes_within(self, after: int | None, until: int) -> bool:
-        """Whether events of it may have come after a moment and until another."""
+        """Whether it may have events that came after one moment and until another."""
         return any(first <= until and (after is None or last > after) for first, last in self.spans.values())
 
 
 class Queue(Protocol):
-    """The slices of a source that wait, in the order in which they are read."""
+    """The waiting slices of a source, in reading order."""
 
     def has(self, nth: int) -> bool:
-        """Whether there are more than so many."""
+        """Whether more than `nth` slices wait."""
 
     def __getitem__(self, nth: int, /) -> Waiting:
-        """One of them."""
+        """The slice at this place."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """How many of the slices that wait were read until a moment."""
+    """How many of the waiting slices were read in part, and until which moment."""
 
     slices: int = 0
     until: int | None = None
@@ -56,7 +56,7 @@ NOT_BEGUN = Begun()
 
 
 class ReadTo(NamedTuple):
-    """How far a source is read: its last batch that was read to the end, and what was begun after that."""
+    """How far a source is read: its last batch that was read to the end, and the slices that were begun after it."""
 
     batch: int
     begun: Begun = NOT_BEGUN
@@ -64,42 +64,45 @@ class ReadTo(NamedTuple):
 
 @dataclass(frozen=True)
 class Taken:
-    """What a batch reads of a slice: what came after a moment, and until another; None where there is no such end."""
+    """The part of a slice that a batch reads: events after one moment and until another; None means no bound."""
 
     nth: int
-    """Which of those that wait."""
+    """The number of the slice among the waiting ones."""
     after: int | None = None
     until: int | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A batch."""
+    """The next batch."""
 
     taken: Mapping[str, Sequence[Taken]]
-    """By source."""
+    """Source → the parts of slices to read."""
     finished: Mapping[str, int]
-    """How many of the slices that wait are read after it."""
+    """Source → how many of the waiting slices are read to their ends after the batch."""
     begun: Mapping[str, Begun]
-    """Of those that wait after it."""
+    """Source → the slices that are begun after the batch."""
 
 
 def next_batch(queues: Mapping[str, Queue], begun: Mapping[str, Begun]) -> Plan:
-    """What to read next of sources in which something waits. A slice is not looked at unless it has to be cut."""
+    """The next batch of sources with waiting slices. The arrivals of a slice are read only if it may have to be cut."""
     counts = {name: max(1, begun[name].slices) for name in queues}
     end = _end(queues, begun, counts) if len(queues) > 1 else None
     finished = {name: _finished(queue, counts[name], end) for name, queue in queues.items()}
     return Plan(
         _taken(queues, begun, counts, end),
         finished,
-        {name: Begun(left, end) if (left := counts[name] - finished[name]) else NOT_BEGUN for name in queues},
+        {
+            name: Begun(open_, end) if (open_ := counts[name] - finished[name]) else NOT_BEGUN
+            for name in queues
+        },
     )
 
 
 def _end(queues: Mapping[str, Queue], begun: Mapping[str, Begun], counts: dict[str, int]) -> int | None:
-    """The moment at which the batch ends; None where it reads all that waits. `counts` says how many slices are taken
-    of each. It grows, so that a slice is not read again and again beside small ones, as long as what is new of a source
-    is not more than the largest of the first slices."""
+    """The moment at which the batch ends; None where it reads everything that waits. `counts` says how many slices of
+    each source are read. It grows as long as the new slices of a source are together not larger than the largest first
+    slice, so that a large slice is not read again and again together with small ones."""
     largest = None
     while with_more := [name for name, queue in queues.items() if queue.has(counts[name])]:
         slowest = min(with_more, key=lambda name: _reached(queues[name], counts[name]))
@@ -116,8 +119,8 @@ def _end(queues: Mapping[str, Queue], begun: Mapping[str, Begun], counts: dict[s
 
 
 def _reached(queue: Queue, count: int) -> int:
-    """The moment until which a source is read with so many slices: that of the partition which has come least far and
-    has more. Where partitions are not known, slices follow one another."""
+    """The moment until which a source is complete with so many slices: the last arrival of its slowest partition that
+    has more. Where the source names no partitions, it is the last arrival of these slices."""
     named = queue[count - 1].more
     spans = [queue[nth].spans for nth in range(count)]
     if not named:
@@ -143,7 +146,7 @@ def _taken(
 
 
 def _part(queue: Queue, nth: int, begun: Begun, end: int | None) -> Taken | None:
-    """What a batch that ends at a moment reads of a slice; None where there is nothing of it."""
+    """The part of a slice that a batch with this end reads; None if it reads nothing of it."""
     after = begun.until if nth < begun.slices else None
     if after is not None and queue[nth].last <= after:
         return None
@@ -153,7 +156,7 @@ def _part(queue: Queue, nth: int, begun: Begun, end: int | None) -> Taken | None
 
 
 def _finished(queue: Queue, count: int, end: int | None) -> int:
-    """How many slices are read to their ends, from the first on."""
+    """How many slices, from the first on, are read to their ends."""
     if end is None:
         return count
     return next((nth for nth in range(count) if queue[nth].last > end), count)

@@ -1,4 +1,4 @@
-"""Panes: every number that was ever published for a window and key, and which one stands."""
+"""Panes: the numbers that were published for a window and key, and which of them stands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Timing(StrEnum):
 
 
 class Accumulation(StrEnum):
-    """What a pane holds of the panes before it."""
+    """How a pane relates to the panes before it."""
 
     ACCUMULATING = "accumulating"
     DISCARDING = "discarding"
@@ -32,7 +32,7 @@ class Accumulation(StrEnum):
 
 
 class Op(StrEnum):
-    """Whether a pane states a number or takes one back."""
+    """Whether a pane publishes a number or takes one back."""
 
     INSERT = "insert"
     RETRACT = "retract"
@@ -42,7 +42,7 @@ class Op(StrEnum):
 class Pane:
     """One published number, or the withdrawal of one.
 
-    A retract carries the sequence and values it undoes and comes before the insert that replaces it.
+    A retract has the sequence and values of the pane that it takes back. It comes before the insert that replaces it.
     """
 
     window_start: int
@@ -57,13 +57,13 @@ class Pane:
 
     @property
     def place(self) -> Place:
-        """Which number this is. Sessions can share their start, so the end is part of it."""
+        """What identifies the number. Sessions can have the same start, so the end is part of it."""
         return self.window_start, self.window_end, self.key
 
 
 def surviving(panes: Iterable[Pane]) -> dict[Place, Pane]:
-    """For each window and key the pane that stands: an insert wins only with a larger sequence, a
-    retract takes back only the sequence it names. In order of publication."""
+    """For each window and key the pane that stands, given panes in order of publication. An insert replaces only a
+    smaller sequence, and a retract takes back only its own sequence."""
     standing: dict[Place, Pane] = {}
     for pane in panes:
         place = pane.place
@@ -77,7 +77,7 @@ def surviving(panes: Iterable[Pane]) -> dict[Place, Pane]:
 
 
 def summed(panes: Iterable[Pane], aggregates: Mapping[str, Aggregate]) -> dict[Place, dict[str, Any]]:
-    """For each window and key what its discarding panes add up to, those taken back left out."""
+    """For each window and key the sums of its discarding panes, without those that were taken back."""
     standing: dict[tuple[Place, int], Pane] = {}
     for pane in panes:
         if pane.op is Op.RETRACT:
@@ -89,8 +89,8 @@ def summed(panes: Iterable[Pane], aggregates: Mapping[str, Aggregate]) -> dict[P
         parts.setdefault(place, []).append(pane)
     return {
         place: {
-            name: aggregate.add_up([pane.values[name] for pane in stated])
+            name: aggregate.add_up([pane.values[name] for pane in place_panes])
             for name, aggregate in aggregates.items()
         }
-        for place, stated in parts.items()
+        for place, place_panes in parts.items()
     }

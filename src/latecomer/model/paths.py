@@ -1,17 +1,17 @@
-"""Names with dots: which of them may be ways through the objects of a row."""
+"""Column names with dots: which of them may be paths to fields in the objects of a row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 DEEPEST = 20
-"""How many objects a way may lead through."""
+"""The most names in such a path."""
 
 
 def ways_of(columns: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The columns that may be fields of objects, and the way to each.
+    """The columns that may be fields of objects, and the path to each.
 
-    What is read as a value cannot be an object as well: where `a` and `a.b` are columns, both are plain names.
+    A field that is read as a value cannot be an object, too: where `a` and `a.b` are columns, both are plain names.
 
     >>> ways_of(["id", "pricing.base", "pricing.tax.rate"])
     {'pricing.base': ('pricing', 'base'), 'pricing.tax.rate': ('pricing', 'tax', 'rate')}

@@ -1,13 +1,12 @@
-"""What a `where` may contain: an SQL condition over the source's columns, and nothing that does more.
+"""What a `where` may contain: an SQL condition over the source's columns, and nothing else.
 
-A `where` is handed to Spark as text. Spark SQL can call Java methods, read files and ask the clock, so
-the words and functions of a condition are a list, and whatever is not on it is refused: in a pipeline
-file, in Python, and in a store, which may come from elsewhere. Wherever a definition is loaded, it is
-checked here, before Spark is started.
+Spark gets a `where` as text. Spark SQL can call Java methods, read files and read the clock. So the allowed words and
+functions are listed here, and all others are refused: in a pipeline file, in Python, and in a store, which may come
+from elsewhere. Every definition is checked here when it is loaded, before Spark starts.
 
-The lexer follows Spark's, and gives up wherever the two could differ: no comments, no `$`. A name with dots, such as
-`pricing.base`, is one column, and is put into backticks before Spark sees it (`with_paths_quoted`). Behind a bracket,
-as in `items[0].sku`, it is a field of what the bracket gives.
+The lexer follows Spark's and refuses what the two could read differently: comments, `$`. A name with dots, such as
+`pricing.base`, is one column, and is put into backticks before Spark sees it (`with_paths_quoted`). After a bracket,
+as in `items[0].sku`, it is a field of the element.
 """
 
 from __future__ import annotations
@@ -18,10 +17,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from latecomer.errors import did_you_mean
+from latecomer.model.words import QUOTED, without_backticks, words
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+    return frozenset(words(text))
 
 
 FUNCTIONS = _words(
@@ -53,7 +53,7 @@ FUNCTIONS = _words(
     "cast try_cast bigint binary boolean decimal double float int smallint string tinyint to_number "
     "try_to_number to_char to_varchar typeof"
 )
-"""Deterministic functions of the values they are given. What makes text of any length (`repeat`) is left out."""
+"""Deterministic functions of their arguments. Functions that make text of any length (`repeat`) are left out."""
 
 _KEYWORDS = _words(
     "and or not in like ilike rlike regexp between is null true false case when then else end as div "
@@ -102,11 +102,11 @@ _FIX = "write a condition with the functions that docs/where.md lists, or have i
 
 # ſ, ı, İ and K are letters that become ASCII when Spark changes their case.
 _LEXED = re.compile(
-    r"""(?P<space>\s+)
+    rf"""(?P<space>\s+)
     | (?P<comment>--|/\*)
     | (?P<other>->|=>|\|>)
     | (?P<text>[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*")
-    | (?P<quoted>`(?:[^`]|``)+`)
+    | (?P<quoted>{QUOTED})
     | (?P<number>(?:\d+\.\d+|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:[lLsSyYdDfF]|[bB][dD])?(?![\w.`]))
     | (?P<field>(?<=[\])])(?:\.[^\W\d\u017f\u0131\u0130\u212a](?:[^\W\u017f\u0131\u0130\u212a])*)+)
     | (?P<path>[^\W\d\u017f\u0131\u0130\u212a](?:[^\W\u017f\u0131\u0130\u212a])*
@@ -129,12 +129,17 @@ class Token:
         """In lower case if it is a bare word, else nothing."""
         return self.text.lower() if self.kind == "word" else ""
 
+    @property
+    def name(self) -> str:
+        """What it names, without the backticks around it."""
+        return without_backticks(self.text) if self.kind == "quoted" else self.text
+
 
 _EDGE = Token("edge", "")
 
 
 def check_where(written: str) -> None:
-    """Refuse a `where` that is more than a condition over columns. The message has the reason, then the fix.
+    """Refuse a `where` that is not just a condition over columns. The message has the reason, then the fix.
 
     >>> check_where("lower(status) in ('ok', 'done') and paise > 5")
     >>> check_where("reflect('java.lang.Runtime', 'getRuntime') is not null")
@@ -148,7 +153,7 @@ functions that docs/where.md lists, or have it as a column of the source
 
 
 def with_paths_quoted(written: str) -> str:
-    """A condition with its names that have dots in backticks: to Spark they would be fields of a column or a table.
+    """A condition with its dotted names in backticks: Spark would take them for fields of a column or a table.
 
     >>> with_paths_quoted("pricing.base > 1.5 and note != 'a.b'")
     "`pricing.base` > 1.5 and note != 'a.b'"
@@ -157,8 +162,8 @@ def with_paths_quoted(written: str) -> str:
 
 
 def check_fix(written: str, what: str = "fix") -> None:
-    """Refuse an expression that makes a column, unless it is made of what a `where` may hold. `what` is what the
-    message calls it.
+    """Refuse an expression for a column that contains something that a `where` may not contain. The message calls the
+    expression `what`.
 
     >>> check_fix("cast(replace(paise, ',', '') as bigint)")
     >>> check_fix("rand()")
@@ -176,14 +181,14 @@ def _check(written: str, what: str) -> None:
         raise ValueError(
             "holds ${, with which Spark puts in settings and environment variables; write the value itself"
         )
-    found = tokens(written)
-    _check_brackets(found)
-    for before, token, after in zip([_EDGE, *found], found, [*found[1:], _EDGE], strict=False):
+    parts = tokens(written)
+    _check_brackets(parts)
+    for before, token, after in zip([_EDGE, *parts], parts, [*parts[1:], _EDGE], strict=False):
         _check_token(before, token, after, what)
 
 
 def unknown_columns(written: str, columns: Iterable[str]) -> dict[str, str]:
-    """What a condition names as a column and is none, and the fix for each.
+    """The names in a condition that are not columns, with the fix for each.
 
     >>> unknown_columns("stats = 'OK' and paise > 0", ["status", "paise"])
     {'stats': 'did you mean status? there are status, paise'}
@@ -193,7 +198,7 @@ def unknown_columns(written: str, columns: Iterable[str]) -> dict[str, str]:
 
 
 def named_columns(written: str, columns: Iterable[str]) -> list[str]:
-    """The columns, of those that there are, that an expression names, each once.
+    """The ones of these columns that an expression names, each once.
 
     >>> named_columns("rupees > 5 and hour(at) = 3", ["at", "rupees", "hour"])
     ['rupees', 'at']
@@ -203,7 +208,7 @@ def named_columns(written: str, columns: Iterable[str]) -> list[str]:
 
 
 def is_names_alone(written: str) -> bool:
-    """Whether it has nothing but names in it: no expression, but a name that should be in backticks.
+    """Whether a text has only names in it: then it is a name that should be in backticks, and no expression.
 
     >>> is_names_alone("net amount"), is_names_alone("not paid"), is_names_alone("-")
     (True, False, False)
@@ -215,15 +220,15 @@ def is_names_alone(written: str) -> bool:
 
 
 def _names(written: str) -> Iterator[str]:
-    """What an expression names as columns."""
+    """The names of columns in an expression."""
     for token, after in pairwise([*tokens(written), _EDGE]):
         is_word = token.word in _NO_COLUMNS or (token.word in FUNCTIONS and after.text == "(")
         if token.kind in ("word", "quoted", "path") and not is_word:
-            yield token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
+            yield token.name
 
 
 def column_mistake(written: str, columns: Iterable[str]) -> str | None:
-    """Why a condition does not fit the columns there are: the first name that is none, with its reason."""
+    """Why a condition does not fit these columns: the first name that is not a column, with the reason and the fix."""
     for name, fix in unknown_columns(written, columns).items():
         if name.lower() in _WITHOUT_BRACKETS:
             return f"{name} {_REASONS[name.lower()]}; {_FIX}"
@@ -253,7 +258,7 @@ def _lexed(written: str) -> Iterator[Token]:
 
 
 def _check_brackets(tokens: Iterable[Token]) -> None:
-    """Brackets pair up, and a comma stands within some: the condition is put into a longer expression."""
+    """Refuse unmatched brackets and commas outside of brackets: the condition becomes part of a longer expression."""
     opened: list[str] = []
     pairs = {")": "(", "]": "["}
     for token in tokens:

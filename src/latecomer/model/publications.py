@@ -1,23 +1,24 @@
-"""The wall clock: when a batch was published, what was known at a moment, and how far the watermark is behind.
+"""The wall clock: when a batch was published, what was known at a moment, and how far behind the watermark is.
 
-The arrival clock says what could have been known, and a replay repeats it. The wall clock says what was: a batch is
-published with the commit that completes it, all its panes at once, and no replay repeats that.
+The arrival clock tells what could have been known, and a replay repeats it. The wall clock tells what was known: a
+batch is published by the commit that completes it, with all its panes at once. No replay repeats that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from latecomer.model.durations import DAY
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 
-HISTORY = 86_400_000_000
-"""What was read so long after it had arrived is history: a day, in microseconds."""
+HISTORY = DAY
+"""Events that are read later than this after their arrival are history."""
 NONE = -1
-"""The last batch that was known before any was."""
+"""The last known batch, where none was known."""
 
 
 def publication_time(before: int | None, now: int) -> int:
-    """When a batch is published: now, and never before the batch before it. A machine's clock may be set back.
+    """When a batch is published: now, but never before the previous batch. A machine's clock may be set back.
 
     >>> publication_time(None, 5), publication_time(5, 7), publication_time(7, 3)
     (5, 7, 7)
@@ -26,10 +27,10 @@ def publication_time(before: int | None, now: int) -> int:
 
 
 def last_known(moment: int, published: Mapping[int, int], complete: int) -> int | None:
-    """The last batch that had been published by a moment, of those up to `complete`; None where nobody can tell.
+    """The last batch up to `complete` that had been published by a moment; None where that is not known.
 
-    Batches are published in their order, so whoever knew a batch knew all before it, also those whose own time was
-    never written down. The batch after it must have a time, or it may have been known too.
+    Batches are published in order. So if a batch was known, all batches before it were, even those without a recorded
+    time. The next batch must have a recorded time: without one, it may have been known, too.
 
     >>> last_known(20, {0: 10, 1: 20, 2: 30}, 2), last_known(5, {0: 10}, 0)
     (1, -1)
@@ -43,15 +44,15 @@ def last_known(moment: int, published: Mapping[int, int], complete: int) -> int 
 
 
 def lag(watermark: int, clock: int | None) -> int | None:
-    """How far the watermark is behind a clock; None before the first watermark, after a drain, without a clock."""
+    """How far the watermark is behind a clock; None before the first watermark, after a drain, or without a clock."""
     if clock is None or clock == BEGIN_OF_TIME or watermark in (BEGIN_OF_TIME, END_OF_TIME):
         return None
     return clock - watermark
 
 
 def is_history(newest_arrival: int, published_at: int | None) -> bool:
-    """Whether what arrived was read so long after that the wall clock says nothing of it. Then lag goes by the arrival
-    clock: of a year of 2013 that is read today, the watermark is hours behind, and not thousands of days.
+    """Whether events were read so long after their arrival that a lag by the wall clock has no meaning. Then lag is
+    measured by the arrival clock: for data of 2013 that is read today, it is hours, not thousands of days.
 
     >>> is_history(0, 60_000_000), is_history(0, 400 * HISTORY), is_history(0, None)
     (False, True, False)

@@ -1,7 +1,7 @@
-"""The newest ticks of a partition that hold enough events together, counted by value.
+"""The newest ticks of a partition that together hold enough events, counted by value.
 
-Quantiles are read off the counts. Everything is a plain list or number, so that a strategy can keep it
-in its state, which is JSON.
+Quantiles are computed from the counts. All data are plain lists and numbers, so that a strategy can keep them in its
+state, which is JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def nothing() -> Recent:
 
 
 def slide(recent: Recent, tick: Iterable[tuple[int, int]], of: int) -> None:
-    """Take in one tick, and let go of the oldest ones as long as `of` events are left without them."""
+    """Add a tick, and remove the oldest ticks as long as at least `of` events remain."""
     newest = [[value, events] for value, events in tick]
     recent["ticks"].append(newest)
     _count(recent, newest, 1)
@@ -70,5 +70,5 @@ def _count(recent: Recent, tick: list[list[int]], sign: int) -> None:
 
 @lru_cache
 def rest(share: float) -> Fraction:
-    """1 − share as it was written: 0.07 is seven hundredths, not the binary number next to it."""
+    """1 − share, exact for its decimal form: 0.07 is seven hundredths, not the nearest binary number."""
     return 1 - Fraction(str(share))

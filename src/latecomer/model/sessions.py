@@ -1,9 +1,9 @@
 """The oracle's sessions: windows that grow with their events, key by key.
 
 A session is *open* until the watermark reaches its end, then *kept* as long as the output still accepts
-late events for it (with `final: after_gap` a gap longer), then *final*. An event joins every open or kept
-session that it meets into one, if the one it makes is not too late. An event that meets a final one has
-come too late: whatever was published for good stays true, and no two sessions of a key ever overlap.
+late events for it (with `final: after_gap` a gap longer), then *final*. An event merges all open and kept
+sessions that it meets into one, unless the merged session is too late. An event that meets a final session is
+too late: final numbers never change, and no two sessions of a key ever overlap.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from latecomer.model.arrivals import Arrival, Key, OutputRules
-from latecomer.model.books import ACCEPTED, Book, Holding, Moment, in_order
+from latecomer.model.books import ACCEPTED, Book, KeyedWindow, Moment, in_order
 from latecomer.model.clock import Predicate
 from latecomer.model.panes import Timing
 from latecomer.model.verdicts import Fate, Verdict
@@ -19,7 +19,7 @@ from latecomer.model.windows import Session, Window
 
 
 class SessionBook(Book):
-    """Sessions of each key, final ones too."""
+    """The sessions of each key, with the final ones."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class SessionBook(Book):
     ) -> None:
         super().__init__(rules, where, when)
         self.window = window
-        self.sessions: dict[Key, list[Holding]] = {}
+        self.sessions: dict[Key, list[KeyedWindow]] = {}
 
     def _take(self, arrival: Arrival, key: Key, watermark: int) -> list[tuple[Window, Verdict, Fate]]:
         span = self.window.span(arrival.event_time)
@@ -46,27 +46,29 @@ class SessionBook(Book):
         joined = Window(min(each.start for each in windows), max(each.end for each in windows))
         judged = self._judge(joined, watermark)
         if judged[2] in ACCEPTED:
-            before = sorted((event for each in touched for event in each.taken), key=lambda event: event.nth)
-            taken = [*before, self._new(arrival, judged[2], watermark)]
+            before = sorted(
+                (event for each in touched for event in each.accepted), key=lambda event: event.nth
+            )
+            accepted = [*before, self._new(arrival, judged[2], watermark)]
             standing = [pane for session in touched for pane in session.standing]
             is_over = any(session.early_is_over for session in touched)
-            session = Holding(joined, key, taken, standing, is_over)
+            session = KeyedWindow(joined, key, accepted, standing, is_over)
             self.sessions[key] = [*(each for each in sessions if each not in touched), session]
             self.unpublished = [*(each for each in self.unpublished if each not in touched), session]
         return [judged]
 
-    def holdings(self) -> list[Holding]:
+    def keyed_windows(self) -> list[KeyedWindow]:
         return [each for sessions in self.sessions.values() for each in sessions]
 
-    def due(self, moment: Moment) -> list[tuple[Holding, Timing]]:
-        """First the sessions that closed, then those published again, then those still open."""
+    def due(self, moment: Moment) -> list[tuple[KeyedWindow, Timing]]:
+        """First the sessions that closed, then the closed ones that are published republished, then the open ones."""
         closed = [
             each for each in self.unpublished if self._closes(each, moment) or self._late_is_due(each, moment)
         ]
-        again = [each for each in closed if any(event.late or event.settled for event in each.taken)]
+        republished = [each for each in closed if any(event.late or event.settled for event in each.accepted)]
         early = [each for each in self.unpublished if self._early_is_due(each, moment)]
         return [
-            *((each, Timing.ON_TIME) for each in in_order(closed) if each not in again),
-            *((each, Timing.LATE) for each in in_order(again)),
+            *((each, Timing.ON_TIME) for each in in_order(closed) if each not in republished),
+            *((each, Timing.LATE) for each in in_order(republished)),
             *((each, Timing.EARLY) for each in in_order(early)),
         ]

@@ -1,7 +1,7 @@
 """Simple SQL predicates, evaluated without Spark, in three-valued logic.
 
-Columns and constants, compared and joined by and, or, not. Functions, arithmetic, and whatever Spark would have to
-convert between types, are refused: an answer is Spark's answer, or there is none.
+They compare columns and constants, and combine comparisons with and, or, not. Functions, arithmetic, and comparisons
+for which Spark converts types are refused, so that every result equals Spark's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def predicate(written: str, columns: Mapping[str, str]) -> Predicate:
 
 
 def _beyond(written: str) -> str | None:
-    """What in it may fail for a row, or is a function: those are left to Spark."""
+    """The first function call, or operation that may fail for a row, with a reason: only Spark evaluates those."""
     for token, after in pairwise([*tokens(written), _END]):
         is_call = token.kind == "word" and after.text == "(" and token.word not in _BEFORE_BRACKETS
         is_minus = token.text == "-" and after.kind == "number"

@@ -1,7 +1,8 @@
 """Several sources: each has its own strategy, and the watermark is the minimum over all of them.
 
-The partitions of a source are named after it: `app/payments-0`, or `app` where it has none. As long as nothing is known
-of a source, its name stands for its partitions, and holds the watermark as any partition does that was never heard of.
+The partitions of a source have its name in front: `app/payments-0`, or `app` where it has none. As long as no partition
+of a source is known, the source's name stands for its partitions, and holds the watermark like any partition without
+events.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ BETWEEN = "/"
 
 
 def partition_of(source: str, partition: str | None) -> str:
-    """A partition of a source, as the timeline names it.
+    """The timeline's name for a partition of a source.
 
     >>> partition_of("app", "payments-0"), partition_of("app", "")
     ('app/payments-0', 'app')
@@ -26,7 +27,7 @@ def partition_of(source: str, partition: str | None) -> str:
 
 
 def split_partition(partition: str) -> tuple[str, str]:
-    """The source of a partition, and what the source itself calls it.
+    """The source of a partition, and the source's own name for it.
 
     >>> split_partition("app/eu/0"), split_partition("app")
     (('app', 'eu/0'), ('app', ''))
@@ -43,8 +44,8 @@ class BySource(Strategy):
 
     @classmethod
     def of_strategies(cls, strategies: Mapping[str, Strategy]) -> BySource:
-        """The watermark of sources with these strategies. Where all are silent it follows the clock only if that is
-        right for each of them."""
+        """The strategy for sources with these strategies. Where all sources are silent, the watermark follows the clock
+        only if each strategy allows that."""
         each = list(strategies.values())
         holds = any(strategy.on_idle == "hold" for strategy in each)
         return cls(
@@ -78,11 +79,11 @@ def named_partitions(
     sources: Collection[str],
     behind: Collection[str],
 ) -> dict[str, bool]:
-    """The partitions of all sources, when some of them are read, and whether there is more of each.
+    """The partitions of all sources while some of them are read, and whether each has more data.
 
-    `read` are the sources that are read, each with the partitions that it names, if it does, as it calls them; `known`
-    those of all sources before it. Of the sources that are `behind`, nobody knows what is still to come: all of their
-    partitions have more.
+    `read` has the sources that are read, each with the partitions that it names, if any, under its own names. `known`
+    has the partitions of all sources before. For the sources that are `behind`, it is not known what is still to come:
+    all of their partitions have more.
     """
     own = {
         partition_of(source, partition): more

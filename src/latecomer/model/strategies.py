@@ -1,8 +1,8 @@
 """Watermark strategies: how far one source partition has come.
 
-A strategy is a declarative class with two methods. `advance` folds the summary of one tick into the
-partition's state (anything JSON can hold), `mark` reads the partition's own watermark off that state.
-It runs on the driver, once for each tick and partition, never per row.
+A strategy is a declarative class with two methods. `advance` adds the summary of one tick to the partition's state
+(anything that JSON can hold). `mark` computes the partition's own watermark from that state. They run on the driver,
+once for each tick and partition, never per row.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from latecomer.model.predicates import check_where, with_paths_quoted
 
 State = Any
 REACH = 4096
-"""So many resolutions before its tick a histogram reaches back; what is older counts in the oldest."""
+"""How many resolutions a histogram reaches back before its tick; older events count in its oldest bin."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a strategy asks to know of a tick, besides the number of events and the largest event time.
+    """The statistics of a tick that a strategy needs, besides the number of events and the largest event time.
 
     `resolution`, in microseconds, asks for `TickSummary.times`. `where`, an SQL predicate over the source's
     columns, or `marker`, one of these columns, asks for `TickSummary.marked`.
@@ -71,12 +71,12 @@ class Needs:
 
 
 PLAIN = Needs()
-"""Nothing beyond what every tick gives."""
+"""Only the statistics that every tick has."""
 
 
 @dataclass(frozen=True)
 class TickSummary:
-    """What one tick brought from one source partition. All times are microseconds since the epoch.
+    """The statistics of one tick of one source partition. All times are microseconds since the epoch.
 
     `marked` is the largest event time among the events that `Needs.where` or a boolean `Needs.marker`
     is true for; with a marker that holds times, the largest of these. `times` is a histogram: event time
@@ -93,7 +93,7 @@ class TickSummary:
 
     @classmethod
     def joined(cls, tick: int, at: int, summaries: Sequence[TickSummary]) -> TickSummary:
-        """One summary of several from the same partition: what they brought together, in this tick."""
+        """One summary for this tick, from several of the same partition."""
         times: Counter[int] = Counter()
         for summary in summaries:
             times.update(summary.times)
@@ -146,10 +146,10 @@ Resolution = Annotated[
 class Strategy(Model):
     """The base of every strategy, yours included: ticks, idleness, the guard against corrupt timestamps.
 
-    As it stands it follows the largest event time. Fields of a subclass are its options, checked as
-    pydantic checks them. State belongs to the strategy, which may change it in place; it is stored as
-    JSON and comes back after a restart, so it holds None, numbers, text, lists, and dicts with text for
-    keys. None stands for a partition of which nothing is known.
+    The base class itself follows the largest event time. Fields of a subclass are its options, which
+    pydantic checks. State belongs to the strategy, which may change it in place. It is stored as JSON and
+    restored after a restart, so it holds None, numbers, text, lists, and dicts with text for keys. None is
+    the state of a partition about which nothing is known.
     """
 
     idle_after: OptionalDuration = Field(
@@ -166,7 +166,7 @@ class Strategy(Model):
 
     @property
     def needs(self) -> Needs:
-        """What `advance` wants to see of a tick."""
+        """The statistics of a tick that `advance` needs."""
         return PLAIN
 
     def advance(self, state: State, summary: TickSummary) -> State:
@@ -174,35 +174,35 @@ class Strategy(Model):
         return summary.max_event_time if state is None else max(state, summary.max_event_time)
 
     def mark(self, state: State, partition: str) -> int | None:
-        """The partition's own watermark; None as long as it has none, which holds the others back too.
+        """The partition's own watermark; None as long as it has none, which holds the others back, too.
 
-        Not asked where the state is None.
+        It is not called where the state is None.
         """
         return int(state) - self.lag(state, partition)
 
     def lag(self, state: State, partition: str) -> int:
-        """How far the watermark trails the clock once every partition has fallen silent."""
+        """How far the watermark stays behind the clock once every partition is silent."""
         return 0
 
     def own(self, partition: str) -> tuple[Strategy, str]:
-        """The strategy that a partition follows, and what it calls the partition."""
+        """The strategy of a partition, and the partition's name in that strategy."""
         return self, partition
 
     def of_source(self, source: str) -> Strategy:
-        """The strategy that the partitions of a source follow."""
+        """The strategy for the partitions of a source."""
         return self
 
     def place(self, partition: str) -> str:
-        """Where the pipeline file says what a partition follows."""
+        """The section of the pipeline file with a partition's strategy."""
         return "watermark"
 
     def stand_in(self, partition: str) -> str | None:
-        """The partition that stood for this one while it was not known, if one did."""
+        """The name that stood for this partition while it was not known; None if there was none."""
         return None
 
     @property
     def keeps(self) -> str:
-        """The kind of state that is kept: one of another kind is not taken over, but started anew."""
+        """The kind of the stored state. A state of another kind is not reused: it starts anew."""
         owner = next(each for each in type(self).__mro__ if "advance" in vars(each))
         return "newest" if owner is Strategy else f"{owner.__module__}:{owner.__qualname__}"
 
@@ -383,7 +383,7 @@ class Custom(Strategy):
 
 
 def _with(name: str, given: object, fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields, and the one that may be given without its name."""
+    """The fields, with the one that was given without its name."""
     return fields if given is None else {**fields, name: given}
 
 

@@ -1,6 +1,6 @@
-"""Tick summaries in columns: what ticks brought from many partitions.
+"""Tick summaries of many partitions, in columns.
 
-`Timeline` asks a strategy about each summary. Where the strategy follows the largest event time, its answer is
+`Timeline` calls the strategy for each summary. Where the strategy follows the largest event time, its result is plain
 arithmetic. This module computes it for all summaries of a tick at once, so that ten thousand partitions cost little
 more than eight.
 """
@@ -22,14 +22,14 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 
 @dataclass(frozen=True, eq=False)
 class SummaryColumns(Sequence[TickSummary]):
-    """In order of ticks and partitions, one for each. A `TickSummary` is made of one that is asked for."""
+    """One summary for each tick and partition, in that order. A `TickSummary` is made when an item is read."""
 
     every: int
     names: Sequence[str]
     """The partitions, in order."""
     tick: Whole
     nth: Whole
-    """Which of the names each is of."""
+    """The number of the partition in `names`."""
     events: Whole
     latest: Whole
     """The largest event time."""
@@ -38,7 +38,7 @@ class SummaryColumns(Sequence[TickSummary]):
     def of(
         cls, every: int, partitions: Sequence[str], tick: Whole, nth: Whole, events: Whole, latest: Whole
     ) -> SummaryColumns:
-        """From columns in any order; `nth` says which of the partitions, in any order, each is of."""
+        """From columns in any order; `nth` is the number of the partition in `partitions`, which may be unsorted."""
         names = sorted(partitions)
         places = {name: place for place, name in enumerate(names)}
         nth = np.array([places[name] for name in partitions], np.int64)[nth]
@@ -60,12 +60,12 @@ class SummaryColumns(Sequence[TickSummary]):
 
     @cached_property
     def bounds(self) -> list[int]:
-        """Where each tick begins, and where the last ends."""
+        """The place where each tick begins, and the end of the last one."""
         begins = np.flatnonzero(np.diff(self.tick)) + 1
         return [0, *begins.tolist(), len(self)] if len(self) else [0]
 
     def before(self, moment: int) -> Iterator[TickSummary]:
-        """Those that came in ticks that begin before a moment."""
+        """The summaries of ticks that begin before a moment."""
         return iter(self[: int(np.searchsorted(self.tick * self.every, moment))])
 
 
@@ -75,7 +75,7 @@ class Moving:
     def __init__(
         self, summaries: SummaryColumns, marks: Marks, lags: Whole, known: Callable[[str, int, int], Known]
     ) -> None:
-        """`known` says what a timeline knows of a partition with this largest event time, heard of at this moment."""
+        """`known` makes the timeline's entry for a partition from its name, largest event time and `seen_at`."""
         self.summaries = summaries
         self.marks = marks
         self._lags = lags
@@ -86,12 +86,12 @@ class Moving:
         self._heard = np.zeros(len(summaries.names), bool)
 
     def put(self, nth: int, newest: int | None, seen_at: int) -> None:
-        """What was known of a partition before."""
+        """Set what was known about a partition before."""
         self._newest[nth] = BEGIN_OF_TIME if newest is None else newest
         self._seen_at[nth] = seen_at
 
     def settle(self, begin: int, end: int, over: int) -> None:
-        """Let some summaries count, of a tick that is over by then."""
+        """Apply the summaries from `begin` to `end`, of a tick that ends at `over`."""
         nth = self.summaries.nth[begin:end]
         self._newest[nth] = np.maximum(self._newest[nth], self.summaries.latest[begin:end])
         self._seen_at[nth] = np.maximum(self._seen_at[nth], over)
@@ -104,7 +104,7 @@ class Moving:
         self.marks.move_all(self._places[nth], marks, self._seen_at[nth])
 
     def heard(self) -> list[tuple[str, int, int]]:
-        """The partitions that were heard of, their largest event times, and when they were heard of last."""
+        """The partitions that had events, with their largest event times and `seen_at`."""
         return self._rows(np.flatnonzero(self._heard))
 
     def _rows(self, nth: npt.NDArray[np.intp]) -> list[tuple[str, int, int]]:

@@ -1,10 +1,9 @@
 """The watermark timeline: the watermark in force for every tick of arrival time.
 
-Ticks are handed in as they are read, each with what every source partition brought in it. For each
-tick the timeline answers one question: which watermark judges the events that arrived in it? The
-answer is computed from the ticks before it, so an event can never make itself late, and a tick that a
-batch cut in two keeps the watermark it was first given. That is what makes verdicts independent of
-batch cuts.
+The timeline gets ticks as they are read, each with the summaries of its source partitions. For each tick it computes
+the watermark that judges the events in it. That watermark depends only on the ticks before, so an event can never make
+itself late. A tick that two batches share keeps its first watermark. So verdicts do not depend on where batches are
+cut.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ Kind = Literal["tick", "heartbeat", "drain", "rebuild", "repair"]
 class Row:
     """One tick of one batch: the watermark in force for its events.
 
-    `settled` is the watermark once the tick is over, known at once only where a tick is one event.
-    `held_by` names the partition that the watermark waits for, `held_with` those that are exactly as far
-    back, and `unheld` says how far the furthest is: None where none of them is further.
+    `settled` is the watermark once the tick is over; it is known at once only where a tick is one event.
+    `held_by` names the partition that the watermark waits for, and `held_with` the others with the same mark.
+    `unheld` is the mark of the partition that is furthest ahead: None where no partition is further ahead.
     """
 
     tick: int
@@ -51,26 +50,26 @@ class Row:
 
 @dataclass
 class Progress:
-    """How far one source partition has come, and when it was last heard of.
+    """How far one source partition has come, and the end of its last tick with events.
 
-    The state is None where nothing is known: such a partition holds the watermark.
+    The state is None where nothing is known about the partition: then it holds the watermark.
     """
 
     state: State
     seen_at: int
     heard: bool = True
-    """False while it was only named."""
+    """False while it was named and had no events."""
     mark: int | None = field(default=None, compare=False)
-    """Its own watermark, once the strategy was asked for it: it follows from the state alone."""
+    """Its own watermark, once the strategy has computed it: it depends on the state alone."""
 
 
 @dataclass(frozen=True)
 class OutOfStep:
-    """What a batch brought that arrived clearly before what had been read already."""
+    """The events of a batch that arrived clearly before events that had been read already."""
 
     events: int
     by: int
-    """How long before, at most."""
+    """The longest time by which they arrived before."""
 
 
 @dataclass
@@ -83,17 +82,17 @@ class Timeline:
     last_at: int = BEGIN_OF_TIME
     newest: int = BEGIN_OF_TIME
     newest_arrival: int = BEGIN_OF_TIME
-    """The newest tick of which anything was read: unlike `last_at`, no heartbeat moves it."""
+    """The newest tick with events that was read. Unlike `last_at`, it is not moved by heartbeats."""
     partitions: dict[str, Progress] = field(default_factory=dict)
     open_summaries: list[TickSummary] = field(default_factory=list)
     named: dict[str, bool] = field(default_factory=dict)
-    """The partitions that the source itself names, and whether it has more of them than was read."""
+    """The partitions that the source itself names, and whether each has more data to read."""
     _all_marks: Marks | None = field(default=None, init=False, repr=False, compare=False)
-    """The marks of all partitions; None where they have to be gathered anew."""
+    """The marks of all partitions; None where they must be computed again."""
 
     def extend(self, summaries: Iterable[TickSummary], named: Mapping[str, bool] | None = None) -> list[Row]:
-        """The rows for the ticks of one batch, read in tick order. `named` are the partitions that there are, and
-        whether more of them is still to be read after this batch; None where the source does not know."""
+        """The rows for the ticks of one batch, in tick order. `named` has all partitions, and whether each has more
+        data after this batch; None where the source does not name them."""
         if (
             isinstance(summaries, SummaryColumns)
             and len(summaries)
@@ -107,8 +106,8 @@ class Timeline:
         return [self._tick(tick, tuple(group)) for tick, group in groupby(ordered, attrgetter("tick"))]
 
     def _extend_by_columns(self, summaries: SummaryColumns, named: Mapping[str, bool] | None) -> list[Row]:
-        """The same for summaries in columns, which are not in the rows, where marks follow the largest event times.
-        Up to the first tick that is new, one by one; then all partitions of a tick at once."""
+        """The same for summaries in columns, where marks follow the largest event times. The rows have no summaries.
+        Ticks are processed one by one up to the first new one, and then with all partitions of a tick at once."""
         if named is not None:
             self._name(named, max(self.last_at, summaries[0].at))
         self.newest_arrival = max(self.newest_arrival, summaries[-1].at)
@@ -135,7 +134,7 @@ class Timeline:
         return rows
 
     def _moving(self, summaries: SummaryColumns) -> Moving:
-        """The partitions of some summaries, as far as they are."""
+        """The partitions of these summaries, with what is known about them."""
 
         def known(name: str, newest: int, seen_at: int) -> Known:
             return self._what_is_known(name, Progress(newest, seen_at))
@@ -148,18 +147,19 @@ class Timeline:
         return moving
 
     def name(self, named: Mapping[str, bool]) -> None:
-        """The partitions that there are, and whether more of them is to be read, between two batches."""
+        """Name all partitions between two batches, and say whether each has more data to read."""
         self._name(named, self.last_at)
 
     def known(self) -> dict[str, bool]:
-        """Every partition that was named or heard of, and whether there was more of it when it was named last."""
+        """Every partition that was named or had events, and whether it had more data when it was named last."""
         heard = (*self.partitions, *(summary.partition for summary in self.open_summaries))
         return {partition: self.named.get(partition, False) for partition in heard}
 
     def out_of_step(self, summaries: Iterable[TickSummary]) -> OutOfStep | None:
-        """What of a batch, still to be read, arrived clearly before what was read already: by more than a tick,
-        and by more than the watermark stays behind, so that it may be late for no other reason."""
-        if isinstance(summaries, SummaryColumns):  # nothing of the last tick is clearly before itself
+        """The events of a batch that arrived clearly before events that were read already: by more than a tick, and by
+        more than the delay of the watermark. They may be late only because of the reading order. It is called before
+        the batch is added."""
+        if isinstance(summaries, SummaryColumns):  # summaries of the newest tick cannot be clearly before it
             summaries = summaries.before(self.newest_arrival - summaries.every)
         behind = [
             (self.newest_arrival - summary.at, summary.events)
@@ -173,7 +173,7 @@ class Timeline:
         return OutOfStep(sum(events for _, events in behind), max(by for by, _ in behind))
 
     def _was_awaited(self, partition: str) -> bool:
-        """Whether it was known that there is more of a partition, so that nothing of it can be late for that."""
+        """Whether a partition was known to have more data: then its events cannot be late because of reading order."""
         stand_in = self.strategy.stand_in(partition)
         return self.named.get(partition, False) or (stand_in is not None and self.named.get(stand_in, False))
 
@@ -183,9 +183,9 @@ class Timeline:
         return max(lag, 1_000_000 if every == "event" else every)
 
     def holding(self) -> list[Holding]:
-        """The partitions that are silent and for whose sake the watermark waits, the longest silent first.
+        """The silent partitions that the watermark waits for, the one with the longest silence first.
 
-        With `idle_after` none holds it for ever; where all are silent, none waits for another.
+        A partition with `idle_after` does not hold it for ever. Where all are silent, none waits for another.
         """
         if len(self.partitions) < 2:
             return []
@@ -202,7 +202,7 @@ class Timeline:
         speaking = sorted(mark for name, mark in marks.items() if name not in silent)
         if not speaking:
             return []
-        held = [
+        holding = [
             Holding(
                 name,
                 (since := self.partitions[name].seen_at),
@@ -215,10 +215,10 @@ class Timeline:
             for name in silent
             if marks[name] < speaking[0]
         ]
-        return sorted(held, key=lambda each: (each.since, each.partition))
+        return sorted(holding, key=lambda each: (each.since, each.partition))
 
     def marks(self) -> dict[str, int]:
-        """How far each partition is by itself that is not idle; BEGIN_OF_TIME where nothing is known of one. The
+        """The own watermark of each partition that is not idle; BEGIN_OF_TIME where nothing is known about it. The
         watermark waits for the slowest."""
         return dict(self._marks(self.last_at).items())
 
@@ -226,7 +226,7 @@ class Timeline:
         return max(PATIENCE, lag_of(self.strategy, self.partitions[name].state, name))
 
     def heartbeat(self, at: int) -> Row | None:
-        """A tick without events: the open tick is over, and silence counts as far as it lasted.
+        """A tick without events: the open tick is over, and silence counts up to this moment.
 
         None where the clock is still within the open tick.
         """
@@ -241,14 +241,14 @@ class Timeline:
         return _held(Row(tick, at, self.watermark, kind="heartbeat"), marks)
 
     def put(self, watermark: int) -> Row:
-        """A batch without data in which the watermark goes here, whatever the partitions allow."""
+        """A batch without data that sets the watermark, whatever the partitions allow."""
         self._reach(watermark)
         return Row(self.last_tick or 0, self.last_at, self.watermark, kind="heartbeat")
 
     def repaired(self, ticks: Iterable[int]) -> list[Row]:
-        """The rows of a batch of dead letters that were repaired: judged by the watermark in force, and nothing moves.
+        """The rows of a batch of repaired dead letters: judged by the watermark in force, which does not move.
 
-        They say nothing of how far the source is: it delivered them long ago.
+        The source delivered them long ago, so they do not show how far it is now.
         """
         known = sorted(set(ticks)) or [self.last_tick or 0]
         return [Row(tick, self.last_at, self.watermark, kind="repair") for tick in known]
@@ -261,7 +261,7 @@ class Timeline:
         return Row(self.last_tick, self.last_at, END_OF_TIME, kind="drain")
 
     def carry(self) -> str:
-        """Everything the next batch needs, as JSON."""
+        """The state that the next batch needs, as JSON."""
         return json.dumps(
             {
                 "watermark": self.watermark,
@@ -286,15 +286,15 @@ class Timeline:
 
     @staticmethod
     def named_in(carry: str | None) -> dict[str, bool] | None:
-        """The partitions that the source had named when this was carried, if it names any."""
+        """The partitions that the source had named, from a stored state; None if it names none."""
         return None if carry is None else json.loads(carry).get("named")
 
     @classmethod
     def restore(cls, strategy: Strategy, carry: str | None) -> Timeline:
-        """The timeline as the last batch left it.
+        """The timeline after the last batch.
 
-        What another kind of strategy knew of the partitions is of no use to this one: they start anew,
-        the watermark stays where it is, and each of them holds it until it is heard of or idle.
+        The states of another kind of strategy cannot be used: the partitions start anew. The watermark stays where it
+        is, and each partition holds it until it has events or is idle.
         """
         if carry is None:
             return cls(strategy)
@@ -309,7 +309,7 @@ class Timeline:
             open_summaries=[_read(values) for values in saved["open"]],
             named=saved.get("named", {}),
         )
-        # The first carries had neither; their state was the newest event time.
+        # The first versions stored neither `newest` nor `keeps`; their state was the newest event time.
         timeline.newest = saved["newest"] if "newest" in saved else timeline._newest_state()
         if saved.get("keeps", "newest") != strategy.keeps:
             timeline._forget()
@@ -317,12 +317,12 @@ class Timeline:
 
     @property
     def newest_event_time(self) -> int:
-        """The largest event time any tick has brought, BEGIN_OF_TIME before the first."""
+        """The largest event time of all ticks; BEGIN_OF_TIME before the first."""
         return max([self.newest, *(summary.max_event_time for summary in self.open_summaries)])
 
     def _name(self, named: Mapping[str, bool], at: int) -> None:
-        """A partition that is new holds the watermark. Its silence counts from here, and so does that of one of which
-        there was more to read until now."""
+        """A new partition holds the watermark. Its silence counts from `at`, and so does the silence of a partition
+        that had more data until now."""
         self._all_marks = None
         for name, unread in self.named.items():
             if unread and name in self.partitions:
@@ -334,7 +334,7 @@ class Timeline:
             self._known(name)
 
     def _known(self, name: str) -> None:
-        """A partition is known: whatever stood for it as long as it was not need not do so any more."""
+        """Remove the name that stood for a partition, now that the partition is known."""
         stand_in = self.strategy.stand_in(name)
         if stand_in in self.partitions and not self.partitions[stand_in].heard:
             del self.partitions[stand_in]
@@ -350,8 +350,8 @@ class Timeline:
             marks = self._settle(at)
             self.last_tick, self.last_at, self.open_summaries = tick, at, list(summaries)
         else:
-            # The tick that the last batch cut, or an older one read out of step: it joins the open
-            # tick, and is judged by the watermark already in force.
+            # The rest of the last batch's tick, or an older tick read out of order: it joins the open
+            # tick, and is judged by the watermark in force.
             self.open_summaries.extend(summaries)
             marks = self._marks(at)
         row = _held(Row(tick, at, self.watermark, summaries=summaries), marks)
@@ -361,7 +361,7 @@ class Timeline:
         return replace(row, settled=self.watermark)
 
     def _settle(self, at: int) -> Active:
-        """Let the open tick count, and move the watermark to what is known at `at`: the active marks."""
+        """Close the open tick, and move the watermark to what is known at `at`. Returns the active marks."""
         for summary in self._open_tick():
             known = self.partitions.get(summary.partition)
             state = advanced(self.strategy, known.state if known else None, summary)
@@ -378,19 +378,19 @@ class Timeline:
         return marks
 
     def _move(self, name: str, progress: Progress) -> None:
-        """This is how far a partition is now."""
+        """Set how far a partition has come."""
         self.partitions[name] = progress
         marks = self._all_marks
         if marks and not marks.move(name, self._mark(name, progress), progress.seen_at):
             marks.add([self._what_is_known(name, progress)])
 
     def _reach(self, moment: int) -> None:
-        """Move the watermark, never back, and never to where no event can be."""
+        """Move the watermark, but never back, and never before the first moment of the calendar."""
         if moment >= FIRST_MOMENT:
             self.watermark = max(self.watermark, moment)
 
     def _open_tick(self) -> Iterator[TickSummary]:
-        """What the open tick brought, one summary a partition, however many batches it was read in."""
+        """The summaries of the open tick, one for each partition, even if it was read in several batches."""
         brought: dict[str, list[TickSummary]] = {}
         for summary in self.open_summaries:
             brought.setdefault(summary.partition, []).append(summary)
@@ -401,7 +401,7 @@ class Timeline:
                 yield TickSummary.joined(self.last_tick or 0, self.last_at, summaries)
 
     def _forget(self) -> None:
-        """Keep of every partition only when it was heard of; the open tick counts as that too."""
+        """Drop the state of every partition and keep only its `seen_at`; the open tick counts for that, too."""
         for summary in self.open_summaries:
             self.partitions[summary.partition] = Progress(None, self._tick_ends())
         self.newest, self.open_summaries = self.newest_event_time, []
@@ -413,8 +413,8 @@ class Timeline:
         return max((progress.state for progress in self.partitions.values()), default=BEGIN_OF_TIME)
 
     def _marks(self, at: int) -> Active:
-        """The watermark of every partition that has not fallen silent. One of which the source has more is not
-        silent: nobody knows yet when the rest of it came."""
+        """The watermark of every partition that is not idle. A partition with more data in the source is not idle: when
+        the rest of it came is not known yet."""
         return self._gathered().active(at)
 
     def _gathered(self) -> Marks:
@@ -440,14 +440,14 @@ class Timeline:
         return at // self.strategy.every
 
     def _tick_ends(self) -> int:
-        """When what the open tick brought may have come at the latest: silence counts from there."""
+        """The latest time at which events of the open tick may have come: silence counts from there."""
         if self.strategy.every == "event":
             return self.last_at
         return max(((self.last_tick or 0) + 1) * self.strategy.every, self.last_at)
 
 
 def _held(row: Row, marks: Active) -> Row:
-    """The row with who holds the watermark back."""
+    """The row, with the partitions that hold the watermark back."""
     if not marks:
         return row
     slowest, furthest = marks.slowest, marks.furthest
@@ -459,7 +459,7 @@ def _held(row: Row, marks: Active) -> Row:
 
 
 def _written(summary: TickSummary) -> list[Any]:
-    """A summary as JSON; what only some strategies ask for comes last, and only where it is there."""
+    """A summary as JSON; statistics that only some strategies need come last, and are left out where there are none."""
     written: list[Any] = [summary.tick, summary.at, summary.partition, summary.events, summary.max_event_time]
     if summary.marked is not None or summary.times:
         written += [summary.marked, sorted(summary.times.items())]

@@ -1,7 +1,7 @@
-"""Triggers: when panes fire besides when the watermark closes a window.
+"""Triggers: when panes fire, besides the moment when the watermark closes a window.
 
-A rule is asked about the events of a window and key that no pane has published yet. Rules repeat: after each pane they
-begin anew. They can be put together with `any`, `all` and `until`.
+A rule looks at the events of a window and key that no pane has published yet. Rules repeat: after each pane they start
+again. They can be combined with `any`, `all` and `until`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Rule(Model):
 
     @property
     def per_batch(self) -> bool:
-        """Whether it is looked at when a batch ends, for at most one pane; else each firing is a pane."""
+        """Whether it is checked only when a batch ends, for at most one pane; otherwise each firing is a pane."""
         return False
 
     @property
     def parts(self) -> tuple[Rule, ...]:
-        """The rules that it is made of."""
+        """The rules that it combines."""
         return ()
 
     @property
@@ -52,7 +52,7 @@ class Rule(Model):
 
     @model_serializer(mode="wrap")
     def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A choice that is not made is left out: the triggers of the first stores are the same."""
+        """Without `per` where it is not set: so triggers in the first stores stay equal."""
         written: dict[str, Any] = dump(self)
         return {name: value for name, value in written.items() if name != "per" or value is not None}
 
@@ -157,35 +157,31 @@ KINDS: dict[str, type[Rule]] = {
     "all": AllOf,
     "until": Until,
 }
-"""By the key that is written."""
+"""Key in the pipeline file → rule."""
 _EXAMPLES = (
     "{every: 1m}, {count: 100}, {after_first: 30s}, {when: paise > 100000}, {any: [...]} or {all: [...]}"
 )
 
 
 def read_rule(written: object) -> Rule:
-    """A rule as it is written; `{repeat: RULE}` alone is the rule, since all of them repeat."""
+    """A rule as it is written. `{repeat: RULE}` alone is the rule itself, since all rules repeat."""
     if isinstance(written, Rule):
         return written
     if not isinstance(written, dict):
         raise ValueError(f"is no rule; write {_EXAMPLES}")
     if set(written) == {"repeat"}:
         return read_rule(written["repeat"])
-    found = [key for key in KINDS if key in written]
-    if len(found) != 1:
-        both = f", not {' and '.join(found)}" if found else ""
+    kinds = [key for key in KINDS if key in written]
+    if len(kinds) != 1:
+        both = f", not {' and '.join(kinds)}" if kinds else ""
         raise ValueError(f"needs one rule{both}; write {_EXAMPLES}, or put several into any or all")
-    return KINDS[found[0]].model_validate(written)
+    return KINDS[kinds[0]].model_validate(written)
 
 
 def _read_early(written: object) -> object:
-    return (
-        written
-        if written is None
-        else read_rule(written)
-        if isinstance(written, dict | Rule)
-        else Every(written)
-    )
+    if written is None:
+        return None
+    return read_rule(written) if isinstance(written, dict | Rule) else Every(written)
 
 
 def _read_late(written: object) -> object:
@@ -246,7 +242,7 @@ _LATE = _schema(
 
 
 def per_firing(rule: object) -> TypeGuard[Rule]:
-    """Whether each firing of a rule is a pane, wherever batches are cut."""
+    """Whether each firing of a rule is a pane, independent of where batches are cut."""
     return isinstance(rule, Rule) and not rule.per_batch
 
 
@@ -274,23 +270,23 @@ class Trigger(Model):
 
     @model_serializer(mode="wrap")
     def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What came after the first stores is left out where it is not used: their triggers are the same."""
+        """Without the later settings where they have their defaults: so triggers in the first stores stay equal."""
         written: dict[str, Any] = dump(self)
         unused = {"on_time": "always", "closing": False}
         return {name: value for name, value in written.items() if unused.get(name, ...) != value}
 
     @property
     def fires_within(self) -> bool:
-        """Whether panes fire within a batch, not at its end alone."""
+        """Whether panes may fire within a batch, not only at its end."""
         return any(map(per_firing, self.rules))
 
     @property
     def rules(self) -> list[Rule]:
-        """The rules that are written, the early one first."""
+        """The rules that are set, the early one first."""
         return [each for each in (self.early, self.late) if isinstance(each, Rule)]
 
     @property
     def whens(self) -> list[str]:
-        """The predicates in it, each once."""
+        """The predicates in the rules, each once."""
         leaves = (leaf for rule in self.rules for leaf in rule.leaves)
         return list(dict.fromkeys(leaf.when for leaf in leaves if isinstance(leaf, When)))

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
+from latecomer.model.words import QUOTED, in_backticks, without_backticks
+
 _ALIASES = {
     "long": "bigint",
     "int64": "bigint",
@@ -19,21 +21,23 @@ _ALIASES = {
     "float64": "double",
     "datetime": "timestamp",
 }
-INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+INTEGER_BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+"""Integer type → bits of a number without its sign, the shortest type first."""
+INTEGERS = frozenset(INTEGER_BITS)
 FLOATS = frozenset({"float", "double"})
 _PLAIN = INTEGERS | FLOATS | {"string", "boolean", "date", "timestamp", "timestamp_ntz", "binary"}
 MOST_DIGITS = 38
-"""Of a decimal; Spark, Arrow and Delta have no longer ones."""
+"""The most digits of a decimal in Spark, Arrow and Delta."""
 DEEPEST_NESTED = 10
-"""How many lists, maps and objects may be within each other in one column."""
+"""How deeply lists, maps and objects may be nested in one column."""
 _NESTED = re.compile(r"\s*(array|map|struct)\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
-_QUOTED_FIELD = re.compile(r"\s*`((?:[^`]|``)+)`\s*(:)(.*)", re.DOTALL)
+_QUOTED_FIELD = re.compile(rf"\s*({QUOTED})\s*(:)(.*)", re.DOTALL)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
 
 
 def normal_type(written: str) -> str:
-    """The one spelling of a column type. What is in a list or a map may have fields.
+    """The canonical spelling of a column type. The elements of a list or a map may have fields.
 
     >>> normal_type("LONG"), normal_type("decimal(18, 2)"), normal_type("map<string, array<LONG>>")
     ('bigint', 'decimal(18,2)', 'map<string,array<bigint>>')
@@ -83,21 +87,21 @@ def _normal_nested(written: str, depth: int) -> str:
 
 def field_name(name: str) -> str:
     """The name of a field as it is written in a type."""
-    return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+    return name if _PLAIN_NAME.fullmatch(name) else in_backticks(name)
 
 
 def nested_type(kind: str) -> tuple[str, dict[str, str]] | None:
-    """Which of array, map and struct a type is, and the types within it; None for any other.
+    """Whether a type is an array, a map or a struct, with the types within it; None for any other type.
 
     >>> nested_type("array<bigint>"), nested_type("map<string,int>")
     (('array', {'element': 'bigint'}), ('map', {'key': 'string', 'value': 'int'}))
     >>> nested_type("struct<a:int,b:array<int>>")
     ('struct', {'a': 'int', 'b': 'array<int>'})
     """
-    found = _NESTED.fullmatch(kind)
-    if found is None:
+    match = _NESTED.fullmatch(kind)
+    if match is None:
         return None
-    outer, inside = found[1].lower(), found[2]
+    outer, inside = match[1].lower(), match[2]
     if outer == "struct":
         fields = list(_fields(inside))
         names = {name.lower() for name, _ in fields}
@@ -132,7 +136,7 @@ def leaf_types(kind: str) -> Iterator[str]:
 
 
 def flat_types(name: str, written: object) -> dict[str, str]:
-    """A declared column; of one with fields, these, under names with dots.
+    """A declared column and its type; a column with fields becomes one column for each, under names with dots.
 
     >>> flat_types("paise", "long"), flat_types("pricing", {"base": "long", "tax": {"rate": "double"}})
     ({'paise': 'bigint'}, {'pricing.base': 'bigint', 'pricing.tax.rate': 'double'})
@@ -159,14 +163,14 @@ def _fields(inside: str) -> Iterator[tuple[str, str]]:
     for each in _split(inside):
         quoted = _QUOTED_FIELD.fullmatch(each)
         name, between, kind = quoted.groups() if quoted else each.partition(":")
-        name = name.replace("``", "`") if quoted else name.strip()
+        name = without_backticks(name) if quoted else name.strip()
         if not between or not name or not kind.strip():
             raise ValueError(f"{each.strip()!r} is no field; write struct<name: type, name: type>")
         yield name, kind.strip()
 
 
 def _split(inside: str) -> Iterator[str]:
-    """The parts between brackets, cut at commas that are in no others, nor in backticks."""
+    """The parts between brackets, cut at the commas that are not in inner brackets or in backticks."""
     depth, begin, quoted = 0, 0, False
     for at, letter in enumerate(f"{inside},"):
         quoted ^= letter == "`"
@@ -202,11 +206,20 @@ def is_numeric(kind: str) -> bool:
     return is_exact(kind) or kind in FLOATS
 
 
-_BY_WIDTH = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
+_BY_WIDTH = (tuple(INTEGER_BITS), ("float", "double"))
+
+
+def holds(kind: str, value: int) -> bool:
+    """Whether a whole number is within the range of an integer type.
+
+    >>> holds("tinyint", 127), holds("tinyint", 128)
+    (True, False)
+    """
+    return -(1 << INTEGER_BITS[kind]) <= value < 1 << INTEGER_BITS[kind]
 
 
 def is_wider(kind: str, than: str) -> bool:
-    """Whether a type holds every value of another exactly, and more of the same kind.
+    """Whether a type holds every value of another type exactly, and more values of the same kind.
 
     >>> is_wider("bigint", "int"), is_wider("double", "bigint"), is_wider("decimal(18,2)", "decimal(9,2)")
     (True, False, True)
@@ -227,9 +240,9 @@ def _is_wider_plain(kind: str, than: str) -> bool:
 def widened_type(
     before: str, after: str, is_wider: Callable[[str, str], bool] = _is_wider_plain
 ) -> str | None:
-    """The type that a column has once it takes both; None where there is none that holds every value of `before`.
+    """The type of a column that takes values of both types; None where `after` does not hold every value of `before`.
 
-    Of lists, maps and objects each part is widened. An object keeps the order of its fields, and new ones come last.
+    In lists, maps and objects each part is widened. An object keeps the order of its fields, and new fields come last.
 
     >>> widened_type("array<int>", "array<bigint>"), widened_type("array<bigint>", "array<int>")
     ('array<bigint>', None)
@@ -241,27 +254,27 @@ def widened_type(
             return after if after == before or is_wider(after, before) else None
         case (outer, old), (other, new) if outer == other and old.keys() <= new.keys():
             parts = {name: widened_type(kind, new[name], is_wider) for name, kind in old.items()}
-            found = {name: kind for name, kind in parts.items() if kind is not None}
-            if len(found) < len(parts):
+            widened = {name: kind for name, kind in parts.items() if kind is not None}
+            if len(widened) < len(parts):
                 return None
-            return _written_nested(outer, {**found, **{name: new[name] for name in new if name not in old}})
+            return _written_nested(outer, {**widened, **{name: new[name] for name in new if name not in old}})
     return None
 
 
 def with_fields_of(kind: str, other: str) -> str:
-    """The type, with the fields that objects of the other type have besides. Names that differ only in case are one.
+    """The type, with additional fields from the objects of another type. Names that differ only in case are one field.
 
     >>> with_fields_of("array<struct<sku:string>>", "array<struct<SKU:string,color:string>>")
     'array<struct<sku:string,color:string>>'
     """
     match nested_type(kind), nested_type(other):
-        case (outer, own), (same, there) if outer == same:
+        case (outer, own), (same_outer, others) if outer == same_outer:
             parts = {
-                name: with_fields_of(each, there[name]) if name in there else each
+                name: with_fields_of(each, others[name]) if name in others else each
                 for name, each in own.items()
             }
             names = {name.lower() for name in own}
-            more = {name: each for name, each in there.items() if name.lower() not in names}
+            more = {name: each for name, each in others.items() if name.lower() not in names}
             return _written_nested(outer, {**parts, **more})
     return kind
 
@@ -273,7 +286,7 @@ def _written_nested(outer: str, parts: Mapping[str, str]) -> str:
 
 
 def new_fields(column: str, before: str, after: str) -> list[str]:
-    """The fields that objects in a column have after, and had not before.
+    """The fields that objects in a column have in the type `after` and not in `before`.
 
     >>> new_fields("items", "array<struct<a:int>>", "array<struct<a:bigint>>")
     []
@@ -289,7 +302,7 @@ def new_fields(column: str, before: str, after: str) -> list[str]:
 
 
 def why_not_wider(column: str, kind: str, than: str) -> str:
-    """Why a column of one type cannot become one of another, and what to do."""
+    """Why a column of type `than` cannot become one of type `kind`, and the fix."""
     if is_nested(kind) and is_nested(than):
         return f"{_what_differs(column, kind, than)}; restore {than}, or start a new store"
     if is_nested(kind) or is_nested(than):
@@ -313,7 +326,7 @@ def _why_not_plain(kind: str, than: str) -> str:
 
 
 def _what_differs(place: str, kind: str, than: str) -> str:
-    """The first part of a list, a map or an object that cannot become what it is to be."""
+    """The first part of a list, a map or an object whose type cannot change so."""
     match nested_type(kind), nested_type(than):
         case (outer, new), (other, old) if outer == other:
             for name, before in old.items():

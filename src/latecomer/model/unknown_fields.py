@@ -1,8 +1,8 @@
-"""Fields of a record that no column is declared for: which they are, and the text that they are kept as.
+"""Fields of a record without a column: finds them, and the text that they are kept as.
 
-A field is known if a column has its name. An object on the way to columns such as `pricing.base` is known if all that
-it holds is, and so are the objects in a list or a map. What is not known is kept as it was written, letter for letter:
-numbers, escapes, fields that come twice. What is known in part is kept whole.
+A field is known if a column has its name. An object on the way to columns such as `pricing.base` is known if all of its
+fields are, and so are the objects in a list or a map. Unknown fields are kept exactly as they were written: numbers,
+escapes, duplicate fields. A field that is known only in part is kept whole.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from latecomer.model.paths import ways_of
 MOST_NAMES = 20
 """How many names a report lists."""
 DEEPEST_CUT = 6
-"""How deeply values may be nested in a record that is cut; one that is nested more deeply is kept whole."""
+"""How deeply values may be nested in a record that is cut. A record that is nested more deeply is kept whole."""
 MOST_RUNS = 8
-"""How many times known and unknown fields may take turns in a record that is cut; likewise."""
+"""How many times known and unknown fields may alternate in a record that is cut. Another record is kept whole."""
 BETWEEN = ", \t\r\n"
-"""What may stand between the fields of a record."""
+"""The characters between the fields of a record."""
 
 _WHITE = r"[ \t\r\n]*+"
 _TEXT = r'"[^"\\]*+(?:\\["\\/bfnrtu][^"\\]*+)*+"'
@@ -38,9 +38,9 @@ class Known:
 
     values: frozenset[str]
     objects: Mapping[str, Known] = field(default_factory=dict)
-    """Those that are objects on the way to columns."""
+    """The objects on the way to columns."""
     lists: Mapping[str, str] = field(default_factory=dict)
-    """Those that are lists or maps of objects, and their types."""
+    """The lists and maps of objects, and their types."""
 
 
 def known_fields(columns: Iterable[str]) -> Known:
@@ -56,17 +56,17 @@ def known_fields(columns: Iterable[str]) -> Known:
 
 
 def _objects(ways: Mapping[tuple[str, ...], str]) -> dict[str, Known]:
-    """The objects that ways lead through; a way to a list of objects has its type."""
-    found = {}
+    """The objects on paths to columns; `ways` gives the type of each list of objects."""
+    objects = {}
     for name in dict.fromkeys(way[0] for way in ways):
         inner = {way[1:]: kind for way, kind in ways.items() if way[0] == name}
         last = {way[0]: kind for way, kind in inner.items() if len(way) == 1}
-        found[name] = Known(
+        objects[name] = Known(
             frozenset(each for each, kind in last.items() if not kind),
             _objects({way: kind for way, kind in inner.items() if len(way) > 1}),
             {each: kind for each, kind in last.items() if kind},
         )
-    return found
+    return objects
 
 
 def _has_fields(kind: str) -> bool:
@@ -75,7 +75,7 @@ def _has_fields(kind: str) -> bool:
 
 @dataclass(frozen=True)
 class Member:
-    """A field of an object: its name, and where it and its value stand in the text."""
+    """A field of an object: its name, and the positions of the field and its value in the text."""
 
     name: str
     begin: int
@@ -84,7 +84,7 @@ class Member:
 
 
 def members(text: str, at: int = 0) -> Iterator[Member]:
-    """The fields of the object that begins there; `ValueError` where there is none."""
+    """The fields of the object that begins at a position; raises `ValueError` where there is none."""
     at = _expected(text, _white(text, at), "{")
     at = _white(text, at)
     if text[at : at + 1] == "}":
@@ -103,8 +103,8 @@ def members(text: str, at: int = 0) -> Iterator[Member]:
 
 
 def _white(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _expected(text: str, at: int, letter: str) -> int:
@@ -114,7 +114,7 @@ def _expected(text: str, at: int, letter: str) -> int:
 
 
 def unknown_members(text: str, known: Known, at: int = 0) -> list[Member]:
-    """The fields of an object that are not known, with those that are known in part."""
+    """The fields of an object that are unknown, or known only in part."""
     return [each for each in members(text, at) if not _is_known(text, each, known)]
 
 
@@ -132,8 +132,8 @@ def _is_known(text: str, member: Member, known: Known) -> bool:
 
 
 def _unknown_in(text: str, at: int, kind: str, place: str) -> Iterator[str]:
-    """The fields of a value of this type, and of what is in it, that are not known; the place itself where there is
-    something else."""
+    """The unknown fields in a value of this type and in its elements; the place itself where the value has another
+    type."""
     if not _has_fields(kind) or text.startswith("null", at):
         return
     match types.nested_type(kind), text[at]:
@@ -154,7 +154,7 @@ def _unknown_in(text: str, at: int, kind: str, place: str) -> Iterator[str]:
 
 
 def _elements(text: str, at: int) -> Iterator[int]:
-    """Where each value of the list begins that begins there."""
+    """The positions of the values of the list that begins at a position."""
     at = _white(text, _expected(text, at, "["))
     while text[at : at + 1] != "]":
         yield at
@@ -165,7 +165,7 @@ def _elements(text: str, at: int) -> Iterator[int]:
 
 
 def unknown_names(text: str, known: Known) -> list[str]:
-    """The names of a record's unknown fields, with dots on the way to those in objects; none where it cannot be read.
+    """The names of a record's unknown fields, with dots for those in objects; none if the record cannot be parsed.
 
     >>> unknown_names('{"id": 1, "tip": 2, "pricing": {"base": 1, "tax": 2}}', known_fields(["id", "pricing.base"]))
     ['tip', 'pricing.tax']
@@ -191,10 +191,10 @@ def _names(text: str, known: Known, at: int) -> Iterator[str]:
 
 
 def cutting(known: Known) -> re.Pattern[str]:
-    """A pattern that takes a whole record apart. Its groups are the unknown fields, each with the comma after it, where
-    there is one. It matches no record that is nested too deeply, or that is no JSON.
+    """A pattern that matches a whole record. Its groups are the unknown fields, each with the comma after it, if any.
+    It does not match a record that is nested too deeply or is not JSON.
 
-    No part of it is ever tried twice, so it takes no longer for records that do not match.
+    It never backtracks, so records that do not match take no longer.
     """
     one = f"(?:{_known(known)}{_NEXT})*+"
     value = rf"{_TEXT}{_WHITE}:{_WHITE}{_value(DEEPEST_CUT)}"
@@ -212,14 +212,14 @@ def _value(depth: int) -> str:
 
 def _known(known: Known) -> str:
     """A field that is known, with its value."""
-    found = [rf"{_named(known.values)}{_WHITE}:{_WHITE}{_value(DEEPEST_CUT)}"] if known.values else []
-    return f"(?:{'|'.join([*found, *_known_objects(known)])})"
+    values = [rf"{_named(known.values)}{_WHITE}:{_WHITE}{_value(DEEPEST_CUT)}"] if known.values else []
+    return f"(?:{'|'.join([*values, *_known_objects(known)])})"
 
 
 def _known_head(known: Known) -> str:
-    """What a field that is known begins with; of an object, all of it."""
-    found = [_named(known.values)] if known.values else []
-    return f"(?:{'|'.join([*found, *_known_objects(known)])})"
+    """The beginning of a known field: its name; for an object, all of it."""
+    values = [_named(known.values)] if known.values else []
+    return f"(?:{'|'.join([*values, *_known_objects(known)])})"
 
 
 def _known_objects(known: Known) -> list[str]:

@@ -1,4 +1,4 @@
-"""The verdict on an event for a window, and the fate that an output's policy makes of it."""
+"""The verdict on an event for a window, and the fate that follows from it and the output's policy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TooLatePolicy(StrEnum):
 
 
 class OnError(StrEnum):
-    """What an output does with an event that it cannot compute: a derived column or its `where` fails for it."""
+    """What an output does with an event for which a derived column or its `where` fails."""
 
     DEAD_LETTER = "dead_letter"
     NULL = "null"
@@ -48,7 +48,7 @@ class OnError(StrEnum):
 
 
 class Fate(StrEnum):
-    """What became of a received event, for one output. Every event has exactly one."""
+    """The fate of a received event for one output. Every event has exactly one."""
 
     ON_TIME = "on_time"
     LATE_ACCEPTED = "late_accepted"
@@ -61,11 +61,11 @@ class Fate(StrEnum):
 
 
 WITHOUT_WINDOW = (Fate.FILTERED, Fate.FAILED, Fate.DUPLICATE, Fate.DEAD_LETTER)
-"""The fates of what gets to no window: one assignment each."""
+"""The fates of events that reach no window; each counts as one assignment."""
 
 
 def judge(window_end: int, watermark: int, allowed_lateness: int) -> Verdict:
-    """On time while the window is open, late while its lateness lasts, too late after.
+    """On time while the window is open, late within its allowed lateness, too late after that.
 
     >>> judge(window_end=60, watermark=59, allowed_lateness=10)
     <Verdict.ON_TIME: 'on_time'>
@@ -82,7 +82,7 @@ def judge(window_end: int, watermark: int, allowed_lateness: int) -> Verdict:
 
 
 def fate_of(verdict: Verdict, late: LatePolicy, too_late: TooLatePolicy) -> Fate:
-    """What the output's policy makes of a verdict."""
+    """The fate that follows from a verdict and the output's policy."""
     if verdict is Verdict.ON_TIME:
         return Fate.ON_TIME
     if verdict is Verdict.LATE:

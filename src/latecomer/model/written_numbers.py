@@ -1,15 +1,15 @@
-"""Numbers as they are written in a text: the one grammar that every text column of numbers is read by.
+"""Numbers in text: the one grammar for all text columns of numbers.
 
     number   = [sign] (whole [decimal_sign [digits]] | decimal_sign digits) [exponent]
     whole    = digits, or with a thousands sign groups of three (1.234.567), or of two before the last three (12,34,567)
     exponent = (e or E) [sign] digits
 
 Digits are 0 to 9, a sign is + or -. The decimal sign is a point and there is no thousands sign, unless the pipeline
-says otherwise. Nothing else is a number: `1,5` is refused where the point is the decimal sign, and never 15.
+sets others. Nothing else is a number: `1,5` is refused where the point is the decimal sign, and is never read as 15.
 
-`1e3000000` is ten bytes, and three million digits once it is written out: whoever casts it waits for seconds, and
-a few digits more make it minutes. So a decimal column takes an exponent of at most three digits, in at most LONGEST
-characters. Within that, a number is rounded to the column's scale (`1e-999` is 0). One that does not fit is refused.
+`1e3000000` has ten bytes, and three million digits when written out: casting it takes seconds, and with a few more
+digits minutes. So a decimal column takes an exponent of at most three digits, in at most LONGEST characters. Within
+that, a number is rounded to the column's scale (`1e-999` is 0). A number that does not fit is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHORT_EXPONENT = "([eE][+-]?0*[0-9]{1,3})?"
 
 
 class Signs(Model):
-    """The signs that numbers are written with in a text."""
+    """The signs of numbers in a text."""
 
     decimal_sign: Literal[".", ","] = Field(".", description="stands before the digits after the point")
     thousands_sign: Literal[",", ".", " ", "'", "’", "_", "\u00a0", "\u202f"] | None = Field(
@@ -40,7 +40,7 @@ class Signs(Model):
     @model_validator(mode="after")
     def _differ(self) -> Self:
         if self.decimal_sign == self.thousands_sign:
-            raise ValueError(f"has {self.decimal_sign!r} for both signs; write two that differ")
+            raise ValueError(f"has {self.decimal_sign!r} for both signs; write two different signs")
         return self
 
     def plain(self, text: str) -> str | None:
@@ -54,8 +54,8 @@ class Signs(Model):
         return text.replace(self.thousands_sign or "", "").replace(self.decimal_sign, ".")
 
     def pattern(self, exponent: str = _EXPONENT) -> str:
-        """The grammar as a pattern. Without a backslash, which Spark would eat, and without a look ahead, which Arrow
-        does not know."""
+        """The grammar as a pattern. It has no backslash, which Spark would remove, and no lookahead, which Arrow does
+        not support."""
         point, apart = f"[{self.decimal_sign}]", f"[{self.thousands_sign}]"
         grouped = (
             f"[0-9]{{1,3}}({apart}[0-9]{{3}})+|[0-9]{{1,2}}({apart}[0-9]{{2}})+{apart}[0-9]{{3}}|"
@@ -69,7 +69,7 @@ POINT = Signs()
 
 
 class Numbers(Signs):
-    """The signs of all columns of a source, and of those that are written otherwise."""
+    """The signs of the numbers in a source, and of columns with other signs."""
 
     columns: Mapping[str, Signs] = Field(
         default_factory=dict,
@@ -77,9 +77,9 @@ class Numbers(Signs):
     )
 
     def of(self, column: str) -> Signs:
-        """The signs of a column, by the name that the source has for it."""
-        found = self.columns.get(column, self)
-        return Signs(decimal_sign=found.decimal_sign, thousands_sign=found.thousands_sign)
+        """The signs of a column, by its name in the source."""
+        signs = self.columns.get(column, self)
+        return Signs(decimal_sign=signs.decimal_sign, thousands_sign=signs.thousands_sign)
 
 
 AS_USUAL = Numbers()
@@ -95,7 +95,7 @@ _SHORT = re.compile(PATTERN)
 
 
 def written_number(text: str, signs: Signs = POINT) -> Decimal | None:
-    """The number that a text means; None where a decimal column would not take it.
+    """The number in a text; None where a decimal column would not take it.
 
     >>> written_number("1000.50"), written_number("1,5"), written_number("1e-3000000"), written_number("١")
     (Decimal('1000.50'), None, None, None)
@@ -105,5 +105,5 @@ def written_number(text: str, signs: Signs = POINT) -> Decimal | None:
 
 
 def fits(number: Decimal, whole_digits: int) -> bool:
-    """Whether a number has at most so many digits before the point; compared by its size, never written out."""
+    """Whether a number has at most this many digits before the point. The number is never written out for that."""
     return number.is_finite() and (not number or number.adjusted() < whole_digits)

@@ -1,9 +1,8 @@
-"""Days and moments as people write them: which texts are one, and what each means.
+"""Dates and times in text: which texts are valid, and what each means.
 
-Columns of them are read by Arrow where they are written in the usual way (`source/decode/arrow_text.py`,
-`log/moments.py`). This module reads all others. The forms are those of Spark's casts, so that a text means the same in
-a file, in a condition and in an SQL query over the log: parts of one digit or two, a year alone, offsets and names of
-zones.
+Arrow reads columns in the usual form (`source/decode/arrow_text.py`, `log/moments.py`). This module reads all other
+forms. They are those of Spark's casts, so that a text means the same in a file, in a condition and in an SQL query over
+the log: parts of one or two digits, a year alone, offsets and names of zones.
 """
 
 from __future__ import annotations
@@ -60,21 +59,21 @@ _MOST_DAYS = (1 << 31) - 1
 
 
 def written_date(text: str) -> int | None:
-    """The day that a text means, counted from 1970; None where it means none.
+    """The date in a text, as days since 1970; None where it is not valid.
 
     >>> written_date("2026-1-5"), written_date("2026-01-05T14:00"), written_date("5 January")
     (20458, 20458, None)
     """
-    found = _matched(_DATE, text)
-    if found is None:
+    match = _matched(_DATE, text)
+    if match is None:
         return None
-    sign, year, month, day = found.groups()
+    sign, year, month, day = match.groups()
     return _days(int(sign + year), int(month or 1), int(day or 1))
 
 
 def written_moment(text: str, zone: str = "UTC") -> int | None:
-    """The moment that a text means, in microseconds; without a zone of its own it is what the wall clock of `zone`
-    shows. None where it means none; a time of day alone does not.
+    """The moment in a text, in microseconds. A text without a zone is in the time of `zone`. None where the text is not
+    valid; a time of day alone is not.
 
     >>> written_moment("1970-01-01T00:00:01+00:01"), written_moment("1970"), written_moment("12:30")
     (-59000000, 0, None)
@@ -85,7 +84,7 @@ def written_moment(text: str, zone: str = "UTC") -> int | None:
 
 
 def written_wall_clock(text: str) -> int | None:
-    """The same of a text without a zone; None where it has one.
+    """The same for a text without a zone, as wall-clock time; None where it has a zone.
 
     >>> written_wall_clock("1970-01-01 00:00:01"), written_wall_clock("1970-01-01 00:00:01Z")
     (1000000, None)
@@ -94,11 +93,11 @@ def written_wall_clock(text: str) -> int | None:
 
 
 def _moment(text: str, zone: str | None) -> int | None:
-    """With a zone for texts that have none; None for those that may have none."""
-    found = _MOMENT.fullmatch(text.strip(_BLANK)) if zone is None else _matched(_MOMENT, text)
-    if found is None:
+    """The moment in a text. `zone` is the zone of texts without one; None refuses texts with a zone."""
+    match = _MOMENT.fullmatch(text.strip(_BLANK)) if zone is None else _matched(_MOMENT, text)
+    if match is None:
         return None
-    sign, year, month, day, hour, minute, second, fraction, written = found.groups()
+    sign, year, month, day, hour, minute, second, fraction, written = match.groups()
     days = _days(int(sign + year), int(month or 1), int(day or 1))
     time = int(hour or 0), int(minute or 0), int(second or 0)
     if days is None or time[0] > 23 or time[1] > 59 or time[2] > 59 or (written is not None and zone is None):
@@ -115,15 +114,15 @@ def _moment(text: str, zone: str | None) -> int | None:
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """What a text says; the letters GMT in it may be left out, as in `2026-01-05T14:00GMT`."""
-    found = pattern.fullmatch(text.strip(_BLANK))
-    if found is None and "GMT" in text:
+    """The match of a text; the letters GMT in it are ignored where it does not match with them."""
+    match = pattern.fullmatch(text.strip(_BLANK))
+    if match is None and "GMT" in text:
         return pattern.fullmatch(text.replace("GMT", "").strip(_BLANK))
-    return found
+    return match
 
 
 def _days(year: int, month: int, day: int) -> int | None:
-    """Days since 1970 in the calendar of today, carried on to both sides."""
+    """Days since 1970 in the Gregorian calendar, extended in both directions."""
     if not 1 <= month <= 12 or not 1 <= day <= 31:
         return None
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
@@ -132,21 +131,12 @@ def _days(year: int, month: int, day: int) -> int | None:
     since_march = year - (month <= 2)
     era, month = since_march // 400, (month + 9) % 12
     of_era = since_march - era * 400
-    days = (
-        era * 146_097
-        + of_era * 365
-        + of_era // 4
-        - of_era // 100
-        + (153 * month + 2) // 5
-        + day
-        - 1
-        - 719_468
-    )
+    days = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + (153 * month + 2) // 5 + day - 719_469
     return days if -_MOST_DAYS - 1 <= days <= _MOST_DAYS else None
 
 
 def _offset(zone: str, wall: int) -> int | None:
-    """How many seconds the clock of a zone is ahead of UTC when it shows a time; None where there is no such zone."""
+    """How many seconds a zone is ahead of UTC when its clock shows a time; None where there is no such zone."""
     zone = _ONE_DIGIT_MINUTE.sub(r"\1:0\2", _ONE_DIGIT_HOUR.sub(r"\g<1>0\2:", zone, count=1))
     zone = _SHORT.get(zone, zone)
     for prefix in ("UTC", "GMT", "UT"):
@@ -164,10 +154,10 @@ def _offset(zone: str, wall: int) -> int | None:
 
 
 def _written_offset(text: str) -> int | None:
-    found = _OFFSET.fullmatch(text)
-    if found is None:
+    match = _OFFSET.fullmatch(text)
+    if match is None:
         return None
-    sign, digit, hours, _, minutes, seconds = found.groups()
+    sign, digit, hours, _, minutes, seconds = match.groups()
     size = int(digit or hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
     if size > _FARTHEST:
         return None

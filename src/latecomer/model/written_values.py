@@ -1,8 +1,7 @@
-"""The one way to write a value as JSON and as CSV, for verbs, sinks, explanations, plans and the testing kit.
+"""Writes values as JSON and CSV, in one way for verbs, sinks, explanations, plans and the testing kit.
 
-The type of a column alone decides what its values become, never the value: a column has one JSON type in
-every row, whoever writes it. docs/values.md has the rule, ADR 0028 the reasons. Only certificates keep a form
-of their own, for it is hashed.
+The form of a value depends on its column's type alone, never on the value: a column has one JSON type in every row.
+docs/values.md has the rule, ADR 0028 the reasons. Only certificates have their own form, because it is hashed.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ def json_rows(rows: pa.Table, zone: str = UTC) -> Iterator[dict[str, Any]]:
 
 
 def json_column(column: pa.ChunkedArray, zone: str = UTC) -> list[Any]:
-    """A column's values as JSON has them; moments by the wall clock of the zone."""
+    """A column's values as they are in JSON; moments in a time zone."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return json_column(column.cast(kind.value_type), zone)
     if pa.types.is_timestamp(kind):
         moments = column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
-        # Panes share their windows: each moment is written once.
+        # Many panes have the same windows: each distinct moment is formatted once.
         texts = {
             moment: _moment(moment, kind.tz, zone)
             for moment in moments.unique().to_pylist()
@@ -60,7 +59,7 @@ def json_column(column: pa.ChunkedArray, zone: str = UTC) -> list[Any]:
 
 
 def json_texts(column: pa.ChunkedArray, zone: str = UTC) -> list[str]:
-    """A column's values as the text of JSON, for whoever writes many rows.
+    """A column's values as JSON text, for code that writes many rows.
 
     >>> json_texts(pa.chunked_array([[1, None]])), json_texts(pa.chunked_array([["é", 'a "b"']]))
     (['1', 'null'], ['"é"', '"a \\\\"b\\\\""'])
@@ -70,7 +69,7 @@ def json_texts(column: pa.ChunkedArray, zone: str = UTC) -> list[str]:
 
 
 def _text_writer(kind: pa.DataType) -> Callable[[Any], str]:
-    """What makes text of what JSON has for a type: the general way is ten times as slow."""
+    """The function that makes JSON text for values of a type. The general encoder is ten times as slow."""
     if pa.types.is_timestamp(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return encode_basestring
     if pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale <= 0):
@@ -83,8 +82,8 @@ def _text_writer(kind: pa.DataType) -> Callable[[Any], str]:
 
 
 def json_value(value: Any, kind: pa.DataType | None = None, zone: str = UTC) -> Any:
-    """A value of a column of this type as JSON has it. Where no type is given, a decimal has as many digits
-    after the point as it is written with, which are those of the column that it was read from.
+    """A value of a column of this type as it is in JSON. Where no type is given, a decimal keeps its own digits after
+    the point, which are those of the column that it was read from.
 
     >>> json_value(Decimal("600"), pa.decimal128(38, 0)), json_value(Decimal("600"), pa.decimal128(38, 2))
     (600, '600.00')
@@ -100,7 +99,7 @@ def json_value(value: Any, kind: pa.DataType | None = None, zone: str = UTC) -> 
 
 
 def json_seconds(micros: int) -> float:
-    """A duration: a number of seconds, with a point always.
+    """A duration as a number of seconds, always a float.
 
     >>> json_seconds(30_000_000), json_seconds(1)
     (30.0, 1e-06)
@@ -109,7 +108,7 @@ def json_seconds(micros: int) -> float:
 
 
 def _writer(kind: pa.DataType, zone: str) -> Callable[[Any], Any] | None:
-    """What makes a value of this type one that JSON has; None where it is one."""
+    """The function that makes a JSON value of a value of this type; None where it is one already."""
     if pa.types.is_decimal(kind):
         return int if kind.scale <= 0 else partial(_fraction, Decimal(1).scaleb(-kind.scale))
     if pa.types.is_floating(kind):
@@ -152,7 +151,7 @@ def _type_of(value: Any) -> pa.DataType:
 
 def _fraction(step: Decimal, value: Decimal | int) -> str:
     """A decimal with all the digits that its type has after the point."""
-    # A value that was read has them already; the sum of nothing has not.
+    # A value that was read has these digits already; the sum of an empty window does not.
     if not (isinstance(value, Decimal) and value.same_quantum(step)):
         value = Decimal(value).quantize(step, context=_NEVER_ROUNDED)
     return format(value, "f")
@@ -165,7 +164,7 @@ def _floating(value: float) -> float | str:
 
 
 def _moment(micros: int, column_zone: str | None, zone: str) -> str:
-    """A moment; the time of a wall clock that nobody knows the place of has no offset."""
+    """A moment. One from a column without a zone has no offset."""
     if column_zone is None:
         return (written(micros, UTC) or "").removesuffix("Z")
     return written(micros, zone) or ""
@@ -184,12 +183,12 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def csv_column(column: pa.ChunkedArray, zone: str = UTC) -> list[str | None]:
-    """A column's values as cells of CSV: the text that JSON has, without quotes around it."""
+    """A column's values as cells of CSV: the JSON text without quotes."""
     return [csv_text(value) for value in json_column(column, zone)]
 
 
 def csv_text(value: Any) -> str | None:
-    """The cell for what JSON has.
+    """The cell of CSV for a JSON value.
 
     >>> csv_text("600.00"), csv_text(600), csv_text(True), csv_text(None)
     ('600.00', '600', 'true', None)
@@ -198,7 +197,7 @@ def csv_text(value: Any) -> str | None:
 
 
 def csv_line(cells: Sequence[str | None]) -> str:
-    """A line of CSV: null is nothing at all, and empty text is a pair of quotes.
+    """A line of CSV: null is an empty cell, and empty text is a pair of quotes.
 
     >>> csv_line(["a", None, "", 'b "c"'])
     'a,,"","b ""c\"""\\n'
@@ -216,7 +215,7 @@ def _csv_cell(text: str | None) -> str:
 
 
 def in_percent(share: float, digits: int) -> str:
-    """A share as people read it.
+    """A share in per cent, for people.
 
     >>> in_percent(0.6905, 1)
     '69.0 %'
@@ -225,7 +224,7 @@ def in_percent(share: float, digits: int) -> str:
 
 
 def short_text(value: Any, zone: str = UTC) -> str:
-    """A value in a sentence, a picture or a table: exact, without zeros at the end of a decimal.
+    """A value for a sentence, a picture or a table: exact, without trailing zeros of a decimal.
 
     >>> short_text(Decimal("600.00")), short_text(Decimal("0.250")), short_text("a")
     ('600', '0.25', 'a')

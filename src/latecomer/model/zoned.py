@@ -1,6 +1,6 @@
-"""The zone in which a verb of the command line reads and prints moments: UTC, unless it says otherwise.
+"""The time zone in which a verb of the command line reads and prints moments: UTC by default.
 
-What is stored, hashed or handed to a sink is in UTC always, and does not come through here.
+Everything that is stored, hashed or written to a sink is in UTC and does not use this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _own: ContextVar[str | None] = ContextVar("the zone of a part of a program", def
 
 
 def use_zone(zone: str) -> None:
-    """Read and print moments in this zone from here on, in all threads."""
+    """Read and print moments in this zone from now on, in all threads."""
     global _zone
     _zone = zone
 
@@ -31,7 +31,7 @@ def current_zone() -> str:
 
 @contextmanager
 def in_zone(zone: str) -> Iterator[None]:
-    """Write moments in a zone for as long as this lasts, in this thread alone.
+    """Read and print moments in a zone within this context, in this thread alone.
 
     >>> with in_zone("Asia/Kolkata"):
     ...     written(1_777_125_600_000_000)
@@ -45,12 +45,12 @@ def in_zone(zone: str) -> Iterator[None]:
 
 
 def on_the_wall(micros: int) -> datetime:
-    """What a clock in the zone shows at a moment."""
+    """A moment as local time in the current zone."""
     return to_moment(micros).astimezone(ZoneInfo(current_zone()))
 
 
 def written(micros: int | None, zone: str | None = None) -> str | None:
-    """A moment in ISO-8601, by the wall clock of the zone and with its offset.
+    """A moment in ISO-8601, in a time zone and with its offset.
 
     >>> written(1_777_125_600_000_000, "Asia/Kolkata"), written(1_777_125_600_000_000, "UTC")
     ('2026-04-25T19:30:00+05:30', '2026-04-25T14:00:00Z')
@@ -60,15 +60,15 @@ def written(micros: int | None, zone: str | None = None) -> str | None:
         return iso(micros)
     try:
         return to_moment(micros).astimezone(ZoneInfo(zone)).isoformat()
-    except OverflowError:  # the first and the last day of the calendar have no neighbours
+    except OverflowError:  # the local time would be outside the calendar
         return iso(micros)
 
 
 def read(text: str, zone: str | None = None) -> int:
-    """The moment that a text names. Without an offset it is a time of the zone, without a time midnight.
+    """The moment that a text names. Without an offset it is in the zone; without a time it is midnight.
 
-    A time that the clock shows twice is the first of the two; one that it skips is as long after the jump as
-    it was meant to be after the time of the jump.
+    A local time that occurs twice is the first of the two. One that the clock skips is as long after the jump as it is
+    after the local time of the jump.
 
     >>> written(read("2013-05-01", "America/New_York"), "UTC")
     '2013-05-01T04:00:00Z'

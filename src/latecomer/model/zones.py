@@ -1,6 +1,6 @@
-"""Wall clocks: time zones, and the instants at which their clocks show a time.
+"""Time zones: converts between wall-clock times and UTC.
 
-A wall-clock time is held as microseconds too, as if it were UTC.
+A wall-clock time is stored as microseconds, as if it were UTC.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ _EPOCH_NAIVE = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic, on 
 _400_YEARS = 146_097 * 86_400
 _FIRST = -62_000_000_000
 _LAST = int(datetime(9998, 1, 1, tzinfo=UTC).timestamp())
-"""Seconds of the first year that Python counts in every zone, and of the last."""
-
-
+"""The bounds, in seconds, of the years in which Python can compute every zone."""
 UNKNOWN_TO_JAVA = frozenset({"Factory", "ROC", "localtime"})
-"""What Python takes for zones and no Java does, so that Spark could not use them."""
+"""Zones that Python knows and Java does not, so that Spark could not use them."""
 
 
 @cache
@@ -56,10 +54,10 @@ def to_utc(local: int, zone: str) -> int:
 
 @lru_cache(maxsize=1024)
 def offset_at(wall: int, zone: str) -> int:
-    """How many seconds the clock of a zone is ahead of UTC when it shows a time, in seconds.
+    """How many seconds a zone is ahead of UTC when its clock shows a time, given in seconds.
 
-    Of two such times it is the earlier; a time that the clock leaves out is as if it had not been changed yet. Beyond
-    the years that Python counts it is as in a year that is like them.
+    Of a time that occurs twice, it is the earlier one. For a time that the clock skips, it is the offset before the
+    change. After the last year that Python can compute, it is that of a year a multiple of 400 years earlier.
 
     >>> offset_at(0, "Asia/Kolkata"), offset_at(2**40, "Asia/Kolkata")
     (19800, 19800)

@@ -1,1 +1,1 @@
-"""Object stores: what a URL names, how it is reached, and what can be done with the objects there."""
+"""Object stores and HDFS: what a URL names, how it is reached, and how objects are read and written."""

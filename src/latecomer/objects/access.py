@@ -1,4 +1,4 @@
-"""How object stores are opened, and what is wrong where they do not answer."""
+"""Opens object stores, and says in words what is wrong with one that does not answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ S3 = ("s3", "s3a")
 Store: TypeAlias = ObjectStore | HdfsStore
 _Made = TypeVar("_Made")
 _REREAD = timedelta(minutes=5)
-"""Credentials in a file are read again so often: somebody may renew them."""
+"""How often credentials in a file are read anew: somebody may renew them."""
 RETRIES: Any = {
     "max_retries": 10,
     "retry_timeout": timedelta(seconds=60),
@@ -29,12 +29,12 @@ RETRIES: Any = {
 
 
 def first_wait() -> float:
-    """Seconds before the library tries anything again, at least: what is answered sooner was asked once."""
+    """The least seconds before the library retries: an answer that comes sooner was to the first request."""
     return float(RETRIES["backoff"]["init_backoff"].total_seconds())
 
 
 def opened_store(scheme: str, bucket: str, options: Storage) -> Store:
-    """A bucket, to be asked. Nothing is asked yet."""
+    """A client for a bucket. It has not sent a request yet."""
     if scheme == "hdfs":
         return HdfsStore(bucket)
     client: Any = {"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=5)}
@@ -42,8 +42,8 @@ def opened_store(scheme: str, bucket: str, options: Storage) -> Store:
         client["allow_http"] = True
     url = f"{scheme}://{bucket}"
     if scheme not in S3:
-        named = {} if options.credentials is None else {"service_account": options.credentials}
-        config = named if scheme == "gs" else {}
+        has_key = scheme == "gs" and options.credentials is not None
+        config = {"service_account": options.credentials} if has_key else {}
         return from_url(url, config=config, client_options=client, retry_config=RETRIES)  # type: ignore[call-overload, no-any-return]
     config = {
         name: value for name, value in (("region", options.region), ("endpoint", options.endpoint)) if value
@@ -61,14 +61,14 @@ def opened_store(scheme: str, bucket: str, options: Storage) -> Store:
 
 
 class _FromFile:
-    """Gives the keys that stand in a file, and asks to be asked again after a while."""
+    """Gives the keys in a file. They expire after a while, so that the file is read again."""
 
     def __init__(self, options: Storage) -> None:
         self._options = options
 
     def __call__(self) -> Mapping[str, Any]:
         keys = keys_in_file(self._options)
-        if keys is None:  # the file has gone
+        if keys is None:
             raise StoreError("the file of credentials is not there any more")
         return {
             "access_key_id": keys.access_key,
@@ -79,31 +79,31 @@ class _FromFile:
 
 
 def rust_options(place: Url, options: Storage) -> dict[str, str]:
-    """The same for delta-rs. They hold secrets: whoever gets them prints them nowhere."""
+    """The options that delta-rs needs for a location. They hold secrets: never print them."""
     if place.scheme == "hdfs":  # delta-rs finds what Hadoop's own settings say
         return {}
-    found = {
+    settings = {
         "timeout": "60s",
         "connect_timeout": "5s",
         "max_retries": str(RETRIES["max_retries"]),
         "retry_timeout": f"{RETRIES['retry_timeout'].seconds}s",
     }
     if options.allow_http:
-        found["allow_http"] = "true"
+        settings["allow_http"] = "true"
     if place.scheme not in S3:
         if place.scheme == "gs" and options.credentials:
-            found["google_service_account"] = options.credentials
-        return found
-    found["conditional_put"] = "etag"
+            settings["google_service_account"] = options.credentials
+        return settings
+    settings["conditional_put"] = "etag"
     keys = keys_in_file(options)
-    said = {
+    of_s3 = {
         "region": options.region,
         "endpoint": options.endpoint,
         "access_key_id": keys and keys.access_key,
         "secret_access_key": keys and keys.secret_key,
         "session_token": keys and keys.token,
     }
-    return {**found, **{f"aws_{name}": value for name, value in said.items() if value}}
+    return {**settings, **{f"aws_{name}": value for name, value in of_s3.items() if value}}
 
 
 _BROKEN_OFF = (
@@ -178,30 +178,30 @@ _WRONG = (
     ),
     (("500 Internal", "502 Bad", "504 Gateway"), "it reports an error of its own", "look at its logs", True),
 )
-"""What a text of the library says, in words: what is wrong, its fix, and whether it may pass."""
+"""Texts in an error of the library → what is wrong, its fix, and whether it may pass."""
 _AFTER = re.compile(r", after (\d+) retries")
 
 
 def in_words(text: str) -> tuple[str, bool] | None:
-    """What is wrong with an object store, with the fix, as an error of a library has it; and whether it may pass."""
+    """What a library's error says is wrong with an object store, and the fix; and whether it may pass."""
     for words, reason, fix, passes in _WRONG:
         if any(word in text for word in words):
             tried = _AFTER.search(text)
-            again = f" (tried {int(tried[1]) + 1} times)" if tried and tried[1] != "0" else ""
-            return f"{reason}{again}; {fix}", passes
+            tries = f" (tried {int(tried[1]) + 1} times)" if tried and tried[1] != "0" else ""
+            return f"{reason}{tries}; {fix}", passes
     return None
 
 
 class BrokenOff(StoreOutage):
-    """An answer broke off in the middle, which the library does not try again."""
+    """An answer broke off in the middle. The library does not retry that."""
 
 
 _WAITS = (0.1, 0.4, 1.6, 6.4)
-"""Seconds before it is."""
+"""Seconds before each retry of ours."""
 
 
-def again(work: Callable[[], _Made]) -> _Made:
-    """What a question comes to that can be asked twice: it is, where its answer breaks off."""
+def retry_broken_off(work: Callable[[], _Made]) -> _Made:
+    """The result of `work`, which can safely be done twice: it is retried where an answer breaks off."""
     for wait in _WAITS:
         try:
             return work()
@@ -211,10 +211,10 @@ def again(work: Callable[[], _Made]) -> _Made:
 
 
 def what_is_wrong(place: Url, error: Exception) -> StoreError:
-    """The error of ours for one of the library's."""
+    """Our own error for one of the library's."""
     if any(words in str(error) for words in _BROKEN_OFF):
         return BrokenOff(f"{place} cannot be used: its answers break off; check the endpoint and the network")
-    found = in_words(str(error))
-    if found is None:
+    reason = in_words(str(error))
+    if reason is None:
         return StoreError(f"{place} cannot be used ({without_secrets(first_line(error))})")
-    return (StoreOutage if found[1] else StoreError)(f"{place} cannot be used: {found[0]}")
+    return (StoreOutage if reason[1] else StoreError)(f"{place} cannot be used: {reason[0]}")

@@ -1,4 +1,4 @@
-"""Credentials of S3 in a file. They are read where they are used, in the driver and in each task, and never travel."""
+"""Credentials of S3 in a file. The driver and each task read the file themselves: credentials are never sent."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class Keys:
 
 
 def keys_in_file(options: Storage) -> Keys | None:
-    """The keys in the file of credentials: of the file and profile that the options name, else of the user's own
-    where the environment has none; None where the platform's chain is to be asked."""
-    asked = options.credentials or options.profile
-    if not asked and "AWS_ACCESS_KEY_ID" in os.environ:
+    """The keys in the file and profile that the options name, else in the user's own file. None where the environment
+    has keys, or the user has no such file: then the platform's own chain is used."""
+    is_named = options.credentials or options.profile
+    if not is_named and "AWS_ACCESS_KEY_ID" in os.environ:
         return None
     written = options.credentials or os.environ.get("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials")
     file, profile = Path(written).expanduser(), options.profile or os.environ.get("AWS_PROFILE", "default")
-    found = configparser.RawConfigParser()
+    parser = configparser.RawConfigParser()
     try:
-        found.read_string(file.read_text(encoding="utf-8"))
-        section = found[profile]
+        parser.read_string(file.read_text(encoding="utf-8"))
+        section = parser[profile]
         return Keys(
             access_key=section["aws_access_key_id"],
             secret_key=conceal(section["aws_secret_access_key"]),
             token=section.get("aws_session_token"),
         )
     except (OSError, UnicodeDecodeError, configparser.Error, KeyError) as error:
-        if not asked:
+        if not is_named:
             return None
         raise NoCredentials(str(file), profile, error) from None
 

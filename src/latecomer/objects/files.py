@@ -1,7 +1,7 @@
-"""Files in an object store: what `files.py` offers, for locations that are URLs.
+"""Files in an object store: what `store/files.py` offers, for locations that are URLs.
 
-A put is whole and lasting once it returns, so nothing is synced. There are no folders: a folder is there while an
-object is whose name begins with it. In HDFS (`hdfs.py`) there are, and those that are empty are taken away.
+A put is whole and lasting once it returns, so nothing is synced. There are no folders: a folder exists while the name
+of an object begins with it. HDFS (`hdfs.py`) has folders, and empty ones are removed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow.fs
 from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError, PreconditionError
 
 from latecomer.errors import StoreError, StoreOutage
-from latecomer.objects.access import Store, again, first_wait, opened_store, what_is_wrong
+from latecomer.objects.access import Store, first_wait, opened_store, retry_broken_off, what_is_wrong
 from latecomer.objects.hdfs import HdfsStore
 from latecomer.objects.locations import Storage, Url, options_of
 from latecomer.objects.tagged import Tagged
@@ -30,17 +30,17 @@ from latecomer.objects.tagged import Tagged
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
 _END = 1 << 20
-"""How much of the end of an object is read when it is opened: all of most, and the footer of the others. An object that
-is no larger is always read whole."""
+"""How many bytes at the end of an object are read when it is opened: all of most objects, the footer of the others. An
+object that is no larger is always read whole."""
 AHEAD = 256 << 10
-"""A range that is read has so many bytes at least: to ask once more takes longer than they do."""
+"""The least bytes of a range that is read: another request would take longer than these bytes do."""
 _PART = 8 << 20
-"""An object that is written a part at a time is sent in parts of this size."""
+"""The size of the parts in which a large object is sent."""
 
 
 @contextmanager
 def _asked(location: Url) -> Iterator[tuple[Store, str]]:
-    """The store that a location is in, and its key there. What goes wrong is said in one sentence."""
+    """The store that a location is in, and its key there. Errors become one sentence."""
     try:
         yield _store(location.scheme, location.bucket, options_of(location)), location.key
     except FileNotFoundError as error:
@@ -59,16 +59,16 @@ def _store(scheme: str, bucket: str, options: Storage) -> Store:
 
 
 def _twice(ask: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
-    """Ask again where an answer breaks off: for what comes to the same if it is done twice."""
+    """Retry a function where an answer breaks off. It must have the same effect if it is called twice."""
 
     @wraps(ask)
     def asking(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
-        return again(lambda: ask(*given, **named))
+        return retry_broken_off(lambda: ask(*given, **named))
 
     return asking
 
 
-# What is there
+# Looking
 
 
 def exists(location: Url) -> bool:
@@ -92,21 +92,17 @@ def is_folder(location: Url) -> bool:
 @_twice
 def names(folder: Url) -> list[str]:
     with _asked(folder) as (store, key):
-        found = store.list_with_delimiter(key or None)
-        return sorted(
-            {
-                *(_last(name) for name in found["common_prefixes"]),
-                *(_last(each["path"]) for each in found["objects"]),
-            }
-        )
+        listed = store.list_with_delimiter(key or None)
+        paths = [*listed["common_prefixes"], *(each["path"] for each in listed["objects"])]
+        return sorted({_last(path) for path in paths})
 
 
 @_twice
 def sizes(folder: Url, ending: str) -> dict[str, int]:
     with _asked(folder) as (store, key):
-        found = store.list_with_delimiter(key or None)["objects"]
-        known = {_last(each["path"]): each["size"] for each in found if each["path"].endswith(ending)}
-        return dict(sorted(known.items()))
+        listed = store.list_with_delimiter(key or None)["objects"]
+        sizes = {_last(each["path"]): each["size"] for each in listed if each["path"].endswith(ending)}
+        return dict(sorted(sizes.items()))
 
 
 def files_below(folder: Url) -> list[Url]:
@@ -115,7 +111,7 @@ def files_below(folder: Url) -> list[Url]:
 
 @_twice
 def below(folder: Url) -> list[tuple[str, Mapping[str, Any]]]:
-    """The objects below a folder, by their names in it, and what is said of each."""
+    """The objects below a folder: the name of each in it, and its metadata."""
     with _asked(folder) as (store, key):
         start = len(key) + 1 if key else 0
         pages = store.list(key or None, chunk_size=1000)
@@ -123,7 +119,7 @@ def below(folder: Url) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 class Seen(NamedTuple):
-    """What an object is at a moment: one that takes its place differs in it."""
+    """What tells an object from another one that replaces it."""
 
     size: int
     tag: str
@@ -134,8 +130,8 @@ def seen(file: Url) -> Seen:
     return _seen(_head(file))
 
 
-def _seen(said: Mapping[str, Any]) -> Seen:
-    return Seen(int(said["size"]), _tag(said), float(said["last_modified"].timestamp()))
+def _seen(metadata: Mapping[str, Any]) -> Seen:
+    return Seen(int(metadata["size"]), _tag(metadata), float(metadata["last_modified"].timestamp()))
 
 
 class Replaced(StoreOutage):
@@ -147,7 +143,7 @@ def size(file: Url) -> int:
 
 
 def written_at(location: Url) -> float:
-    """When an object was last written; of a folder, the newest of those in it."""
+    """When an object was last written; for a folder, its newest object."""
     try:
         return seen(location).written
     except FileNotFoundError:
@@ -193,8 +189,8 @@ def replace_bytes(file: Url, content: bytes) -> None:
 def read_tagged(file: Url) -> Tagged | None:
     try:
         with _asked(file) as (store, key):
-            found = store.get(key)
-            return Tagged(bytes(found.bytes()), _tag(found.meta))
+            got = store.get(key)
+            return Tagged(bytes(got.bytes()), _tag(got.meta))
     except FileNotFoundError:
         return None
 
@@ -208,8 +204,8 @@ def put_over(file: Url, content: bytes, tag: str) -> str | None:
 
 
 def _put_if(file: Url, content: bytes, mode: Any) -> str | None:
-    """Put where a condition holds. A put whose answer was lost may have been done: what is refused to the next try is
-    then what it wrote itself."""
+    """Put where a condition holds. A put whose answer was lost may have succeeded: then the next try is refused because
+    of what this one wrote itself."""
     lost = False
     for wait in (*_WAITS, None):
         began = time.monotonic()
@@ -219,34 +215,36 @@ def _put_if(file: Url, content: bytes, mode: Any) -> str | None:
         except (AlreadyExistsError, PreconditionError, FileNotFoundError):
             lost = lost or time.monotonic() - began > first_wait()
             break
-        except StoreOutage:  # what is not known to be without effect is not tried again by the library
+        except StoreOutage:  # the library does not retry a put that may have had an effect
             if wait is None:
                 raise
             lost = True
             time.sleep(wait)
-    found = read_tagged(file) if lost else None
-    return found.tag if found is not None and found.content == content else None
+    stored = read_tagged(file) if lost else None
+    return stored.tag if stored is not None and stored.content == content else None
 
 
 _WAITS = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
-"""Seconds before such a put is tried again."""
+"""Seconds before each retry of such a put."""
 
 
-def _tag(said: Mapping[str, Any]) -> str:
-    return json.dumps({name: said[name] for name in ("e_tag", "version") if said[name] is not None})
+def _tag(metadata: Mapping[str, Any]) -> str:
+    return json.dumps({name: metadata[name] for name in ("e_tag", "version") if metadata[name] is not None})
 
 
 def require_conditional_puts(folder: Url) -> None:
-    """Refuse a store that would let two engines write the same file. It is tried out, and leaves nothing behind."""
+    """Refuse a store that would let two engines write the same file. This is tried out with a file that is removed."""
     probe = folder / f".latecomer-probe-{uuid.uuid4().hex[:12]}"
     try:
         first = put_new(probe, b"1")
-        alone = first is not None and put_new(probe, b"2") is None
-        replaced = first is not None and put_over(probe, b"3", first) is not None
-        held = replaced and first is not None and put_over(probe, b"4", first) is None
-        if not (alone and held):
+        keeps_first = first is not None and put_new(probe, b"2") is None
+        replaces = first is not None and put_over(probe, b"3", first) is not None
+        keeps_changed = replaces and first is not None and put_over(probe, b"4", first) is None
+        if not (keeps_first and keeps_changed):
             missing = (
-                "replace a file only if it is unchanged" if alone else "write a file only if it is not there"
+                "replace a file only if it is unchanged"
+                if keeps_first
+                else "write a file only if it is not there"
             )
             raise StoreError(
                 f"{folder} cannot hold a store: {folder.scheme}://{folder.bucket} does not {missing} (If-None-Match, "
@@ -256,7 +254,7 @@ def require_conditional_puts(folder: Url) -> None:
         remove(probe)
 
 
-# What goes, and what moves
+# Removing and moving
 
 
 @_twice
@@ -308,38 +306,38 @@ def copy(file: Url, to: Url) -> Url:
 
 @_twice
 def open_object(file: Url, known: Seen | None = None, ahead: int = AHEAD) -> _Object:
-    """An object, to be read by ranges, of `ahead` bytes at least. Unless it is `known`, what it ends with is read at
-    once: one request, for most. `Replaced` where it is not the same any more."""
+    """An object, to be read by ranges of at least `ahead` bytes. Unless it is `known`, its end is read at once: most
+    objects need no other request. A read raises `Replaced` where the object was replaced since."""
     if known is not None:
         return _Object(file, known, memoryview(b""), ahead)
     with _asked(file) as (store, key):
         try:
-            found = store.get(key, options={"range": {"suffix": _END}})
+            got = store.get(key, options={"range": {"suffix": _END}})
         except BaseError as error:
             # Azure has no ranges from the end, and an empty object (416) has none at all.
             if not isinstance(error, NotSupportedError) and "416" not in str(error):
                 raise
             return _Object(file, _seen(store.head(key)), memoryview(b""), ahead)
-        return _Object(file, _seen(found.meta), memoryview(found.bytes()), ahead)
+        return _Object(file, _seen(got.meta), memoryview(got.bytes()), ahead)
 
 
 @_twice
 def _range(file: Url, known: Seen, start: int, stop: int) -> bytes:
     try:
         with _asked(file) as (store, key):
-            found = store.get(key, options={"range": (start, stop)})
-            if _seen(found.meta) == known:
-                return bytes(found.bytes())
+            got = store.get(key, options={"range": (start, stop)})
+            if _seen(got.meta) == known:
+                return bytes(got.bytes())
     except StoreOutage:
         raise
-    except StoreError:  # as where it has become shorter
+    except StoreError:  # it may have become shorter
         if seen(file) == known:
             raise
     raise Replaced(f"{file} was replaced while it was read")
 
 
 _outer_range = lru_cache(maxsize=8)(_range)
-"""The head, the footer or all of an object, not large: where several parts of it are read, each needs them."""
+"""The head, the footer or all of a small object: each part of it that is read needs them."""
 
 
 class _Object(io.RawIOBase):
@@ -348,8 +346,8 @@ class _Object(io.RawIOBase):
     def __init__(self, file: Url, known: Seen, end: memoryview, ahead: int) -> None:
         super().__init__()
         self._file, self._known, self._ahead, self._at = file, known, ahead, 0
-        self._held = [(known.size - len(end), end)]
-        """The bytes that are at hand, and where they begin: the end, and what was read last."""
+        self._cached = [(known.size - len(end), end)]
+        """Bytes in memory, and where each part begins: the end, and what was read last."""
 
     def size(self) -> int:
         return self._known.size
@@ -365,7 +363,7 @@ class _Object(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._known.size}[whence]
-        if at < 0:  # as of a file: a damaged footer may ask for it
+        if at < 0:  # as a file does: a damaged footer may ask for it
             raise OSError(errno.EINVAL, "Invalid argument", str(self._file))
         self._at = at
         return at
@@ -376,28 +374,28 @@ class _Object(io.RawIOBase):
         if stop <= start:
             return b""
         self._at = stop
-        for begin, held in self._held:
-            if begin <= start and stop <= begin + len(held):
-                return bytes(held[start - begin : stop - begin])
+        for begin, part in self._cached:
+            if begin <= start and stop <= begin + len(part):
+                return bytes(part[start - begin : stop - begin])
         first, last = (0, whole) if whole <= _END else (start, min(max(stop, start + self._ahead), whole))
         is_kept = last - first <= _END and (first == 0 or last == whole)
-        found = (_outer_range if is_kept else _range)(self._file, self._known, first, last)
+        content = (_outer_range if is_kept else _range)(self._file, self._known, first, last)
         if (first, last) == (start, stop):
-            return found
-        self._held[1:] = [(first, memoryview(found))]
-        return found[start - first : stop - first]
+            return content
+        self._cached[1:] = [(first, memoryview(content))]
+        return content[start - first : stop - first]
 
     def readall(self) -> bytes:
         return self.read()
 
     def readinto(self, buffer: Any) -> int:
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        content = self.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
 
 
 class _NewObject(io.RawIOBase):
-    """A new object as an open file: it is there once this is closed, and never if it is left."""
+    """A new object as an open file. It exists once this is closed, and never if this is not closed."""
 
     def __init__(self, file: Url) -> None:
         super().__init__()
@@ -422,12 +420,12 @@ class _NewObject(io.RawIOBase):
             super().close()
 
     def __del__(self) -> None:
-        """Nothing: what would close it would finish it."""
+        """Do nothing: closing would finish the object."""
 
 
 @contextmanager
 def new_arrow(file: Url, schema: pa.Schema) -> Iterator[pa.ipc.RecordBatchFileWriter]:
-    # An error leaves the object open: what was sent of it never gets its name.
+    # After an error the object stays open: what was sent never gets its name.
     sent = _NewObject(file)
     with pa.ipc.new_file(pa.PythonFile(sent, mode="w"), schema) as writer:
         yield writer
@@ -440,23 +438,23 @@ def open_arrow(file: Url) -> pa.ipc.RecordBatchFileReader:
 
 @_twice
 def put_buffer(file: Url, content: pa.Buffer) -> None:
-    """Put what was written in memory into an object, in several parts at once where it is large."""
+    """Write a buffer into an object; a large one is sent in several parts at once."""
     with _asked(file) as (store, key):
         store.put(key, memoryview(content).cast("B"))
 
 
 def arrow_system(file: Url) -> pa.fs.FileSystem:
-    """The file system of Arrow's that an object is in."""
+    """Arrow's file system for an object."""
     return pa.fs.PyFileSystem(_Files(file.scheme))
 
 
 def arrow_name(file: Url) -> str:
-    """An object's name there."""
+    """An object's name in Arrow's file system."""
     return f"{file.bucket}/{file.key}"
 
 
 class _Files(pa.fs.FileSystemHandler):  # type: ignore[misc]
-    """Objects as a file system of Arrow's: to read rows from, and to write new files to."""
+    """Objects as a file system for Arrow, which reads rows from it and writes new files."""
 
     def __init__(self, scheme: str) -> None:
         self._scheme = scheme
@@ -488,8 +486,8 @@ class _Files(pa.fs.FileSystemHandler):  # type: ignore[misc]
 
     def get_file_info_selector(self, selector: pa.fs.FileSelector) -> list[pa.fs.FileInfo]:
         return [
-            pa.fs.FileInfo(f"{selector.base_dir}/{name}", pa.fs.FileType.File, size=said["size"])
-            for name, said in below(self._url(selector.base_dir))
+            pa.fs.FileInfo(f"{selector.base_dir}/{name}", pa.fs.FileType.File, size=metadata["size"])
+            for name, metadata in below(self._url(selector.base_dir))
         ]
 
     def open_input_stream(self, path: str) -> pa.NativeFile:

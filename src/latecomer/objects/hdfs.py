@@ -1,11 +1,12 @@
-"""HDFS as a bucket: the questions that `files.py` asks of an object store, answered by a NameNode.
+"""HDFS as a bucket: what `files.py` asks of an object store, done by a NameNode.
 
-HDFS makes or renames a file for one of several who ask, and cannot replace one under a condition. So a file that is
-replaced so has a row of numbered versions beside it, in a folder that no listing shows: a version gets its number by a
-rename for one of several, and the highest is the file. Older ones are removed. Whoever was slow may get a number
-that was removed long ago. It sees a higher one then, and nobody ever looks at its own.
+Of several processes that create a file or rename one to the same name, one succeeds. HDFS cannot replace a file under
+a condition. So a file that is replaced under a condition has numbered versions beside it, in a folder that no listing
+shows. A version gets its number by a rename, which succeeds for one process. The highest number is the file, and older
+versions are removed. A slow process may get a number that was removed long ago. Then it sees a higher one, and nobody
+ever reads its own.
 
-A file is written under another name, and gets its own once it is whole. Addresses of a name service and the user's
+A file is written under another name, and renamed once it is whole. The addresses of a name service and the user's
 ticket are found as Hadoop finds them: by `HADOOP_CONF_DIR` and Kerberos.
 """
 
@@ -27,15 +28,16 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 _HIDDEN = ".~"
-"""Begins the names of drafts, and of the folders with versions."""
+"""The beginning of the names of drafts, and of folders with versions."""
 _PART = 8 << 20
 DISCONNECTED = "RPC listener disconnected"
 """The client's words for an answer that was lost."""
 
 
 @contextmanager
-def _asked(key: str) -> Iterator[None]:
-    """What goes wrong, as an error of obstore's: only that a file is there, or not, has a class of its own."""
+def _obstore_errors(key: str) -> Iterator[None]:
+    """Errors become those of obstore: only 'exists' and 'does not exist' have classes of their own. `key` is the file
+    that they name."""
     try:
         yield
     except FileNotFoundError:
@@ -49,12 +51,12 @@ def _asked(key: str) -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    """Without the lines of Java that come after it, of which some are quoted."""
+    """The message without the lines of Java's trace, some of which are escaped."""
     return str(error).split("\n", 1)[0].split("\\n", 1)[0]
 
 
 class Got:
-    """What was read of a file, and what is said of it."""
+    """What was read of a file, and its metadata."""
 
     def __init__(self, content: bytes, meta: Mapping[str, Any]) -> None:
         self._content, self.meta = content, meta
@@ -78,19 +80,19 @@ class HdfsStore:
                 f"hdfs://{authority} needs the package hdfs-native; install it: pip install 'latecomer[hdfs]'"
             ) from None
         self._new_options = hdfs_native.WriteOptions
-        with _asked(authority):
+        with _obstore_errors(authority):
             self._client: Client = hdfs_native.Client(f"hdfs://{authority}")
 
-    # What is there
+    # Looking
 
     def head(self, key: str) -> Mapping[str, Any]:
-        found, _ = self._of_current(key, self._client.get_file_info)
-        if found.isdir:
+        status, _ = self._ask_current(key, self._client.get_file_info)
+        if status.isdir:
             raise FileNotFoundError(2, "there is no such file", key)
-        return _described(key, found)
+        return _described(key, status)
 
     def list(self, prefix: str | None, chunk_size: int = 1) -> Iterator[Sequence[Mapping[str, Any]]]:
-        """The files below a folder, one after the other, as far as they are asked for."""
+        """The files below a folder, one at a time: folders are listed as they are reached."""
         for each in self._entries(prefix or ""):
             key = each.path.lstrip("/")
             if each.isdir:
@@ -99,60 +101,60 @@ class HdfsStore:
                 yield [_described(key, each)]
 
     def list_with_delimiter(self, prefix: str | None) -> Mapping[str, Any]:
-        found = self._entries(prefix or "")
+        entries = self._entries(prefix or "")
         return {
-            "common_prefixes": [each.path.lstrip("/") for each in found if each.isdir],
-            "objects": [_described(each.path.lstrip("/"), each) for each in found if not each.isdir],
+            "common_prefixes": [each.path.lstrip("/") for each in entries if each.isdir],
+            "objects": [_described(each.path.lstrip("/"), each) for each in entries if not each.isdir],
         }
 
     def _entries(self, folder: str) -> Sequence[FileStatus]:
-        """What is in a folder, but for what is hidden; nothing where there is none."""
+        """What is in a folder, without what is hidden; nothing where there is no folder."""
         return [each for each in self._listed(folder) if not _name(each.path).startswith(_HIDDEN)]
 
     def _listed(self, folder: str) -> Sequence[FileStatus]:
         try:
-            with _asked(folder):
-                found = [*self._client.list_status(f"/{folder}")]
+            with _obstore_errors(folder):
+                statuses = [*self._client.list_status(f"/{folder}")]
         except FileNotFoundError:
             return []
-        return [each for each in found if each.path.strip("/") != folder]  # a file is listed as itself
+        return [each for each in statuses if each.path.strip("/") != folder]  # a file is listed as itself
 
-    # What is in it
+    # Reading
 
     def get(self, key: str, options: Mapping[str, Any] | None = None) -> Got:
-        """A file, with its tag; or some bytes of it: from one to another, or so many at the end."""
+        """A file, with its tag; or a range of its bytes, or its last bytes."""
 
         def read(path: str) -> tuple[bytes, Mapping[str, Any]]:
             about = _described(key, self._client.get_file_info(path))
             opened, size = self._client.read(path), about["size"]
-            asked = (0, size) if options is None else options["range"]
-            start, stop = (max(0, size - asked["suffix"]), size) if isinstance(asked, Mapping) else asked
+            wanted = (0, size) if options is None else options["range"]
+            start, stop = (max(0, size - wanted["suffix"]), size) if isinstance(wanted, Mapping) else wanted
             if stop > size:
                 raise GenericError(f"{key} has only {size} bytes")
             return bytes(opened.read_range(start, stop - start)) if stop > start else b"", about
 
-        (content, about), version = self._of_current(key, read)
+        (content, about), version = self._ask_current(key, read)
         return Got(content, {**about, **_tag(content, version)} if options is None else about)
 
-    def _of_current(self, key: str, ask: Callable[[str], _Answer]) -> tuple[_Answer, int]:
-        """What is asked of the path that has a file's content now, and the number of its version."""
+    def _ask_current(self, key: str, ask: Callable[[str], _Answer]) -> tuple[_Answer, int]:
+        """What `ask` gives for the path that has a file's content now, and the number of its version."""
         while True:
             path, version = self._current(key)
             try:
-                with _asked(key):
+                with _obstore_errors(key):
                     return ask(path), version
             except FileNotFoundError:
                 if not version:
                     raise
-                # It was replaced meanwhile.
+                # The file was replaced meanwhile.
 
-    # What is written
+    # Writing
 
     def put(self, key: str, content: Any, mode: Any = "overwrite") -> Mapping[str, Any]:
-        """Write a file in any case, only where there is none (`create`), or only over what has a tag."""
+        """Write a file: always (`overwrite`), only if there is none (`create`), or only over the version with a tag."""
         written, version = bytes(content), 0
         with self._draft(key) as draft:
-            with _asked(key), self._new(draft) as opened:
+            with _obstore_errors(key), self._new(draft) as opened:
                 opened.write(written)
             if isinstance(mode, Mapping):
                 version = self._replace(key, draft, mode)
@@ -161,15 +163,15 @@ class HdfsStore:
         return _tag(written, version)
 
     def open_writer(self, key: str) -> HdfsWriter:
-        """A file that is written a part at a time, and there once it is closed."""
+        """A file that is written a part at a time. It exists once it is closed."""
         draft = self._draft_name(key)
-        with _asked(key):
-            return HdfsWriter(self._new(draft), lambda: self._give_name(draft, key, True))
+        with _obstore_errors(key):
+            return HdfsWriter(key, self._new(draft), lambda: self._give_name(draft, key, True))
 
     def copy(self, key: str, to: str) -> None:
-        opened, _ = self._of_current(key, self._client.read)
+        opened, _ = self._ask_current(key, self._client.read)
         writer = self.open_writer(to)
-        with _asked(key):
+        with _obstore_errors(key):
             while part := opened.read(_PART):
                 writer.write(part)
         writer.close()
@@ -178,7 +180,7 @@ class HdfsStore:
         return self._client.create(path, self._new_options(create_parent=True))
 
     def _give_name(self, draft: str, key: str, replacing: bool) -> None:
-        """Have a draft be the file. What has versions already gets another one."""
+        """Rename a draft to the file. A file that has versions gets another version."""
         numbers = self._numbers(key)
         if numbers and not replacing:
             raise AlreadyExistsError(key)
@@ -188,25 +190,24 @@ class HdfsStore:
             self._rename(draft, f"/{key}", replacing)
 
     def _replace(self, key: str, draft: str, tag: Mapping[str, Any]) -> int:
-        """Have a draft be the next version of what has this tag; its number."""
-        now, version = self._current(key)[1], int(tag["version"])
-        if now != version:
+        """Make a draft the next version of the file with this tag; gives its number."""
+        current, version = self._current(key)[1], int(tag["version"])
+        if current != version:
             raise PreconditionError(key)
         if version == 0:
             if self.get(key).meta["e_tag"] != tag["e_tag"]:
                 raise PreconditionError(key)
-            with _asked(key):
-                self._client.mkdirs(_row(key), create_parent=True)
+            with _obstore_errors(key):
+                self._client.mkdirs(_versions_of(key), create_parent=True)
         if not self._numbered(draft, key, version + 1):
             raise PreconditionError(key)
         return version + 1
 
     def _numbered(self, draft: str, key: str, number: int) -> bool:
-        """Have a draft be the version with this number, if it is the highest; it may be there for a moment even where
-        it is not."""
-        mine = _version(key, number)
+        """Make a draft the version with this number, if that is the highest. If not, the version may exist for a
+        moment."""
         try:
-            self._rename(draft, mine)
+            self._rename(draft, _version(key, number))
         except AlreadyExistsError:
             return False
         numbers = self._numbers(key)
@@ -216,41 +217,41 @@ class HdfsStore:
         return newest
 
     def _rename(self, draft: str, path: str, replacing: bool = False) -> None:
-        """Have a draft be called so. The client asks again by itself where an answer was lost: a draft that is gone may
-        have its name."""
+        """Rename a draft. The client itself retries where an answer was lost: a draft that is missing may have been
+        renamed."""
         try:
-            with _asked(path):
+            with _obstore_errors(path):
                 self._client.rename(draft, path, replacing)
         except FileNotFoundError:
             raise GenericError(f"{DISCONNECTED} while {path} was named") from None
 
     def _current(self, key: str) -> tuple[str, int]:
-        """The path that has a file's content now, and the number of its version; 0 where it was never replaced so."""
+        """The path that has a file's content now, and the number of its version; 0 for a file without versions."""
         numbers = self._numbers(key)
         return (_version(key, numbers[-1]), numbers[-1]) if numbers else (f"/{key}", 0)
 
     def _numbers(self, key: str) -> Sequence[int]:
-        return sorted(int(_name(each.path)) for each in self._listed(_row(key).lstrip("/")))
+        return sorted(int(_name(each.path)) for each in self._listed(_versions_of(key).lstrip("/")))
 
     @contextmanager
     def _draft(self, key: str) -> Iterator[str]:
-        """A name for what is to be a file; nothing is left there."""
+        """A name to write a file under. After an error the draft is removed."""
         draft = self._draft_name(key)
         try:
             yield draft
         except BaseException:
-            with suppress(Exception):  # what went wrong before is the news
+            with suppress(Exception):  # the first error is the one to report
                 self._remove(draft)
             raise
 
     def _draft_name(self, key: str) -> str:
         return f"/{_folder(key)}{_HIDDEN}{uuid4().hex}"
 
-    # What goes
+    # Removing
 
     def delete(self, keys: str | Sequence[str]) -> None:
         for key in [keys] if isinstance(keys, str) else keys:
-            self._remove(_row(key), recursive=True)
+            self._remove(_versions_of(key), recursive=True)
             self._remove(f"/{key}")
 
     def delete_folder(self, key: str) -> None:
@@ -267,22 +268,22 @@ class HdfsStore:
             raise
 
     def _remove(self, path: str, recursive: bool = False) -> bool:
-        with _asked(path):
+        with _obstore_errors(path):
             return bool(self._client.delete(path, recursive))
 
 
 class HdfsWriter:
     """A draft that is written a part at a time."""
 
-    def __init__(self, draft: FileWriter, give_name: Callable[[], None]) -> None:
-        self._draft, self._give_name = draft, give_name
+    def __init__(self, key: str, draft: FileWriter, give_name: Callable[[], None]) -> None:
+        self._key, self._draft, self._give_name = key, draft, give_name
 
     def write(self, content: Any) -> int:
-        with _asked("draft"):
+        with _obstore_errors(self._key):
             return int(self._draft.write(bytes(content)))
 
     def close(self) -> None:
-        with _asked("draft"):
+        with _obstore_errors(self._key):
             self._draft.close()
         self._give_name()
 
@@ -301,10 +302,10 @@ def _folder(key: str) -> str:
     return "".join(key.rpartition("/")[:2])
 
 
-def _row(key: str) -> str:
+def _versions_of(key: str) -> str:
     """Where the versions of a file are."""
     return f"/{_folder(key)}{_HIDDEN}{_name(key)}"
 
 
 def _version(key: str, number: int) -> str:
-    return f"{_row(key)}/{number:012}"
+    return f"{_versions_of(key)}/{number:012}"

@@ -1,7 +1,7 @@
 """Locations: the names of folders and files, on this machine or at a URL, and how a URL is reached (ADR 0087).
 
-How it is reached is known by location, in each process: a URL that is sent to another brings its options along. They
-hold no secrets.
+Each process keeps the options by which a location is reached. A URL that is sent to another process takes its options
+along. They hold no secrets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import Field
 from latecomer.model.base import Model
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
-"""How a URL begins; with one slash too, as in dbfs:/lake, and as a path leaves it of two."""
+"""How a URL begins. One slash is enough, as in dbfs:/lake: a path keeps one slash of two."""
 
 
 class Storage(Model):
@@ -34,7 +34,7 @@ class Storage(Model):
 
 
 class Url(PurePosixPath):
-    """A location in an object store or HDFS. It joins, compares and is cut as any path, and prints as its URL.
+    """A location in an object store or HDFS. It joins, compares and splits as any path, and prints as its URL.
 
     >>> Url("s3://bucket/lake") / "events"
     Url('s3://bucket/lake/events')
@@ -69,7 +69,7 @@ _Place = TypeVar("_Place", bound=PurePath)
 
 
 def reached_by(place: _Place, options: Storage) -> _Place:
-    """The same location: from now on, it and all below it is reached by these options."""
+    """The same location. From now on this process reaches it, and all below it, by these options."""
     if isinstance(place, Url):
         _REACHED[place] = options
     return place
@@ -93,17 +93,17 @@ def _restored(parts: tuple[str, ...], root: tuple[str, ...] | None = None, optio
 
 
 def scheme_of(written: str) -> str | None:
-    """The scheme of what is a URL, in lower case; None where it is a path.
+    """The scheme of a URL, in lower case; None for a path.
 
     >>> scheme_of("S3://bucket/lake"), scheme_of("./lake")
     ('s3', None)
     """
-    found = _SCHEME.match(written)
-    return None if found is None else found[1].lower()
+    match = _SCHEME.match(written)
+    return None if match is None else match[1].lower()
 
 
 def without_file_scheme(written: str) -> str:
-    """`file:///lake` is the path `/lake`; everything else is as it was.
+    """`file:///lake` becomes the path `/lake`; everything else stays.
 
     >>> without_file_scheme("file:///lake"), without_file_scheme("s3://lake")
     ('/lake', 's3://lake')
@@ -114,7 +114,7 @@ def without_file_scheme(written: str) -> str:
 
 
 def location(written: str) -> Path | Url:
-    """What was written, as a location. A path may be relative."""
+    """The location that a text names. A path may be relative."""
     scheme = scheme_of(written)
     return Url(written) if scheme not in (None, "file") else Path(without_file_scheme(written))
 

@@ -9,14 +9,14 @@ from latecomer.objects.locations import Url, location
 
 
 class Readable(Protocol):
-    """It prints as its name."""
+    """Something with a name, which it prints as, and bytes to read."""
 
     @property
     def suffix(self) -> str:
-        """What its name ends with, from the last dot on."""
+        """The end of its name, from the last dot on."""
 
     def open(self, mode: Literal["rb"], /) -> BinaryIO:
-        """Its bytes. They can be read anywhere."""
+        """Its bytes, in any order."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class _AtUrl:
         return self.url.suffix
 
     def open(self, mode: Literal["rb"], /) -> BinaryIO:
-        from latecomer.objects.files import open_object  # with Arrow: only where there is an object
+        from latecomer.objects.files import open_object  # imports Arrow: only where it is needed
 
         return cast(BinaryIO, open_object(self.url))
 
 
 def readable(name: str) -> Readable:
-    """What has this name."""
+    """The file or object with this name."""
     place = location(name)
     return _AtUrl(place) if isinstance(place, Url) else place

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Tagged(NamedTuple):
-    """The content of a file, and a tag that every write of another content changes."""
+    """The content of a file, and a tag. Writing another content changes the tag."""
 
     content: bytes
     tag: str

@@ -1,1 +1,1 @@
-"""What a pipeline shows of itself: metrics, alerts, advice on its settings, forecasts and the dashboard."""
+"""What a pipeline shows: metrics, alerts, advice on its settings, forecasts and the dashboard."""

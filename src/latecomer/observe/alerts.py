@@ -1,8 +1,8 @@
-"""What somebody should know of: each signal as a rule for Prometheus, and as a question to what the store recorded.
+"""The alerts: each signal as a rule for Prometheus, and as a function of what the store recorded.
 
-Both say the same, so that `latecomer check` needs no metrics server and a metrics server needs no store. A condition is
-asked every five minutes, and an alert fires where it held all along for as long as `hold` says. While a backfill works,
-a spike is shown as that, and nobody is woken.
+Both have the same meaning, so `latecomer check` needs no metrics server and a metrics server needs no store. A
+condition is evaluated every five minutes, and an alert fires once it has held for as long as `hold`. While a backfill
+runs, it explains a spike, and nobody is alerted.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from enum import StrEnum
 
 from latecomer.model.durations import shown_duration
 from latecomer.model.written_values import in_percent
-from latecomer.observe.history import HOUR, MINUTE, STEP, History, WatermarkStep, average_lag
+from latecomer.observe.history import HOUR, MINUTE, SECOND, STEP, History, WatermarkStep, average_lag
 
 SPIKE = 10
-"""So many times its baseline is a spike of side output."""
+"""Side output of so many times its baseline is a spike."""
 LEAST_BASELINE = 0.001
-"""A baseline below this counts as this: a well pipeline sets aside 0.1 to 1 %."""
+"""A lower baseline counts as this one: a healthy pipeline sets aside 0.1 to 1 %."""
 SUSTAINED = 0.05
-"""Above this share of side output, for long, the allowed lateness is too short."""
+"""If the share of side output stays above this, the allowed lateness is too short."""
 LEAST_EVENTS = 10
-"""Fewer events set aside say nothing about a share."""
+"""A share means nothing if fewer events were set aside."""
 GROWTH = 0.5
-"""Corrections that have grown by this in four weeks are drifting."""
+"""Corrections drift if they have grown by more than this in four weeks."""
 QUARTER = 15 * MINUTE
-SECOND = 1_000_000
 
 
 class State(StrEnum):
@@ -35,18 +34,18 @@ class State(StrEnum):
 
     OK = "ok"
     PENDING = "pending"
-    """It holds now, and not yet for long enough."""
+    """The condition holds, but not for long enough yet."""
     FIRING = "firing"
     BACKFILL = "backfill"
-    """It holds, and a backfill explains it."""
+    """The condition holds, and a backfill explains it."""
     UNKNOWN = "unknown"
-    """Too little was recorded."""
+    """Too little was recorded to decide."""
     OFF = "off"
     """The pipeline file sets no limit."""
 
 
 class Severity(StrEnum):
-    """Who is to hear of it."""
+    """How urgent an alert is."""
 
     PAGE = "page"
     TICKET = "ticket"
@@ -55,7 +54,7 @@ class Severity(StrEnum):
 
 @dataclass
 class Recorded:
-    """What the store knows of a pipeline's last four weeks."""
+    """A pipeline's last four weeks, as its store recorded them."""
 
     outputs: Sequence[str]
     budget: int | None
@@ -64,7 +63,7 @@ class Recorded:
     backfills: Sequence[tuple[int, str]] = ()
     """When a batch of a backfill was published, and of which kind."""
     working: Sequence[str] = ()
-    """The kinds of backfill that work now."""
+    """The kinds of backfill that run now."""
     differences: dict[tuple[str, str], Decimal] = field(default_factory=dict)
     """Lines of the ledger that do not balance."""
 
@@ -76,7 +75,7 @@ class Measured:
     value: float
     limit: float
     enough: bool = True
-    """Whether there is enough behind the figure."""
+    """Whether the figure is of enough events."""
 
     @property
     def is_over(self) -> bool:
@@ -84,12 +83,12 @@ class Measured:
 
 
 Ask = Callable[[Recorded, str, int], Measured | None]
-"""Of an output at a moment; None where too little was recorded."""
+"""Measures an output at a moment; None where too little was recorded."""
 
 
 @dataclass(frozen=True)
 class Alert:
-    """One signal. `holds` is PromQL, `ask` the same question to what was recorded."""
+    """One signal. `holds` is its condition in PromQL, `ask` the same condition on what was recorded."""
 
     name: str
     rule: str
@@ -106,7 +105,7 @@ class Alert:
 
     @property
     def expression(self) -> str:
-        """What Prometheus is to evaluate."""
+        """The expression that Prometheus evaluates."""
         return f"({self.holds}) unless on (pipeline) {BACKFILL}" if self.spike else self.holds
 
 
@@ -186,7 +185,7 @@ ALERTS = (
         STEP,
         Severity.PAGE,
         "ten times as many events as usual were set aside",
-        "somebody sends what was held back: expect more work of the next rebuild",
+        "a sender delivers events that it had held back: the next rebuild will have more to do",
         _spike,
         _percent,
     ),
@@ -209,7 +208,7 @@ ALERTS = (
         HOUR,
         Severity.TICKET,
         "numbers are corrected more and more often, week by week",
-        "the source behaves otherwise than when the watermark was chosen: look at lateness_seconds and choose again",
+        "the source is later than when the watermark was chosen: look at lateness_seconds and choose again",
         _drift,
         _percent,
         spike=False,
@@ -254,8 +253,8 @@ def judge(recorded: Recorded, now: int) -> list[Verdict]:
 def _judged(alert: Alert, recorded: Recorded, output: str | None, now: int) -> Verdict:
     if alert.name == "lag" and recorded.budget is None:
         return Verdict(alert, output, State.OFF, None, None, "set alerts.lag in the pipeline file")
-    asked = [alert.ask(recorded, output or "", at) for at in range(now, now - alert.hold - 1, -STEP)]
-    measured = asked[0]
+    measures = [alert.ask(recorded, output or "", at) for at in range(now, now - alert.hold - 1, -STEP)]
+    measured = measures[0]
     if measured is None:
         return Verdict(alert, output, State.UNKNOWN, None, None, "too little was recorded to say")
     over = f"{alert.in_words(measured.value)} of at most {alert.in_words(measured.limit)}"
@@ -263,8 +262,8 @@ def _judged(alert: Alert, recorded: Recorded, output: str | None, now: int) -> V
         return Verdict(alert, output, State.OK, measured.value, measured.limit, over)
     explained = _backfill(recorded, now - alert.hold - QUARTER) if alert.spike else None
     if explained is not None:
-        state, reason = State.BACKFILL, f"{over}, while a backfill works ({explained})"
-    elif all(each is not None and each.is_over for each in asked):
+        state, reason = State.BACKFILL, f"{over}, while a backfill runs ({explained})"
+    elif all(each is not None and each.is_over for each in measures):
         state, reason = State.FIRING, f"{alert.summary}: {over}; {alert.advice}"
     else:
         state, reason = State.PENDING, f"{over}, for less than {shown_duration(alert.hold)} so far"

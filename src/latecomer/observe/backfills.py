@@ -1,8 +1,8 @@
-"""Whether a backfill works: then a spike is what was asked for, and nobody is woken.
+"""Whether a backfill runs: then a spike is expected, and nobody is alerted.
 
-history  a new store reads what has been waiting: no older than a day, and not once within its budget of lag
-rebuild  windows are computed again, or such a computation is being published
-repair   dead letters are taken in again
+history  a new store reads old data: the store is younger than a day, and its lag was never within `alerts.lag`
+rebuild  windows are computed again, or the result waits to be published
+repair   dead letters are replayed
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from latecomer.store.files import Location, names, written_at
 from latecomer.store.rebuilds import Rebuilds
 
 AFTERWARDS = 2 * MINUTE
-"""So long after it was published, a backfill is still shown: whoever reads the metrics must see it once."""
+"""A backfill is still shown for so long after it was published, so that a metrics server sees it at least once."""
 ABANDONED = 3600
-"""A draft that is older, in seconds, was left by somebody who was killed."""
+"""A draft that is older, in seconds, was left by a rebuild that was killed."""
 LOAD = DAY
-"""For so long, the first load of a store is a backfill."""
+"""The first load of a store counts as a backfill for so long."""
 
 
 class Backfills:
-    """What a run and its store know of backfills."""
+    """The backfills that a run and its store know of."""
 
     def __init__(self, root: Location, outputs: Sequence[str], budget: int | None) -> None:
         self._root, self._outputs, self._budget = root, outputs, budget
@@ -38,20 +38,20 @@ class Backfills:
             self._loading_since = None
 
     def begin_load(self, now: int) -> None:
-        """The store is new: what the source has was waiting."""
+        """The store is new: it begins with the old data of its source."""
         self._loading_since = now
 
     def _is_within(self, lag: int) -> bool:
         return self._budget is None or lag <= self._budget
 
     def under_way(self, now: int) -> set[str]:
-        """The kinds of backfill that work now."""
-        found = {kind for kind, at in self._last.items() if now - at <= AFTERWARDS}
+        """The kinds of backfill that run now."""
+        kinds = {kind for kind, at in self._last.items() if now - at <= AFTERWARDS}
         if self._loading_since is not None and now - self._loading_since <= LOAD:
-            found.add("history")
+            kinds.add("history")
         if rebuilding(self._root, self._outputs):
-            found.add("rebuild")
-        return found
+            kinds.add("rebuild")
+        return kinds
 
 
 def rebuilding(root: Location, outputs: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The signals of a pipeline from its store alone: for whoever has no metrics server, and for cron. No Spark."""
+"""The signals of a pipeline, read from its store: they need no metrics server and no Spark, so cron can check them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SCHEMA = pa.schema(
 
 
 def check(pipeline: Pipeline, now: int | None = None) -> list[Verdict]:
-    """Every signal of a pipeline as it is now, or was at a moment of the wall clock that its store reaches back to."""
+    """Every signal of a pipeline as it is now, or as it was at an earlier moment of the wall clock."""
     moment = wall_clock() if now is None else now
     return judge(recorded_by(open_store(pipeline), moment), moment)
 
 
 def recorded_by(store: Store, now: int, kept: int = KEPT + DAY) -> Recorded:
-    """What a store knows of its own past, as far back as asked for."""
+    """The past of a pipeline, in its store; as far back as `kept`."""
     outputs, budget, history = list(store.pipeline.outputs), store.pipeline.alerts.lag, History()
     read_history(store, now, store.ledger.last_batch(), history.add, kept)
     recent = read_recent(store, now - 2 * HOUR)
@@ -61,5 +61,5 @@ def as_table(verdicts: list[Verdict]) -> pa.Table:
 
 
 def is_firing(verdicts: list[Verdict]) -> bool:
-    """Whether somebody has to know."""
+    """Whether any signal is firing."""
     return any(each.state is State.FIRING for each in verdicts)

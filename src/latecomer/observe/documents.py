@@ -1,4 +1,4 @@
-"""What is made from the inventory and the alerts: a table for people, rules for Prometheus, a dashboard for Grafana."""
+"""Documents made from the inventory and the alerts: Markdown tables, rules for Prometheus, a dashboard for Grafana."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def rules() -> str:
             "expr": f"({spikes}) and on (pipeline) {BACKFILL}",
             "labels": {"severity": Severity.INFO.value},
             "annotations": {
-                "summary": f"{named}: a spike, while a backfill works",
-                "description": "this is what a backfill looks like; nobody has to do anything",
+                "summary": f"{named}: a spike, while a backfill runs",
+                "description": "a backfill explains the spike; nobody has to do anything",
             },
         }
     )
@@ -164,7 +164,7 @@ Queries = list[tuple[str, str]]
 
 
 def _signals(window: str) -> list[dict[str, Any]]:
-    """The panels of the three signals, side by side; shares are of what came in a while."""
+    """The panels of the three signals, side by side; shares are of the events received in `window`."""
     by, of = "{{pipeline}} {{output}}", "sum by (pipeline, output)"
     aside = f'{of} (increase(latecomer_events_total{{fate="side_output", pipeline=~"$pipeline"}}[{window}]))'
     received = f"({of} (increase(latecomer_received_total{_ALL}[{window}])) > 0)"

@@ -1,8 +1,8 @@
-"""The figures of a run, batch by batch, as Prometheus reads them.
+"""The metrics of a run, batch by batch, as Prometheus reads them.
 
-They come from what the engine knows after each batch: its report, and the files of panes that it wrote. No job of
-Spark's is started for them. What goes on between batches, the lag of the watermark and of sinks, is asked when it is
-read. Whatever goes wrong here is reported once and does not stop the run.
+They come from the report of each batch, and from the files of panes that it wrote. No Spark job is started for them.
+What changes between batches, the lag of the watermark and of the sinks, is measured at each request. An error here is
+logged once and does not stop the run.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from latecomer.model.panes import Op, Timing
 from latecomer.model.publications import lag
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
 from latecomer.observe.backfills import Backfills
-from latecomer.observe.history import History, Sums
+from latecomer.observe.history import SECOND, History, Sums
 from latecomer.observe.inventory import (
     BACKFILLS,
     BATCH_SECONDS,
@@ -55,9 +56,8 @@ if TYPE_CHECKING:
     from latecomer.engine.pipeline import Engine
 
 LOG = logging.getLogger(__name__)
-SECOND = 1_000_000
 TRENDS_EVERY = 60 * SECOND
-"""What is seen over days is not computed whenever somebody reads."""
+"""Trends over days are not computed for every request."""
 Labels = tuple[str, ...]
 _KINDS = ("data", "heartbeat", "drain", "rebuild", "repair")
 
@@ -83,7 +83,7 @@ class Histogram:
 
 
 class Figures(Collector):
-    """What a run shows of itself. `batch` is called after each batch, `collect` by whoever reads."""
+    """The metrics of a run. `batch` is called after each batch, `collect` at each request."""
 
     def __init__(self, pipeline: Pipeline, clock: Callable[[], int] = wall_clock) -> None:
         self.pipeline, self.clock = pipeline, clock
@@ -103,7 +103,7 @@ class Figures(Collector):
         self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
-        """A counter that is there from the beginning: of one that begins with its first event, that event is lost."""
+        """Start every counter at 0: Prometheus loses the first event of a counter that appears with it."""
         self._add("upkeep_seconds_total", (), 0)
         self._add("upkeep_failures_total", (), 0)
         for kind in _KINDS:
@@ -127,7 +127,7 @@ class Figures(Collector):
     # What the run reports
 
     def begin(self, engine: Engine) -> None:
-        """The engine that is about to start. What came before is read from its store, beside the run."""
+        """An engine is about to start. Its earlier batches are read from its store, in a thread beside the run."""
         engine.measured = True
         timeline = engine.keeper.timeline
         with self._lock:
@@ -139,17 +139,17 @@ class Figures(Collector):
                 self.backfills.begin_load(self.clock())
         self.sizes.start(engine.store)
         threading.Thread(
-            target=self._recall, args=(engine.store, engine.last), name="latecomer-history", daemon=True
+            target=self._read_history, args=(engine.store, engine.last), name="latecomer-history", daemon=True
         ).start()
 
-    def _recall(self, store: Store, last: int) -> None:
-        """Read what became of events before this run."""
+    def _read_history(self, store: Store, last: int) -> None:
+        """Read the fates of events before this run."""
         with self._excused("what came before this run cannot be read for the metrics"):
-            read_history(store, self.clock(), last, self._remember)
+            read_history(store, self.clock(), last, self._add_history)
         with self._lock:
             self._trends_at = -TRENDS_EVERY
 
-    def _remember(self, output: str, at: int, sums: Sums) -> None:
+    def _add_history(self, output: str, at: int, sums: Sums) -> None:
         with self._lock:
             self.history.add(output, at, sums)
 
@@ -224,8 +224,15 @@ class Figures(Collector):
         self._add("corrections_total", (output, "rebuilt"), rebuilt)
         return Sums(late_panes=late, rebuilt=rebuilt)
 
-    def _excused(self, what: str) -> _Excused:
-        return _Excused(self, what)
+    @contextmanager
+    def _excused(self, what: str) -> Iterator[None]:
+        """Log the first error of the metrics, and let no error stop the run."""
+        try:
+            yield
+        except Exception as error:
+            if not self._failed:
+                self._failed = True
+                LOG.warning("%s (%s: %s); the run goes on", what, type(error).__name__, error)
 
     # What is read
 
@@ -286,7 +293,7 @@ class Figures(Collector):
             self._set("partition_holds_watermark", 1, self._names.of(slowest))
 
     def _measure_lease(self) -> None:
-        """Of a store that has one: a run that stands by has no values but that it does not hold it."""
+        """The lease, of a store that has one: for a run that stands by only that it does not hold it."""
         lease = lease_over(self.pipeline.store_path)
         if lease is not None:
             self._leased = True
@@ -359,26 +366,8 @@ class Figures(Collector):
         return (self.pipeline.name, *map(label, labels))
 
 
-class _Excused:
-    """Whatever goes wrong with the metrics is reported once, and does not stop the run."""
-
-    def __init__(self, figures: Figures, what: str) -> None:
-        self._figures, self._what = figures, what
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        if not self._figures._failed:
-            self._figures._failed = True
-            LOG.warning("%s (%s: %s); the run goes on", self._what, type(error).__name__, error)
-        return True
-
-
 def _version() -> str:
     try:
         return version("latecomer")
-    except PackageNotFoundError:  # it runs from its sources
+    except PackageNotFoundError:  # it runs from its sources, without being installed
         return "unknown"

@@ -1,7 +1,7 @@
-"""What became of events lately, output by output: shares, their baseline, and how corrections grow.
+"""The recent fates of events, output by output: shares, their baseline, and how corrections grow.
 
-It is kept in steps of five minutes of the wall clock for four weeks, and read from the store: no metrics server has to
-remember it. Pure: `recorded.py` reads it, and a run adds its batches to it.
+They are kept for four weeks, in steps of five minutes of the wall clock. They come from the store, so that no metrics
+server has to keep them. Pure: `recorded.py` reads them, and a run adds its batches.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from statistics import median
 
 from latecomer.model.durations import UNITS
 
-MINUTE, HOUR, DAY = UNITS["m"], UNITS["h"], UNITS["d"]
+SECOND, MINUTE, HOUR, DAY = (UNITS[unit] for unit in ("s", "m", "h", "d"))
 STEP = 5 * MINUTE
 KEPT = 28 * DAY
 BASELINE = 7 * DAY
 LEAST_HOURS = 24
-"""So many hours with events a baseline needs."""
+"""A baseline needs so many hours with events."""
 LEAST_DAYS = 14
-"""So many days with events a trend needs."""
+"""A trend needs so many days with events."""
 LEAST_CORRECTIONS = 10
-"""So many corrections a day a trend needs: fewer rise and fall by chance."""
+"""A trend needs so many corrections a day: fewer rise and fall by chance."""
 
 
 @dataclass
 class Sums:
-    """What an output received in some time, and what became of it."""
+    """How many events an output received in some time, and how many were late in which way."""
 
     received: int = 0
     side_output: int = 0
@@ -66,32 +66,32 @@ class History:
         return sorted(self._steps)
 
     def add(self, output: str, at: int, sums: Sums) -> None:
-        """What a batch did that was published at a moment."""
+        """Add a batch that was published at a moment."""
         self._steps.setdefault(output, {}).setdefault(at // STEP, Sums()).add(sums)
 
     def forget(self, now: int) -> None:
-        """Let go of what is too old to be asked for."""
+        """Forget steps that are too old to be needed."""
         oldest = (now - KEPT - DAY) // STEP
         for steps in self._steps.values():
             for step in [step for step in steps if step < oldest]:
                 del steps[step]
 
     def total(self, output: str, since: int, until: int) -> Sums:
-        """All steps that begin after one moment and not after another."""
+        """The sum of all steps that begin after `since` and by `until`."""
         steps, total = self._steps.get(output, {}), Sums()
         first, last = since // STEP + 1, until // STEP
         if last - first < len(steps):
-            found: Iterator[Sums | None] = (steps.get(step) for step in range(first, last + 1))
+            within: Iterator[Sums | None] = (steps.get(step) for step in range(first, last + 1))
         else:
-            found = (sums for step, sums in steps.items() if first <= step <= last)
-        for sums in found:
+            within = (sums for step, sums in steps.items() if first <= step <= last)
+        for sums in within:
             if sums is not None:
                 total.add(sums)
         return total
 
     def baseline(self, output: str, now: int) -> float | None:
-        """The usual share of side output: the median hour of the days before the last hour. None where there are too
-        few hours to say what is usual."""
+        """The usual share of side output: the median hour of the 7 days before the last hour. None where too few hours
+        have events."""
         ends = range(now - HOUR, now - HOUR - BASELINE, -HOUR)
         shares = [self.total(output, end - HOUR, end).side_share for end in ends]
         known = [share for share in shares if share is not None]
@@ -104,8 +104,8 @@ class History:
     def growth(self, output: str, now: int) -> float | None:
         """By how much corrections for each event have grown in four weeks: 0.5 is half as many again.
 
-        The line through the days is Theil and Sen's, the median of the slopes between any two: one day with a rebuild
-        does not bend it. None where there are too few days to see one.
+        The line through the days is that of Theil and Sen, the median of the slopes between any two: one day with a
+        rebuild does not bend it. None where too few days have events.
         """
         ends = range(now - KEPT + DAY, now + 1, DAY)
         days = [(nth, self.total(output, end - DAY, end)) for nth, end in enumerate(ends)]
@@ -118,7 +118,7 @@ class History:
 
 
 def growth_of(points: Sequence[tuple[int, float]]) -> float:
-    """How much higher the line through some points ends than it begins, as a share of where it begins.
+    """By how much the line through some points rises, as a share of its first value.
 
     >>> growth_of([(0, 1.0), (1, 1.1), (2, 9.0), (3, 1.3), (4, 1.4)])
     0.4
@@ -135,7 +135,7 @@ def growth_of(points: Sequence[tuple[int, float]]) -> float:
 
 @dataclass(frozen=True)
 class WatermarkStep:
-    """From a moment of the wall clock on, the watermark is here; None where there is none, as after a drain."""
+    """From moment `at` of the wall clock on, the watermark has this value; None where there is none."""
 
     at: int
     watermark: int | None
@@ -144,7 +144,7 @@ class WatermarkStep:
 def average_lag(steps: Sequence[WatermarkStep], since: int, until: int) -> float | None:
     """How far the watermark was behind the wall clock, on average between two moments, in microseconds.
 
-    Between two steps the watermark stands and the clock goes on. None where there was no watermark.
+    Between two steps the watermark stands still while the clock goes on. None where there was no watermark.
 
     >>> average_lag([WatermarkStep(0, 0), WatermarkStep(10, 10)], 0, 20)
     5.0

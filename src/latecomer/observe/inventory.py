@@ -1,7 +1,7 @@
-"""Every metric there is: its name, kind, labels, meaning and stage of the flow.
+"""Every metric: its name, kind, labels, meaning and stage of the flow.
 
-This is the one list. What is served, the table in docs/metrics.md and the dashboard are made from it, and the alert
-rules may name nothing else.
+This is the only list. The metrics that are served, the table in docs/metrics.md and the dashboard are made from it, and
+the alert rules may name no other metric.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric. Every one has the label `pipeline`; `labels` are the others."""
+    """One metric. Every metric has the label `pipeline`; `labels` are the others."""
 
     name: str
     kind: Kind
@@ -36,9 +36,9 @@ class Metric:
     help: str
     stage: str
     buckets: tuple[float, ...] = ()
-    """Of a histogram, its bounds in seconds."""
+    """The bounds of a histogram, in seconds."""
     words: str = ""
-    """What a panel is titled, where the name does not say it."""
+    """The title of its panel, where the name is not enough."""
 
     @property
     def title(self) -> str:
@@ -271,7 +271,7 @@ METRICS = (
         "backfill_under_way",
         _G,
         ("kind",),
-        "1 while a backfill works: history, rebuild or repair.",
+        "1 while a backfill runs: history, rebuild or repair.",
         "run",
         words="Backfills under way",
     ),

@@ -1,4 +1,4 @@
-"""Which partitions have a name of their own among the labels: so few that no metrics server minds."""
+"""Labels for partitions: only so many names are used that a metrics server can keep them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from heapq import nsmallest
 from latecomer.errors import shortened
 
 AT_ONCE = 20
-"""So many partitions, the slowest, are shown by name."""
+"""So many partitions, the slowest, are shown by name at a time."""
 EVER = 200
-"""So many names are used in a run. Each is a series that a metrics server keeps for weeks."""
+"""So many names are used in a run at most. Each is a series that a metrics server keeps for weeks."""
 REST = "(rest)"
 NAMELESS = "(none)"
 LONGEST = 100
 
 
 def label(text: str) -> str:
-    """A text as the value of a label: not too long, and always text.
+    """A text as the value of a label: not too long, never empty, and valid Unicode.
 
     >>> label("x" * 200)[-2:], label("a\\udc80b"), label("")
     ('x…', 'a?b', '(none)')
@@ -26,14 +26,14 @@ def label(text: str) -> str:
 
 
 class PartitionNames:
-    """Names for the slowest partitions, within limits."""
+    """Chooses the labels of the slowest partitions, within the limits."""
 
     def __init__(self, at_once: int = AT_ONCE, ever: int = EVER) -> None:
         self._at_once, self._ever = at_once, ever
         self._used: set[str] = set()
 
     def shown(self, marks: Mapping[str, int]) -> dict[str, int]:
-        """How far the slowest partitions are, by label. All others are one, which is as far as the slowest of them.
+        """How far the slowest partitions are, by label. All others share one label, with the slowest of them.
 
         >>> PartitionNames(at_once=2).shown({"a": 3, "b": 1, "c": 2, "d": 9})
         {'b': 1, 'c': 2, '(rest)': 3}
@@ -45,7 +45,7 @@ class PartitionNames:
         return shown
 
     def of(self, partition: str) -> str:
-        """The label of a partition: its name, or that of the rest where too many names were used."""
+        """The label of a partition: its name, or `(rest)` once too many names were used."""
         name = label(partition)
         if name not in self._used:
             if len(self._used) >= self._ever:

@@ -1,6 +1,6 @@
-"""How long after their event time events came: counted in the files of the log that a batch has written.
+"""How long after their event time events arrived: counted in the files of the log that a batch has written.
 
-Two columns of them are read on the driver, batch by batch, with Arrow. Spark makes no pass for it (ADR 0046).
+Two columns of these files are read on the driver, batch by batch, with Arrow; no Spark job is needed (ADR 0046).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import Table
 
 BOUNDS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14_400, 86_400)
-"""Seconds. Whoever chooses `watermark.delay` looks for the elbow, which is between half a minute and ten minutes
-for most sources."""
+"""Seconds. To choose `watermark.delay` one looks for the elbow, which for most sources is between half a minute and ten
+minutes."""
 _COLUMNS = pa.schema([("event_time", TIMESTAMP), ("arrival_time", TIMESTAMP)])
 _MICROS = np.array([bound * 1_000_000 for bound in BOUNDS], np.int64)
 
 
 @dataclass(frozen=True)
 class Delays:
-    """Events by how long after their event time they came."""
+    """Events by how long after their event time they arrived."""
 
     within: tuple[int, ...]
-    """For each of BOUNDS, how many came no later than that; each has what the ones before it have."""
+    """For each of BOUNDS, how many events arrived no later than that: cumulative counts."""
     events: int
     seconds: float
-    """All delays added up. An event that was ahead of its arrival has none."""
+    """The sum of all delays. An event that happened after its arrival counts as 0."""
 
 
 def delays_in(events: Table, files: Sequence[DataFile]) -> Delays:

@@ -1,4 +1,4 @@
-"""What the store says of its own past: what became of events and when, and where the watermark stood. No Spark."""
+"""The past of a pipeline, read from its store without Spark: the fates of events by time, and the watermark."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from latecomer.store.store import Store
 from latecomer.store.table import Table
 
 PANES = pa.schema([("batch", pa.int64()), ("timing", pa.string()), ("op", pa.string())])
-"""What of a pane is needed to count it."""
+"""The columns of a pane that are needed to count it."""
+_TIMINGS = ", ".join(map(text_literal, (Timing.LATE, Timing.CORRECTION)))
+CORRECTED = f"timing in ({_TIMINGS}) and op = {text_literal(Op.INSERT)}"
+"""The panes that correct a number after its window closed, in SQL."""
 _STEP = f"date_bin(interval '{STEP // 60_000_000} minutes', p.published_at)"
 Add = Callable[[str, int, Sums], None]
 
 
 def pane_counts(panes: Table, files: Sequence[DataFile], batch: int) -> dict[tuple[str, str], int]:
-    """The panes of a batch by timing and op, from the files that it wrote: those may hold earlier ones too."""
+    """The panes of a batch by timing and op, from the files that it wrote; those may have earlier panes too."""
     with panes.explained():
         rows = panes.dataset(files, PANES).to_table(filter=pc.field("batch") == batch)
     counted = rows.group_by(["timing", "op"]).aggregate([([], "count_all")]).to_pylist()
@@ -36,7 +39,7 @@ def pane_counts(panes: Table, files: Sequence[DataFile], batch: int) -> dict[tup
 
 
 def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT + DAY) -> None:
-    """Add up what became of events in the last four weeks, or as far back as asked for, up to a batch."""
+    """Read the fates of events up to a batch, as far back as `kept`, and call `add` for each output and time."""
     publications, ledger = (store.own_table(table) for table in (store.publications, store.ledger))
     if not publications.exists or not ledger.exists:
         return
@@ -51,7 +54,7 @@ def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT +
     times: dict[int, int] = {}
     for output in store.pipeline.outputs:
         for batch, timings in _corrections(store, output, last).items():
-            times = times or _times(publications, lately)
+            times = times or publication_times(publications, lately)
             if batch in times:
                 late, rebuilt = timings.get(Timing.LATE, 0), timings.get(Timing.CORRECTION, 0)
                 add(output, times[batch], Sums(late_panes=late, rebuilt=rebuilt))
@@ -59,7 +62,7 @@ def read_history(store: Store, now: int, last: int, add: Add, kept: int = KEPT +
 
 @dataclass
 class _Known:
-    """What is known of a table's complete batches, up to one of them; and the files in which it was found."""
+    """What was read of a table's complete batches, through which batch, and from which files."""
 
     table: Table
     through: int = -1
@@ -68,8 +71,8 @@ class _Known:
 
 
 def _by_batch(store: Store, table: Table, last: int, figures: str, rows: str) -> dict[int, dict[str, int]]:
-    """Figures of each batch up to a complete one: `batch, name, value` in SQL, of rows that a condition keeps. Only
-    batches that are not known yet are read: complete ones stay as they are, unless their files went."""
+    """The figures (`batch, name, value` in SQL) of the rows that a condition keeps, for each batch up to a complete
+    one. Only new batches are read: complete ones do not change, unless their files were removed."""
     known: _Known = store.remembered.setdefault(f"{table.root} {figures}", _Known(table))
     known.table.refresh()
     if not known.table.exists:
@@ -78,30 +81,28 @@ def _by_batch(store: Store, table: Table, last: int, figures: str, rows: str) ->
     if known.files - paths or last < known.through:
         known.through, known.rows = -1, {}
     new = f"batch > {known.through} and batch <= {last}"
-    found = known.table.query(f"select {figures} from t where {new} and {rows} group by 1, 2")
-    for row in found.to_pylist():
+    figures_read = known.table.query(f"select {figures} from t where {new} and {rows} group by 1, 2")
+    for row in figures_read.to_pylist():
         known.rows.setdefault(row["batch"], {})[row["name"]] = row["value"]
     known.through, known.files = last, paths
     return known.rows
 
 
 def _corrections(store: Store, output: str, last: int) -> dict[int, dict[str, int]]:
-    """Late and rebuilt panes of each batch up to a complete one, by timing."""
+    """How many late and rebuilt panes each batch up to a complete one has, by timing."""
     panes = Table(store.root / "outputs" / output / "panes", PANES)
-    late, rebuilt = text_literal(Timing.LATE), text_literal(Timing.CORRECTION)
-    corrected = f"timing in ({late}, {rebuilt}) and op = {text_literal(Op.INSERT)}"
-    return _by_batch(store, panes, last, "batch, timing as name, count(*) as value", corrected)
+    return _by_batch(store, panes, last, "batch, timing as name, count(*) as value", CORRECTED)
 
 
 def watermarks_by_batch(store: Store, last: int) -> dict[int, int]:
-    """The watermark that each batch up to a complete one was published with; of one that a drain ended, none."""
+    """The watermark with which each batch up to a complete one was published; drains are left out."""
     figures = "batch, 'watermark' as name, max(cast(watermark as bigint)) as value"
     ticks = f"kind <> 'drain' and watermark < {moment_literal(END_OF_TIME)}"
-    found = _by_batch(store, store.own_table(store.watermarks), last, figures, ticks)
-    return {batch: row["watermark"] for batch, row in found.items()}
+    marks = _by_batch(store, store.own_table(store.watermarks), last, figures, ticks)
+    return {batch: row["watermark"] for batch, row in marks.items()}
 
 
-def _times(publications: Table, lately: str = "p.output is null") -> dict[int, int]:
+def publication_times(publications: Table, lately: str = "p.output is null") -> dict[int, int]:
     """When batches were published, by batch."""
     rows = publications.query(f"select batch, published_at from t as p where {lately}").to_pylist()
     return {row["batch"]: to_micros(row["published_at"]) for row in rows}
@@ -109,18 +110,18 @@ def _times(publications: Table, lately: str = "p.output is null") -> dict[int, i
 
 @dataclass
 class Recent:
-    """The last hours of a store."""
+    """The last hours of a pipeline."""
 
     steps: list[WatermarkStep] = field(default_factory=list)
-    """Where the watermark stood, from when on."""
+    """The values of the watermark, in order of time."""
     backfills: list[tuple[int, str]] = field(default_factory=list)
     """When batches of a backfill were published, and of which kind."""
     first_batch: int | None = None
-    """When the first batch was published that is known."""
+    """When the first known batch was published."""
 
 
 def read_recent(store: Store, since: int) -> Recent:
-    """Where the watermark stood since a moment, and before it; and which backfills there were."""
+    """The watermark at and after a moment, and the backfills published with it."""
     publications, watermarks, recent = store.publications, store.watermarks, Recent()
     if not publications.exists or not watermarks.exists:
         return recent
@@ -151,7 +152,7 @@ def read_recent(store: Store, since: int) -> Recent:
 
 def was_within(store: Store, budget: int) -> bool:
     """Whether the watermark was ever within its budget of lag when a batch was published."""
-    times = _times(store.publications)
+    times = publication_times(store.publications)
     marks = watermarks_by_batch(store, store.ledger.last_batch())
     lags = (lag(mark, times[batch]) for batch, mark in marks.items() if batch in times)
     return any(each is not None and each <= budget for each in lags)
@@ -161,7 +162,9 @@ def daily_lag(store: Store, since: int) -> dict[int, float]:
     """Seconds from the watermark to the wall clock when batches were published, on average, by day (UTC)."""
     if not store.publications.exists:
         return {}
-    times = _times(store.publications, f"p.output is null and p.published_at >= {moment_literal(since)}")
+    times = publication_times(
+        store.publications, f"p.output is null and p.published_at >= {moment_literal(since)}"
+    )
     lags: dict[int, list[int]] = {}
     for batch, mark in watermarks_by_batch(store, store.ledger.last_batch()).items():
         if batch in times:
@@ -170,7 +173,7 @@ def daily_lag(store: Store, since: int) -> dict[int, float]:
 
 
 def differences(store: Store) -> dict[tuple[str, str], Decimal]:
-    """Received less all fates by output and unit, wherever it is not nothing."""
+    """Received less all fates by output and unit, where it is not 0."""
     if not store.ledger.exists:
         return {}
     fates = " - ".join(FATE_COLUMNS)

@@ -1,4 +1,4 @@
-"""The page that a metrics server reads, and two that say how the run is: to this machine, or with a token."""
+"""Serves the metrics of a run, and its health and readiness: to this machine only, or to clients with a token."""
 
 from __future__ import annotations
 
@@ -27,43 +27,44 @@ TOKEN = "LATECOMER_METRICS_TOKEN"  # noqa: S105
 LOOPBACK = "127.0.0.1"
 SHORTEST_TOKEN = 16
 PATIENCE_SECONDS = 10.0
-"""So long somebody may take to send a request."""
+"""A client may take so long to send a request."""
 _ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):)?([0-9]{1,5})")
 _HERE = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
 def address_of(written: str) -> tuple[str, int]:
-    """Host and port, as they are written in --metrics.
+    """Host and port, from the value of --metrics.
 
     >>> address_of("9464"), address_of("0.0.0.0:9464"), address_of("[::1]:0")
     (('127.0.0.1', 9464), ('0.0.0.0', 9464), ('::1', 0))
     """
-    found = _ADDRESS.fullmatch(written.strip())
-    if found is None or int(found[2]) > 65535:
+    match = _ADDRESS.fullmatch(written.strip())
+    if match is None or int(match[2]) > 65535:
         raise ValueError("is not a port")
-    return (found[1] or LOOPBACK).strip("[]"), int(found[2])
+    return (match[1] or LOOPBACK).strip("[]"), int(match[2])
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What is served, in the words of its errors."""
+    """Something that is served, and how error messages name it."""
 
     what: str
+    """With its verb."""
     token: str
-    """The variable with the token."""
+    """The environment variable with the token."""
     option: str
-    """What says host and port on the command line."""
+    """The option of the command line with host and port."""
 
 
 METRICS_OFFER = Offer("metrics are", TOKEN, "--metrics")
 
 
 def token_for(host: str, offer: Offer = METRICS_OFFER) -> str | None:
-    """The token that whoever reads must send: needed where others reach this machine, else as one likes."""
+    """The token that clients must send: required where other machines can connect, else optional."""
     token = os.environ.get(offer.token) or None
     if token is None and not is_loopback(host):
         raise MachineError(
-            f"{offer.what} served to this machine alone unless there is a token, and {host!r} is not loopback; set "
+            f"{offer.what} served to this machine only unless there is a token, and {host!r} is not loopback; set "
             f"{offer.token} to a secret of at least {SHORTEST_TOKEN} characters, or write {offer.option} PORT"
         )
     if token is not None and len(token) < SHORTEST_TOKEN:
@@ -74,7 +75,8 @@ def token_for(host: str, offer: Offer = METRICS_OFFER) -> str | None:
 
 
 def is_own_name(host: str) -> bool:
-    """Whether a request names this machine as its loopback: a web page may have a name of its own point to it.
+    """Whether the Host of a request is a loopback name. Another name that resolves to this machine may be that of a
+    hostile web page.
 
     >>> is_own_name("localhost:9464"), is_own_name("[::1]"), is_own_name("evil.example")
     (True, True, False)
@@ -83,7 +85,7 @@ def is_own_name(host: str) -> bool:
 
 
 def lets_in(authorization: str, token: str | None) -> bool:
-    """Whether what a request says of itself is the token."""
+    """Whether a request's Authorization header has the token."""
     if token is None:
         return True
     kind, _, sent = authorization.partition(" ")
@@ -91,22 +93,24 @@ def lets_in(authorization: str, token: str | None) -> bool:
 
 
 def url_of(server: ThreadingHTTPServer) -> str:
-    """Where a server is."""
+    """The URL of a server."""
     host, port = server.server_address[:2]
     shown = f"[{host!s}]" if ":" in str(host) else str(host)
     return f"http://{shown}:{port}"
 
 
 def bound(host: str, port: int, handler: type[BaseHTTPRequestHandler], offer: Offer) -> ThreadingHTTPServer:
-    """A server that has its port, and does not answer yet."""
+    """A server that is bound to its port, and does not answer yet."""
     try:
         return _Server((host, port), handler)
+    except UnicodeError:  # a label of it is empty, or longer than 63 characters
+        raise MachineError(f"{host} is not the name of a host; correct {offer.option}") from None
     except OSError as error:
         raise MachineError(_bind_problem(error, host, port, offer.option)) from None
 
 
 class MetricsServer:
-    """Serves /metrics, /healthz and /readyz from a thread of its own. Nobody can change anything through it."""
+    """Serves /metrics, /healthz and /readyz from a thread of its own. It is read-only."""
 
     def __init__(self, figures: Figures, host: str, port: int, token: str | None) -> None:
         registry = CollectorRegistry()
@@ -131,7 +135,7 @@ class MetricsServer:
         self._http.server_close()
 
 
-class Served:
+class ServedMetrics:
     """The metrics of one run, from before it starts until it has ended. The port is taken at once."""
 
     def __init__(self, pipeline: Pipeline, host: str, port: int) -> None:
@@ -168,7 +172,7 @@ class _Server(ThreadingHTTPServer):
         self.server_address = self.socket.getsockname()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever reads has gone: that is no news."""
+        """The client has disconnected: that is not logged."""
 
 
 def _bind_problem(error: OSError, host: str, port: int, option: str) -> str:
@@ -224,6 +228,6 @@ def _handler(
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Who reads the metrics is not logged."""
+            """Requests are not logged."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""How large the store is, table by table: looked at now and then, beside the run."""
+"""How large the store is, table by table: measured every few seconds, in a thread beside the run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _OF_OUTPUT = ("panes", "partials", "late", "dead_letters")
 
 
 class SizeWatch:
-    """Looks at the tables' own lists of files, not at the disk."""
+    """Sums up the tables' own lists of files; it does not list folders."""
 
     def __init__(self) -> None:
         self.tables: dict[str, tuple[int, int]] = {}
-        """By table, its bytes and its files."""
+        """Table → its bytes, and how many files it has."""
         self._stopping = threading.Event()
 
     def start(self, store: Store) -> None:
@@ -30,7 +30,7 @@ class SizeWatch:
             *_SHARED,
             *(f"outputs/{name}/{each}" for name in store.pipeline.outputs for each in _OF_OUTPUT),
         ]
-        # Tables of its own: a table is used by one thread.
+        # Tables of its own, because a table may be used by one thread only.
         tables = {name: Table(store.root / name, pa.schema([])) for name in names}
         threading.Thread(target=self._watch, args=(tables,), name="latecomer-sizes", daemon=True).start()
 
@@ -40,7 +40,7 @@ class SizeWatch:
     def _watch(self, tables: dict[str, Table]) -> None:
         while True:
             try:
-                self.tables = {name: found for name, table in tables.items() if (found := size_of(table))}
+                self.tables = {name: size for name, table in tables.items() if (size := size_of(table))}
             except (LatecomerError, OSError) as error:
                 LOG.debug("the size of the store is not known: %s", error)
             if self._stopping.wait(EVERY_SECONDS):
@@ -48,7 +48,7 @@ class SizeWatch:
 
 
 def size_of(table: Table) -> tuple[int, int] | None:
-    """A table's bytes and files; None where it was never made."""
+    """A table's bytes and how many files it has; None where it does not exist."""
     if not table.exists:
         return None
     table.refresh()

@@ -1,12 +1,12 @@
-"""All about schemas: what they mean, whether one reads what another wrote, and who knows which.
+"""Schemas: their meaning, whether one can read what another wrote, and where they are registered.
 
 avro/ jsonschema/ protobuf/    parsing, text, compatibility, columns; pure
 migrations/                    the phases of a breaking change; pure
-registry/                      a server that keeps schemas by subject and id, and a client of any such server
-inventory/                     which schemas were seen, and which a registry knows
-levels, mistakes, json_input, packages    what all kinds of schema need
+registry/                      a server for schemas by subject and id, and a client of any such server
+inventory/                     which schemas occur in messages, and which of them a registry knows
+levels, mistakes, json_input, packages    shared by all kinds of schema
 
-The engine meets this room in `store/schemas.py`: a decoder asks for the writer's schema by its id.
+The engine uses this package in `store/schemas.py`: a decoder asks for the writer's schema by its id.
 """
 
 from latecomer.schemas.levels import Breach, Level, Policy

@@ -1,4 +1,4 @@
-"""JSON from anywhere, within limits: what is too large, too deep or ambiguous is an error, never a crash."""
+"""Reads JSON from outside within limits. Text that is too large, too deep or ambiguous is an error, never a crash."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ MOST_VALUES = 200_000
 DEEPEST = 300
 LONGEST_NUMBER = 1000
 _MOST_BITS = 3322  # of a number with that many digits
-_TOKENS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[\]}]', re.DOTALL)
-_Place = (
-    tuple[Any, Step] | None
-)  # linked to the place around it: a tuple for each value would take too much room
+_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([\[{])|([\]}])', re.DOTALL)
+_Place = tuple[Any, Step] | None
+"""A step, and the place around it: whole paths of all values would take too much memory."""
 
 
 class _Repeating(dict[str, Any]):
-    """An object in which a key stands twice."""
+    """An object with the same key twice."""
 
     twice = ""
 
 
 def read_json(text: str, most: int = MOST_CHARACTERS) -> Any:
-    """The value that a JSON text of at most so many characters holds."""
+    """The value of a JSON text of at most `most` characters."""
     if len(text) > most:
         raise SchemaError((), f"has {len(text)} characters", f"write at most {most}")
-    _require_shallow(text)
+    if depth_of(text) > DEEPEST:  # Python's reader of JSON uses a stack that it shares with its caller
+        raise _too_deep()
     try:
         value = json.loads(
             text, object_pairs_hook=_object, parse_int=_whole, parse_float=_number, parse_constant=_constant
@@ -43,25 +43,24 @@ def read_json(text: str, most: int = MOST_CHARACTERS) -> Any:
 
 
 def require_plain(value: Any) -> None:
-    """Refuse what JSON cannot hold, and what is too large or too deep.
+    """Refuse values that JSON cannot hold, and values that are too large or too deep.
 
-    Works its way through with a list of its own: values from Python may be deeper than Python's stack, or hold
-    themselves.
+    It does not recurse: Python values may be deeper than Python's stack, or contain themselves.
     """
-    left: list[tuple[Any, _Place, int]] = [(value, None, 0)]
-    seen = 0
-    while left:
-        each, place, depth = left.pop()
-        seen += 1
-        if seen > MOST_VALUES:
+    pending: list[tuple[Any, _Place, int]] = [(value, None, 0)]
+    count = 0
+    while pending:
+        each, place, depth = pending.pop()
+        count += 1
+        if count > MOST_VALUES:
             raise SchemaError((), "holds too many values", f"write at most {MOST_VALUES}")
         if depth > DEEPEST:
-            raise SchemaError((), "is nested too deeply", f"nest at most {DEEPEST} lists and objects")
+            raise _too_deep()
         if isinstance(each, dict):
             _require_keys(each, place)
-            left.extend((inner, (place, key), depth + 1) for key, inner in each.items())
+            pending.extend((inner, (place, key), depth + 1) for key, inner in each.items())
         elif isinstance(each, list):
-            left.extend((inner, (place, index), depth + 1) for index, inner in enumerate(each))
+            pending.extend((inner, (place, index), depth + 1) for index, inner in enumerate(each))
         else:
             _require_scalar(each, place)
 
@@ -92,7 +91,7 @@ def _require_scalar(value: Any, place: _Place) -> None:
         case float():
             if not math.isfinite(value):
                 fix = "write a number that a double can hold"
-                raise SchemaError(_path(place), "is beyond all numbers", fix, value)
+                raise SchemaError(_path(place), "is no finite number", fix, value)
         case _:
             raise SchemaError(_path(place), f"is a {type(value).__name__}", "write a value of JSON")
 
@@ -105,21 +104,24 @@ def _path(place: _Place) -> Path:
     return tuple(reversed(steps))
 
 
-def _require_shallow(text: str) -> None:
-    """Python's reader of JSON uses a stack that it shares with whoever calls it."""
-    depth = 0
-    for token in _TOKENS.finditer(text):
-        opening = token[0][0]
-        depth += 1 if opening in "[{" else -1 if opening in "]}" else 0
-        if depth > DEEPEST:
-            raise SchemaError((), "is nested too deeply", f"nest at most {DEEPEST} lists and objects")
+def depth_of(text: str) -> int:
+    """How many lists and objects are nested in a text of JSON.
+
+    >>> depth_of('[[], [], "[["]'), depth_of("1")
+    (2, 0)
+    """
+    deepest = depth = 0
+    for token in _BRACKETS.finditer(text):
+        depth += (token[1] is not None) - (token[2] is not None)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    repeating, keys = _Repeating(found), set[str]()
+    value = dict(pairs)
+    if len(value) == len(pairs):
+        return value
+    repeating, keys = _Repeating(value), set[str]()
     for key, _ in pairs:
         if key in keys:
             repeating.twice = key
@@ -138,6 +140,10 @@ def _number(text: str) -> float:
     if len(text) > LONGEST_NUMBER:
         raise _too_long(())
     return float(text)
+
+
+def _too_deep() -> SchemaError:
+    return SchemaError((), "is nested too deeply", f"nest at most {DEEPEST} lists and objects")
 
 
 def _too_long(path: Path) -> SchemaError:

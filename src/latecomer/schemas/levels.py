@@ -1,4 +1,4 @@
-"""The compatibility levels of a registry, as Confluent's has them.
+"""The compatibility levels of a registry, with Confluent's meaning.
 
 A level says which way data must be readable between a new schema and those registered before it:
 
@@ -10,8 +10,8 @@ A level says which way data must be readable between a new schema and those regi
 | …_TRANSITIVE | the same | every version |
 | NONE | nothing | none |
 
-The text that this part of latecomer follows ("the seed") has BACKWARD and FORWARD the other way round: it says that
-under BACKWARD a new schema must be readable by old readers. In Confluent's registry, and here, that is FORWARD.
+The text that this package follows ("the seed") swaps BACKWARD and FORWARD: under its BACKWARD, old readers must be able
+to read data of the new schema. In Confluent's registry, and here, that is FORWARD.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from latecomer.schemas.mistakes import Incompatibility
 
 S = TypeVar("S")
 Compare = Callable[[S, S], Sequence[Incompatibility]]
-"""Reader's and writer's schema → why the one cannot read what the other wrote."""
+"""Reader's and writer's schema → why the reader cannot read the writer's data."""
 
 
 class Level(StrEnum):
-    """What a new version of a schema must keep to."""
+    """Which compatibility a new version of a schema must keep."""
 
     NONE = "NONE"
     BACKWARD = "BACKWARD"
@@ -53,18 +53,18 @@ class Level(StrEnum):
 
 
 class Policy(StrEnum):
-    """By which rules JSON Schemas and those of Protobuf are compared. Avro has rules of its own."""
+    """The rules by which JSON Schemas and Protobuf schemas are compared. Avro has rules of its own."""
 
     STRICT = "STRICT"
     """Confluent's: a list of changes that are compatible."""
     LENIENT = "LENIENT"
-    """Confluent's for readers that pass over what they do not know: properties may be added and removed. Readers of
-    Protobuf always do: of that it is the same as STRICT."""
+    """Confluent's for readers that ignore unknown properties: these may be added and removed. Protobuf readers always
+    ignore unknown fields, so for Protobuf it is the same as STRICT."""
 
 
 @dataclass(frozen=True)
 class Breach:
-    """Why a new schema is refused: with which version it does not go together, and which of the two reads."""
+    """Why a new schema is refused: the version that it conflicts with, which of the two reads, and the problem."""
 
     version: int
     new_reads_old: bool
@@ -78,13 +78,13 @@ class Breach:
 
 
 def breaches(compare: Compare[S], new: S, versions: Mapping[int, S], level: Level) -> list[Breach]:
-    """Why a schema may not follow the versions of a subject under a level, the latest version first."""
+    """Why a level forbids a schema after the versions of a subject; the latest version first."""
     numbers = sorted(versions, reverse=True)
-    found = []
+    problems = []
     for version in numbers if level.against_all else numbers[:1]:
         old = versions[version]
         if level.new_reads_old:
-            found += [Breach(version, True, problem) for problem in compare(new, old)]
+            problems += [Breach(version, True, problem) for problem in compare(new, old)]
         if level.old_reads_new:
-            found += [Breach(version, False, problem) for problem in compare(old, new)]
-    return found
+            problems += [Breach(version, False, problem) for problem in compare(old, new)]
+    return problems

@@ -12,10 +12,10 @@ from latecomer.errors import LatecomerError, shortened
 Step = str | int
 Path = tuple[Step, ...]
 MOST_WORK = 300_000
-"""Steps that one question about schemas may take: seconds. A schema that people wrote needs some thousands."""
+"""Steps that one operation on schemas may take; this lasts seconds. Schemas written by people need some thousands."""
 DEEPEST_TYPE = 100
 Words = tuple[str, str]
-"""What is wrong, and what would pass."""
+"""What is wrong, and the fix."""
 SHOWN = 80
 """Characters of a value or a name in a message."""
 _MOST_LISTED = 10
@@ -23,7 +23,7 @@ _NOTHING = object()
 
 
 class SchemaError(LatecomerError, ValueError):
-    """A schema cannot be used as it is: where the mistake is, what stands there, how to put it right."""
+    """A schema cannot be used: the place of the mistake, the value there, and the fix."""
 
     def __init__(self, path: Path, message: str, fix: str, value: object = _NOTHING) -> None:
         self.path, self.message, self.fix = path, message, fix
@@ -34,9 +34,9 @@ class SchemaError(LatecomerError, ValueError):
 
 @dataclass(frozen=True)
 class Incompatibility:
-    """Why the reader's schema does not read what was written with another.
+    """Why the reader's schema cannot read data of another schema.
 
-    `path` leads through the reader's schema; of Avro, into a branch of the writer's union where it has one.
+    `path` leads through the reader's schema. In Avro it may also lead into a branch of the writer's union.
     """
 
     path: Path
@@ -49,15 +49,15 @@ class Incompatibility:
 
 
 class Work:
-    """The steps taken so far; too many are an error, so that no schema keeps a server busy."""
+    """Counts the steps of an operation. Too many are an error, so that no schema keeps a server busy."""
 
-    def __init__(self, question: str, most: int = MOST_WORK) -> None:
-        self.question, self.left = question, most
+    def __init__(self, operation: str, most: int = MOST_WORK) -> None:
+        self.operation, self.steps_left = operation, most
 
     def spend(self, steps: int = 1) -> None:
-        self.left -= steps
-        if self.left < 0:
-            raise SchemaError((), f"takes too many steps to {self.question}", "make the schema smaller")
+        self.steps_left -= steps
+        if self.steps_left < 0:
+            raise SchemaError((), f"takes too many steps to {self.operation}", "make the schema smaller")
 
 
 def too_deep(path: Path) -> SchemaError:
@@ -67,7 +67,7 @@ def too_deep(path: Path) -> SchemaError:
 
 
 def written_path(path: Sequence[Step]) -> str:
-    """A place in a schema, for people.
+    """A place in a schema as text.
 
     >>> written_path(("fields", 2, "type")), written_path(()), written_path((1, "items"))
     ('fields[2].type', 'the schema', '[1].items')

@@ -1,4 +1,4 @@
-"""Types of schemas that need a package which is an extra."""
+"""Imports schema types that need an extra."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from latecomer.errors import LatecomerError
 
 
 def protobuf_model() -> ModuleType:
-    """`latecomer.schemas.protobuf`, where the package that it stands on is installed."""
+    """`latecomer.schemas.protobuf`. Raises LatecomerError if the package protobuf is not installed."""
     try:
         from latecomer.schemas import protobuf
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Sinks: where panes, side output and dead letters go besides the store, each batch whole and once."""
+"""Sinks: where panes, side output and dead letters go besides the store, each batch once and whole or not at all."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def make_sink(sink: Sink, pipeline: Pipeline, shape: Shape) -> SinkLogic:
 
 
 def open_sink(sink: Sink, path: PurePath, pipeline: str, shape: Shape) -> SinkLogic:
-    """Open a sink of latecomer's own; it is made where there is none, and refused where it is not ours. `path` is where
-    it writes, or, if that is no file, the folder of the pipeline file."""
+    """Open a built-in sink. What it writes to is made where it is missing, and refused where it is not ours. `path` is
+    the sink's file or folder; for any other target, the folder of the pipeline file."""
     logic: SinkLogic = LOGICS[sink.kind](sink, path, pipeline, shape)
     logic.open()
     return logic

@@ -1,4 +1,4 @@
-"""What latecomer's own sinks share: how they say what is wrong, and how they write what has no type of its own."""
+"""What the built-in sinks share: their error messages, and how a table follows new columns."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ from latecomer.model.durations import iso
 from latecomer.sink.following import Steps, steps_to
 
 LOG = logging.getLogger(__name__)
+PROGRESS = "latecomer_progress"
+"""The table in a database with the last batch of each of our tables."""
+BRING_BACK = "bring it back, or it is made anew and filled from the store"
+"""The fix where a table or folder of ours is gone."""
 
 
 class BuiltInLogic(SinkLogic):
@@ -33,26 +37,26 @@ class BuiltInLogic(SinkLogic):
         self.pipeline = pipeline
         self.shape = self.whole_shape = shape
         self.left_out: tuple[str, ...] = ()
-        """The columns of rows that a migration has dropped, as the sink says it."""
+        """The columns that a migration has dropped, as noted in the sink."""
 
     def apply(self, batch: int, panes: pa.Table) -> None:
         if panes.num_rows:
-            # Which columns of rows are left out is only known once the sink's own step has begun.
+            # For rows, the columns that are left out are only known inside `_apply`.
             shape = self.whole_shape if self.shape.appends else self.shape
             self._apply(batch, panes.select(shape.schema.names).cast(shape.schema))
 
     def _go_by(self, existing: Collection[str] | None = None) -> None:
-        """Write only the columns that are there; all of them where the sink is about to be made."""
+        """Write only the columns that exist; all of them where the sink is about to be made."""
         self.shape = self.whole_shape if existing is None else self.whole_shape.going_by(existing)
 
     def _leave_out(self, columns: Collection[str]) -> None:
-        """Write rows without some columns: a migration has dropped them."""
+        """Write rows without the columns that a migration has dropped."""
         self.left_out = tuple(columns)
         if isinstance(self.whole_shape, RowShape):
             self.shape = self.whole_shape.without(columns)
 
     def _steps_to(self, found: Mapping[str, str], wanted: Mapping[str, str], what: str, fix: str) -> Steps:
-        """How what is there, and is ours, follows; refused where it cannot."""
+        """The steps by which a table of ours gets the wanted columns; refused where that is impossible."""
         steps = steps_to(found, wanted, self.shape)
         if steps is None:
             raise self._other_columns(found, wanted, what, fix)
@@ -72,21 +76,26 @@ class BuiltInLogic(SinkLogic):
         return f"the {what} belongs to {owner_in_words(owner)} of pipeline {pipeline}"
 
     def _system_refusal(self, error: Exception, batch: int | None = None) -> SinkError | None:
-        """The error to raise where it was the operating system that refused."""
-        found = refusal_of(error)
-        return None if found is None else self._outage(found.reason, found.fix, batch)
+        """The error to raise where the operating system has refused; None where it has not."""
+        refusal = refusal_of(error)
+        return None if refusal is None else self._outage(refusal.reason, refusal.fix, batch)
 
     def _refusal(self, reason: str, fix: str, batch: int | None = None) -> SinkError:
-        """The error to raise where only people can help; while opening, no batch is known yet."""
+        """The error to raise where only people can help. While opening, `batch` is None."""
         return SinkError(self._sentence(reason, fix, batch))
 
     def _outage(self, reason: str, fix: str, batch: int | None = None) -> SinkOutage:
-        """The error to raise where it may pass."""
+        """The error to raise for a problem that may pass."""
         return SinkOutage(f"{reason}; {fix}", self._sentence(reason, fix, batch))
 
     def _sentence(self, reason: str, fix: str, batch: int | None) -> str:
-        goes_on = "catches this sink up" if batch is None else f"continues with batch {batch}"
-        return f"{self.kind} sink {self.place}: {reason}; {fix}. Nothing is lost: the next run {goes_on}."
+        return f"{self.kind} sink {self.place}: {reason}; {fix}. {nothing_lost(batch)}"
+
+
+def nothing_lost(batch: int | None) -> str:
+    """The last sentence of a sink's error; `batch` is None while the sink is opened."""
+    goes_on = "catches this sink up" if batch is None else f"continues with batch {batch}"
+    return f"Nothing is lost: the next run {goes_on}."
 
 
 class FileSinkLogic(BuiltInLogic):
@@ -98,7 +107,7 @@ class FileSinkLogic(BuiltInLogic):
 
 
 def differing(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:
-    """How the columns that are there differ from those that should be; empty where they do not.
+    """How the columns that exist differ from the wanted ones; empty where they do not.
 
     >>> differing({"paise": "TEXT", "payer": "TEXT"}, {"paise": "INTEGER", "payments": "INTEGER"})
     'without payments, with payer, paise TEXT instead of INTEGER'
@@ -115,10 +124,15 @@ def differing(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:
     return ", ".join(parts)
 
 
+def take_rows(rows: pa.Table, numbers: list[int]) -> pa.Table:
+    """Some rows, by their numbers."""
+    return rows.take(pa.array(numbers, pa.int64()))
+
+
 def micros(column: pa.ChunkedArray) -> list[Any]:
     """A column of moments as microseconds."""
-    listed: list[Any] = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
-    return listed
+    values: list[Any] = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
+    return values
 
 
 def bounds(moments: pa.ChunkedArray) -> tuple[str | None, str | None]:

@@ -1,8 +1,8 @@
-"""Two shapes of events in one table, while a migration goes on: a view that has both, and what is done in each phase.
+"""Two shapes of events in one table, while a migration goes on: a view with both, and the steps of each phase.
 
-The view is the same for its readers in every phase. It has the columns of both shapes, and where a row lacks one, it is
-computed from the other. In the last phase the columns of the old shape are dropped, if no row would lose by that; going
-back brings them again, as the store has them, and computed where it has none.
+Readers see the same view in every phase. It has the columns of both shapes. Where a row lacks a column of one shape, it
+is computed from the other. The last phase drops the columns of the old shape, unless a value would be lost. Going back
+adds them again, with the values in the store; values that the store does not have are computed.
 """
 
 from __future__ import annotations
@@ -13,38 +13,39 @@ from dataclasses import dataclass
 from latecomer.store.sql import double_quoted
 
 VIEW = "_both_shapes"
-"""What the name of the view ends with, after that of the table."""
+"""The end of the view's name, after the table's name."""
 
 
 @dataclass(frozen=True)
 class BothShapes:
-    """The columns of both shapes in a table, and what computes each from the other shape, in the table's SQL."""
+    """The columns of both shapes in a table, and the SQL that computes each from the other shape."""
 
     old: Mapping[str, str]
     """Column → SQL over the new shape."""
     new: Mapping[str, str | None]
-    """Column → SQL over the old shape; None where that does not determine it."""
+    """Column → SQL over the old shape; None where the old shape does not determine it."""
     quoted: Callable[[str], str] = double_quoted
     """How the table's SQL names a column."""
 
 
 @dataclass(frozen=True)
 class TableSteps:
-    """What a table still needs to be as its phase wants it."""
+    """The steps that a table still needs for its phase."""
 
     fills: Mapping[str, str]
-    """New columns that get what the old shape says, where they are null."""
+    """New columns to compute from the old shape where they are null → SQL."""
     drops: tuple[str, ...]
     brings: Mapping[str, str]
-    """Old columns that come again → SQL for the rows that the store has none of."""
+    """Old columns to add again → SQL for rows whose value the store does not have."""
     completes: Mapping[str, str]
-    """New columns of rows that have come in the old shape alone since that was dropped: the store has it."""
+    """New columns to compute for rows that came in the old shape after its columns were dropped. The store has the old
+    shape."""
     columns: tuple[str, ...]
-    """The columns that the table has after it."""
+    """The columns of the table after these steps."""
     view: str
-    """The columns of the view after it, in SQL."""
+    """The columns of the view after these steps, in SQL."""
     left_out: tuple[str, ...]
-    """All columns of the table that are left out from then on."""
+    """All columns that batches leave out from then on."""
 
     @property
     def changes_table(self) -> bool:
@@ -63,19 +64,18 @@ def table_steps(
     shapes: BothShapes,
     contracted: bool,
 ) -> TableSteps:
-    """What to do with a table that has these columns. `wanted` are all that a table of it has in the phases between the
-    first and the last, in their order, and their types."""
+    """The steps for a table with these columns. `wanted` are all columns of both shapes, in order, with their types."""
     drops = tuple(name for name in shapes.old if contracted and name in existing)
     missing = {name for name in shapes.old if not contracted and (name in left_out or name not in existing)}
     brings = {name: sql for name, sql in shapes.old.items() if name in missing}
-    made = {name: sql for name, sql in shapes.new.items() if sql is not None}
+    computed = {name: sql for name, sql in shapes.new.items() if sql is not None}
     after = [*(name for name in existing if name not in (*drops, *brings)), *brings]
     others = {name for name in left_out if name not in shapes.old}
     return TableSteps(
-        made if drops else {},
+        computed if drops else {},
         drops,
         brings,
-        made if contracted and not drops else {},
+        computed if contracted and not drops else {},
         tuple(after),
         view_columns(after, wanted, shapes),
         tuple(sorted(others | (set(shapes.old) if contracted else set()))),
@@ -83,18 +83,18 @@ def table_steps(
 
 
 def view_columns(existing: Collection[str], wanted: Mapping[str, str], shapes: BothShapes) -> str:
-    """Each column as it is, and those of both shapes complete: an old one that is gone is computed alone. Order and
-    types are the same in every phase.
+    """The columns of the view in SQL: where a column of one shape is null, it is computed from the other; an old column
+    that was dropped is always computed. Order and types are the same in every phase.
 
     >>> both = BothShapes({"cents": '"base" + "tax"'}, {"base": None, "tax": None})
     >>> view_columns(["id", "base", "tax"], {"id": "", "cents": "bigint", "base": "", "tax": ""}, both)
     '"id", CAST("base" + "tax" AS bigint) AS "cents", "base", "tax"'
     """
-    # Without the old columns there is nothing to compute the new ones from: they were filled before.
-    made = {**(shapes.new if set(shapes.old) <= set(existing) else {}), **shapes.old}
+    # Without the old columns, the new ones cannot be computed: they were filled before.
+    computed = {**(shapes.new if set(shapes.old) <= set(existing) else {}), **shapes.old}
     parts = []
     for name, kind in wanted.items():
-        column, sql = shapes.quoted(name), made.get(name)
+        column, sql = shapes.quoted(name), computed.get(name)
         if name not in existing and name not in shapes.old:
             continue
         if sql is None:
@@ -106,36 +106,43 @@ def view_columns(existing: Collection[str], wanted: Mapping[str, str], shapes: B
 
 
 def would_lose(name: str, sql: str) -> str:
-    """The condition of a row whose old column nothing could bring back in the table."""
+    """The condition of a row whose old value could not be computed again from the new shape."""
     return f"{double_quoted(name)} IS NOT NULL AND ({sql}) IS NULL"
 
 
-def complete(table: str, staged: str, made: Mapping[str, str], place: Collection[str]) -> str:
-    """The statement that computes new columns from the old ones, which only the staged rows have."""
-    same = " AND ".join(f"stored.{each} = staged.{each}" for each in map(double_quoted, place))
-    values = ", ".join(f"{double_quoted(name)} = {_filled(name, sql)}" for name, sql in made.items())
-    return f"UPDATE {table} AS stored SET {values} FROM {staged} AS staged WHERE {same}"
+def complete(table: str, staged: str, computed: Mapping[str, str], place: Collection[str]) -> str:
+    """The statement that computes new columns from the old ones of the staged rows."""
+    return _update_from(table, staged, _filled_values(computed), place)
 
 
 def refill(table: str, staged: str, name: str, place: Collection[str]) -> str:
-    """The statement that gives the rows of a table what is staged of a column."""
-    same = " AND ".join(f"stored.{each} = staged.{each}" for each in map(double_quoted, place))
+    """The statement that copies a staged column into the rows of a table."""
     column = double_quoted(name)
-    return f"UPDATE {table} AS stored SET {column} = staged.{column} FROM {staged} AS staged WHERE {same}"
+    return _update_from(table, staged, f"{column} = staged.{column}", place)
 
 
-def fill(table: str, made: Mapping[str, str]) -> str:
-    """The statement that gives the rows that have none what is computed of columns: of all at once, as in the view."""
-    values = ", ".join(f"{double_quoted(name)} = {_filled(name, sql)}" for name, sql in made.items())
-    return f"UPDATE {table} SET {values}"
+def fill(table: str, computed: Mapping[str, str]) -> str:
+    """The statement that computes columns where they are null: all at once, as in the view."""
+    return f"UPDATE {table} SET {_filled_values(computed)}"
 
 
-def filled_columns(names: Collection[str], made: Mapping[str, str]) -> str:
+def filled_columns(names: Collection[str], computed: Mapping[str, str]) -> str:
     """The same as columns of a SELECT."""
     return ", ".join(
-        f"{_filled(name, made[name])} AS {double_quoted(name)}" if name in made else double_quoted(name)
+        f"{_filled(name, computed[name])} AS {double_quoted(name)}"
+        if name in computed
+        else double_quoted(name)
         for name in names
     )
+
+
+def _update_from(table: str, staged: str, values: str, place: Collection[str]) -> str:
+    same = " AND ".join(f"stored.{each} = staged.{each}" for each in map(double_quoted, place))
+    return f"UPDATE {table} AS stored SET {values} FROM {staged} AS staged WHERE {same}"
+
+
+def _filled_values(computed: Mapping[str, str]) -> str:
+    return ", ".join(f"{double_quoted(name)} = {_filled(name, sql)}" for name, sql in computed.items())
 
 
 def _filled(name: str, sql: str) -> str:

@@ -1,4 +1,4 @@
-"""The tables of sinks while a migration goes on, each brought on in one step: Postgres, SQLite, Delta."""
+"""The tables of Postgres, SQLite and Delta sinks while a migration goes on: each gets its steps at once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from latecomer.config.contract import Shape
 from latecomer.config.models import Pipeline
 from latecomer.config.sinks import LONGEST_NAME, FileSink, Sink
 from latecomer.errors import SinkError
+from latecomer.sink.base import PROGRESS
 from latecomer.sink.both_shapes import (
     VIEW,
     BothShapes,
@@ -24,10 +25,9 @@ from latecomer.sink.both_shapes import (
     table_steps,
     would_lose,
 )
-from latecomer.sink.database_file import LEFT_OUT, PROGRESS
+from latecomer.sink.database_file import LEFT_OUT
 from latecomer.sink.delta import LEFT_OUT as PROPERTY
 from latecomer.sink.delta import DeltaLogic
-from latecomer.sink.postgres import PROGRESS as POSTGRES_PROGRESS
 from latecomer.sink.postgres import PostgresLogic, copy_rows
 from latecomer.sink.postgres_rows import declared
 from latecomer.sink.postgres_views import make_view, one_row, run_sql
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from latecomer.config.postgres_server import Connection
 
 Stored = Callable[[list[str]], pa.Table]
-"""Rows as the store has them: the columns that say which row each is, and those that are asked for."""
+"""Rows from the store: the columns that identify a row, and the named ones."""
 _STAGING = "latecomer_staging"
 _ROOM = 256 << 10
 
@@ -54,18 +54,18 @@ class MigratedTable(Protocol):
     contracted: bool
 
     def look(self) -> TableSteps:
-        """What it still needs. Nothing is changed."""
+        """The steps that it still needs. Nothing is changed."""
         ...
 
     def bring(self, stored: Stored) -> TableSteps:
-        """Do it."""
+        """Take the steps."""
         ...
 
     def close(self) -> None: ...
 
 
 class PostgresMigrated(PostgresLogic):
-    """One transaction, in which the sink's own batches wait; readers wait while the columns change."""
+    """All steps in one transaction. The sink's own batches wait for it; readers wait while the columns change."""
 
     shapes: BothShapes
     contracted: bool
@@ -95,21 +95,21 @@ class PostgresMigrated(PostgresLogic):
             view = f"SELECT {steps.view} FROM {self._table}"
             if not make_view(database, self._schema, f"{self._name}{VIEW}", view):
                 raise self._refusal(f"{self._schema}.{self._name}{VIEW} is no view", "rename it")
-            for name in steps.drops:  # after the view, which no longer uses it
+            for name in steps.drops:  # only now: the old view used them
                 run_sql(database, f"ALTER TABLE {self._table} DROP COLUMN {double_quoted(name)}")
             self._keep_left_out(database, steps)
             return steps
 
     def _require_existing(self, database: Connection) -> int:
-        found = self._found(database, self._name) if self._found(database, POSTGRES_PROGRESS) else None
-        if found is None or not self._is_claimed(database):
+        table = self._table_oid(database, self._name) if self._table_oid(database, PROGRESS) else None
+        if table is None or not self._is_claimed(database):
             raise _no_table(self, f"{self._schema}.{self._name}")
-        return found
+        return table
 
     def _planned(self, database: Connection) -> TableSteps:
-        found = self._require_existing(database)
+        table = self._require_existing(database)
         self._progress(database)
-        existing = self.columns_of(database, found)
+        existing = self.columns_of(database, table)
         wanted = {field.name: declared(field.type) for field in self.whole_shape.schema}
         return table_steps(existing, wanted, self.left_out, self.shapes, self.contracted)
 
@@ -124,7 +124,7 @@ class PostgresMigrated(PostgresLogic):
         run_sql(database, fill(self._table, steps.brings))
 
     def _stage(self, database: Connection, names: list[str], stored: Stored) -> str:
-        """A table with columns as the store has them, for as long as the transaction lasts."""
+        """A table with columns from the store, for as long as the transaction lasts."""
         wanted, schema = [*self.whole_shape.place, *names], self.whole_shape.schema
         defined = ", ".join(f"{double_quoted(name)} {declared(schema.field(name).type)}" for name in wanted)
         run_sql(database, f"CREATE TEMPORARY TABLE {_STAGING} ({defined}) ON COMMIT DROP")
@@ -145,7 +145,7 @@ class PostgresMigrated(PostgresLogic):
 
 
 class SqliteMigrated(SqliteLogic):
-    """One transaction."""
+    """All steps in one transaction."""
 
     shapes: BothShapes
     contracted: bool
@@ -160,8 +160,8 @@ class SqliteMigrated(SqliteLogic):
         table, view = self._named, f"{self._table}{VIEW}"
         with self._transaction("rw") as database:
             steps = self._planned(database)
-            named = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (view,)).fetchone()
-            if named is not None and named[0] != "view":
+            existing = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (view,)).fetchone()
+            if existing is not None and existing[0] != "view":
                 raise self._refusal(f"{view} is no view", "rename it")
             database.execute(f"DROP VIEW IF EXISTS {double_quoted(view)}")
             if steps.brings:
@@ -183,7 +183,7 @@ class SqliteMigrated(SqliteLogic):
             raise _no_table(self, self._table)
 
     def _planned(self, database: sqlite3.Connection) -> TableSteps:
-        existing = list(self._found(database))
+        existing = list(self._existing_columns(database))
         if not existing or self._owner(database) is None:
             raise _no_table(self, self._table)
         self._require_owner(database)
@@ -200,7 +200,7 @@ class SqliteMigrated(SqliteLogic):
         database.execute(fill(table, steps.brings))
 
     def _stage(self, database: sqlite3.Connection, names: list[str], stored: Stored) -> str:
-        """A table with columns as the store has them, for as long as the connection lasts."""
+        """A table with columns from the store, for as long as the connection lasts."""
         wanted = [*self.whole_shape.place, *names]
         rows = stored(names).select(wanted)
         database.execute(f"CREATE TEMPORARY TABLE {_STAGING} ({listed(wanted)})")
@@ -225,8 +225,8 @@ class SqliteMigrated(SqliteLogic):
 
 
 class DeltaMigrated(DeltaLogic):
-    """The table is written anew, in one commit; a batch that came between makes that commit fail. A Delta table has no
-    view: its readers make it where they ask."""
+    """The table is written anew, in one commit. A batch that was committed meanwhile makes that commit fail. A Delta
+    table has no view: readers make their own."""
 
     shapes: BothShapes
     contracted: bool
@@ -242,7 +242,7 @@ class DeltaMigrated(DeltaLogic):
             if not steps.changes_table and set(steps.left_out) == set(self.left_out):
                 return steps
             rows = self._rows(table, steps, stored)
-            # Between the two commits the column is there and left out: what is interrupted there is done again.
+            # Between the two commits the column exists and is left out: after an interruption the steps are repeated.
             if not steps.brings:
                 self._keep_left_out(table, steps)
             if steps.changes_table:
@@ -265,32 +265,30 @@ class DeltaMigrated(DeltaLogic):
         return table_steps(existing, wanted, self.left_out, self.shapes, self.contracted)
 
     def _rows(self, table: DeltaTable, steps: TableSteps, stored: Stored) -> pa.Table:
-        """What the table is to hold."""
-        schema, asked = pa.schema(table.schema().to_arrow()), QueryBuilder().register("stored", table)
+        """The new rows of the table."""
+        schema, queries = pa.schema(table.schema().to_arrow()), QueryBuilder().register("stored", table)
         rows = f"(select {filled_columns(schema.names, steps.fills)} from stored) as t"
         for name in steps.drops:
-            found = asked.execute(
-                f"select count(*) from {rows} where {would_lose(name, self.shapes.old[name])}"
-            )
-            _require_nothing_lost(self, name, [pa.table(found)[0][0].as_py()])
+            lost = f"select count(*) from {rows} where {would_lose(name, self.shapes.old[name])}"
+            _require_nothing_lost(self, name, [pa.table(queries.execute(lost))[0][0].as_py()])
         chosen = {name: f"t.{double_quoted(name)}" for name in schema.names if name not in steps.drops}
         chosen |= steps.brings
         columns = ", ".join(f"{sql} as {double_quoted(name)}" for name, sql in chosen.items())
-        found = pa.table(asked.execute(f"select {columns} from {rows}"))
+        new_rows = pa.table(queries.execute(f"select {columns} from {rows}"))
         known = stored(list(steps.brings))
         whole = self.whole_shape.schema
         kinds = {name: schema.field(name) if name in schema.names else whole.field(name) for name in chosen}
-        found = found.cast(pa.schema([kinds[name].with_nullable(True) for name in chosen]))
+        new_rows = new_rows.cast(pa.schema([kinds[name].with_nullable(True) for name in chosen]))
         for name in steps.brings:
-            found = _as_stored(found, known, self.whole_shape.place, name)
-        return found
+            new_rows = _with_stored_values(new_rows, known, self.whole_shape.place, name)
+        return new_rows
 
 
-def _as_stored(rows: pa.Table, known: pa.Table, place: Sequence[str], name: str) -> pa.Table:
-    """Rows with the values of a column that the store has, in the place of those that were computed."""
+def _with_stored_values(rows: pa.Table, known: pa.Table, place: Sequence[str], name: str) -> pa.Table:
+    """Rows with the values of a column from the store where it has them, instead of the computed ones."""
     existing = dict(zip(_places(known, place), known[name].to_pylist(), strict=True))
-    made = zip(_places(rows, place), rows[name].to_pylist(), strict=True)
-    values = [value if existing.get(where) is None else existing[where] for where, value in made]
+    computed = zip(_places(rows, place), rows[name].to_pylist(), strict=True)
+    values = [value if existing.get(where) is None else existing[where] for where, value in computed]
     number = rows.column_names.index(name)
     return rows.set_column(
         number, rows.schema.field(number), pa.array(values, rows.schema.field(number).type)
@@ -309,9 +307,9 @@ def migrated_table(
 ) -> MigratedTable:
     """The table of a sink of one of these kinds."""
     path = pipeline.place(sink.path) if isinstance(sink, FileSink) else pipeline.base
-    found: MigratedTable = _KINDS[sink.kind](sink, path, pipeline.name, shape)
-    found.shapes, found.contracted = shapes, contracted
-    return found
+    table: MigratedTable = _KINDS[sink.kind](sink, path, pipeline.name, shape)
+    table.shapes, table.contracted = shapes, contracted
+    return table
 
 
 def _no_table(logic: PostgresLogic | SqliteLogic | DeltaLogic, what: str) -> SinkError:
@@ -322,5 +320,5 @@ def _require_nothing_lost(logic: PostgresLogic | SqliteLogic | DeltaLogic, name:
     if counted[0]:
         raise logic._refusal(
             f"{counted[0]} rows have {name} and nothing from which it could be computed, so it is not dropped",
-            "leave it there, or remove those rows from the table: the store has them",
+            "leave the column, or remove those rows from the table: the store has them",
         )

@@ -1,6 +1,6 @@
 """The change stream, or rows, append only: a folder with one file a batch, Parquet or JSON lines.
 
-A file appears whole or not at all, under a name that says its batch: the folder is its own progress.
+A file appears whole or not at all. Its name has the number of its batch, so the folder itself records the progress.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from latecomer.config.contract import Shape
 from latecomer.config.sinks import JsonlSink, ParquetSink, Sink
 from latecomer.errors import first_line
 from latecomer.model.written_values import json_rows
-from latecomer.sink.base import FileSinkLogic, differing
+from latecomer.sink.base import BRING_BACK, FileSinkLogic, differing
 from latecomer.sink.following import steps_to
 from latecomer.store import files
 from latecomer.store.failpoints import failpoint
@@ -32,7 +32,7 @@ _OWNER = ".latecomer.json"
 
 
 class ChangesLogic(FileSinkLogic):
-    """What both formats share: everything but the bytes."""
+    """What both formats share: everything but the encoding."""
 
     def __init__(self, sink: Sink, path: PurePath, pipeline: str, shape: Shape) -> None:
         super().__init__(path, pipeline, shape)
@@ -69,7 +69,7 @@ class ChangesLogic(FileSinkLogic):
         return max((int(match[1]) for match in matches if match), default=-1)
 
     def _names(self) -> list[str]:
-        """What is in the folder, which must be there."""
+        """The names in the folder, which must exist."""
         names = files.names(self.path)
         if not names and not files.exists(self.path):
             raise FileNotFoundError(2, "No such file or directory", str(self.path))
@@ -78,8 +78,8 @@ class ChangesLogic(FileSinkLogic):
     def _write(
         self, name: str, encode: Callable[[BinaryIO], None], before_visible: Callable[[], None] = lambda: None
     ) -> None:
-        """Hidden until it is complete and on disk; what a crash leaves there, the next attempt overwrites. At a URL
-        nothing is there before it is complete."""
+        """Write a file under a hidden name until it is complete and on disk. The next attempt overwrites what a crash
+        has left. At a URL a file only appears once it is complete."""
         if not isinstance(self.path, Path):
             memory = BytesIO()
             encode(memory)
@@ -100,18 +100,17 @@ class ChangesLogic(FileSinkLogic):
         return {field.name: str(field.type) for field in self.shape.schema}
 
     def _claim(self) -> None:
-        """One folder, one output: the files of another would pass for our progress."""
+        """A folder belongs to one output: files of another would be taken for our progress."""
         owner = {"pipeline": self.pipeline, "output": self.shape.owner, "format": self.kind}
         record = self.path / _OWNER
         if not files.exists(record):
             self._go_by()
-            text = json.dumps({**owner, "columns": self._columns}, indent=1) + "\n"
-            self._write(_OWNER, lambda file: _write_text(file, text))
+            self._write_owner(owner)
             return
         try:
-            found = json.loads(files.read_text(record))
-            holder = {key: found[key] for key in owner}
-            existing = {str(name): str(kind) for name, kind in found["columns"].items()}
+            written = json.loads(files.read_text(record))
+            holder = {key: written[key] for key in owner}
+            existing = {str(name): str(kind) for name, kind in written["columns"].items()}
             self._go_by(list(existing))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise self._refusal(f"{_OWNER} in it cannot be read", "delete that file") from error
@@ -124,11 +123,14 @@ class ChangesLogic(FileSinkLogic):
             self._follow(existing, owner)
 
     def _follow(self, existing: dict[str, str], owner: dict[str, str]) -> None:
-        """Files that come have the columns that are wanted; those that are there stay as they are."""
+        """From now on files have the wanted columns; older files stay as they are."""
         fix = "move the folder away, or give the sink another path"
         if steps_to(existing, self._columns, self.shape) is None:
             difference = differing(existing, self._columns)
             raise self._refusal(f"the files in it have other columns ({difference})", fix)
+        self._write_owner(owner)
+
+    def _write_owner(self, owner: dict[str, str]) -> None:
         text = json.dumps({**owner, "columns": self._columns}, indent=1) + "\n"
         self._write(_OWNER, lambda file: _write_text(file, text))
 
@@ -137,9 +139,7 @@ class ChangesLogic(FileSinkLogic):
         try:
             yield
         except FileNotFoundError as error:
-            raise self._outage(
-                "the folder is gone", "bring it back, or it is made anew and filled from the store", batch
-            ) from error
+            raise self._outage("the folder is gone", BRING_BACK, batch) from error
         except OSError as error:
             raise self._system_refusal(error, batch) or self._refusal(
                 f"the folder cannot be used ({first_line(error)})",
@@ -159,9 +159,9 @@ class JsonlLogic(ChangesLogic):
     kind = JsonlSink.kind
 
     def _encode(self, panes: pa.Table, file: BinaryIO) -> None:
-        written = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+        encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
         for row in json_rows(panes):
-            _write_text(file, written(row) + "\n")
+            _write_text(file, encode(row) + "\n")
 
 
 def _write_text(file: BinaryIO, text: str) -> None:

@@ -1,8 +1,8 @@
-"""A table in a database that is one file: SQLite, DuckDB. It has what stands, upserted by window and key; or rows,
-appended.
+"""A table in a database that is one file: SQLite, DuckDB. It has the panes that stand, upserted by window and key; or
+rows, appended.
 
-A batch and its progress are one transaction. The database is opened for each batch and closed after it: a file that was
-moved away is noticed, others can read it between two batches, and nothing is tied to the thread that opened it.
+A batch and its progress are one transaction. The database is opened for each batch and closed after it: so a file that
+was moved away is noticed, others can read it between two batches, and any thread can write the next batch.
 """
 
 from __future__ import annotations
@@ -20,23 +20,22 @@ from latecomer.config.contract import Shape
 from latecomer.config.sinks import DatabaseFileSink
 from latecomer.errors import SinkError, first_line
 from latecomer.errors.system import refused
-from latecomer.sink.base import FileSinkLogic, differing
+from latecomer.sink.base import PROGRESS, FileSinkLogic, differing
 from latecomer.sink.following import Steps
 from latecomer.store.failpoints import failpoint
 from latecomer.store.sql import double_quoted
 
 BUSY_SECONDS = 5.0
 """How long to wait for another program that holds the database."""
-PROGRESS = "latecomer_progress"
 LEFT_OUT = "left_out"
-"""Its column with those of a table that a migration has dropped."""
+"""The column of the progress with the columns that a migration has dropped from a table."""
 
 
 class DatabaseFileLogic(FileSinkLogic):
-    """Everything but the SQL that each database has of its own."""
+    """Everything but the SQL of each database."""
 
     key: ClassVar[str]
-    """The type of the column that names a table in the progress."""
+    """The type of the column in the progress that names a table."""
     path: Path
 
     def __init__(self, sink: DatabaseFileSink, path: Path, pipeline: str, shape: Shape) -> None:
@@ -64,8 +63,8 @@ class DatabaseFileLogic(FileSinkLogic):
         if not self.path.exists():
             return -1
         with self._connection("ro") as database:
-            known = one_row(database, "SELECT 1 FROM sqlite_master WHERE name = ?", PROGRESS)
-            return -1 if known is None else self._progress(database)
+            exists = one_row(database, "SELECT 1 FROM sqlite_master WHERE name = ?", PROGRESS)
+            return -1 if exists is None else self._progress(database)
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
         write = self._append if self.shape.appends else self._upsert
@@ -77,49 +76,49 @@ class DatabaseFileLogic(FileSinkLogic):
             failpoint(f"sink.{self.kind}.written", batch)
 
     def _progress(self, database: Any) -> int:
-        # One that an earlier version made has no column left_out, and need not get one.
-        asked = database.execute(f"SELECT * FROM {PROGRESS} WHERE sink_table = ?", (self._table,))
-        names = [column[0] for column in asked.description]
-        for row in asked.fetchall():
-            found = dict(zip(names, row, strict=True))
-            self._leave_out(json.loads(found.get(LEFT_OUT) or "[]"))
-            return int(found["batch"])
+        # The table of an earlier version has no column left_out, and need not get one.
+        cursor = database.execute(f"SELECT * FROM {PROGRESS} WHERE sink_table = ?", (self._table,))
+        names = [column[0] for column in cursor.description]
+        for row in cursor.fetchall():
+            progress = dict(zip(names, row, strict=True))
+            self._leave_out(json.loads(progress.get(LEFT_OUT) or "[]"))
+            return int(progress["batch"])
         return -1
 
     def _prepare(self, database: Any) -> None:
-        """Make the table, or see that it is the one we left."""
-        # One row a table, not an output: an output may feed two tables, and a table has one owner.
+        """Make the table, or check that it is ours."""
+        # A row for each table, not for each output: an output may feed two tables, and a table has one owner.
         database.execute(
             f"CREATE TABLE IF NOT EXISTS {PROGRESS} (sink_table {self.key}, "
             "pipeline TEXT NOT NULL, output TEXT NOT NULL, batch INTEGER NOT NULL)"
         )
-        found = self._found(database)
-        self._go_by(found or None)
-        if not found:
+        existing = self._existing_columns(database)
+        self._go_by(existing or None)
+        if not existing:
             self._create(database)
-            # The progress of a table that was dropped goes with it: the new one is filled from the start.
+            # A table that was dropped is made anew and filled from the start: its old progress goes, too.
             database.execute(f"DELETE FROM {PROGRESS} WHERE sink_table = ?", (self._table,))
         else:
-            self._progress(database)  # says what is left out
-            self._follow(database, found)
+            self._progress(database)  # sets what is left out
+            self._follow(database, existing)
         self._index(database)
         self._claim(database)
 
     def _follow(self, database: Any, found: Mapping[str, str]) -> None:
-        """Let a table that is ours have columns that are new, and wider types."""
-        wanted = self._wanted(database)
+        """Give a table of ours its new columns and wider types."""
+        wanted = self._wanted_columns(database)
         if not differing(found, wanted):
             return
         what, fix = f"the table {self._table}", "drop or rename it, or give the sink another table"
         if self._owner(database) is None:
             raise self._other_columns(found, wanted, what, fix)
         self._require_owner(database)
-        self._take(database, found, self._steps_to(found, wanted, what, fix))
+        self._take_steps(database, found, self._steps_to(found, wanted, what, fix))
 
     def _owner(self, database: Any) -> tuple[str, str] | None:
-        asked = f"SELECT pipeline, output FROM {PROGRESS} WHERE sink_table = ?"
-        found: tuple[str, str] | None = one_row(database, asked, self._table)
-        return found
+        select = f"SELECT pipeline, output FROM {PROGRESS} WHERE sink_table = ?"
+        owner: tuple[str, str] | None = one_row(database, select, self._table)
+        return owner
 
     def _claim(self, database: Any) -> None:
         if self._owner(database) is None:
@@ -130,11 +129,10 @@ class DatabaseFileLogic(FileSinkLogic):
         self._require_owner(database)
 
     def _require_owner(self, database: Any) -> None:
-        found = self._owner(database)
-        if found is not None and found != (self.pipeline, self.shape.owner):
+        owner = self._owner(database)
+        if owner is not None and owner != (self.pipeline, self.shape.owner):
             raise self._refusal(
-                self._belongs_to(f"table {self._table}", found[0], found[1]),
-                "give the sink another table",
+                self._belongs_to(f"table {self._table}", *owner), "give the sink another table"
             )
 
     @contextmanager
@@ -145,11 +143,11 @@ class DatabaseFileLogic(FileSinkLogic):
             database.execute("COMMIT")
 
     def _not_opened(self, batch: int | None) -> SinkError:
-        why = next((why for _, why in refused([self.path.parent])), None)
-        if why is not None:
-            return self._outage(why.reason, why.fix, batch)
+        refusal = next((refusal for _, refusal in refused([self.path.parent])), None)
+        if refusal is not None:
+            return self._outage(refusal.reason, refusal.fix, batch)
         fix = "see that it is a file in a folder you may write to"
-        # Something else in its place stays there; a file that is gone may come back, or is made anew.
+        # Only people can remove something else in its place. A file that is gone may come back, or is made anew.
         refuse = self._refusal if self.path.exists() else self._outage
         return refuse("the file cannot be opened", fix, batch)
 
@@ -157,32 +155,31 @@ class DatabaseFileLogic(FileSinkLogic):
         reason = f"another program held the database for {BUSY_SECONDS:g} s"
         return self._outage(reason, "close it or let it finish", batch)
 
-    # What each database has of its own
+    # The SQL of each database
 
     begin: ClassVar[str] = "BEGIN"
 
     @abstractmethod
     def _connection(self, mode: str, batch: int | None = None) -> AbstractContextManager[Any]:
-        """A connection of our own: closed without a commit, it leaves nothing behind. `mode` is ro, rw, or rwc, which
-        makes the file where there is none."""
+        """A connection. Closing it without a commit rolls back. `mode` is ro, rw, or rwc (make a missing file)."""
 
     @abstractmethod
-    def _found(self, database: Any) -> dict[str, str]:
-        """The columns of the table and their types; none where there is no table."""
+    def _existing_columns(self, database: Any) -> dict[str, str]:
+        """The columns of the table and their types; empty where there is no table."""
 
     @abstractmethod
-    def _wanted(self, database: Any) -> dict[str, str]:
-        """The columns that it should have."""
+    def _wanted_columns(self, database: Any) -> dict[str, str]:
+        """The columns that the table should have, and their types."""
 
     @abstractmethod
     def _create(self, database: Any) -> None: ...
 
     @abstractmethod
-    def _take(self, database: Any, found: Mapping[str, str], steps: Steps) -> None:
-        """Take the steps by which the table gets the columns that it should have."""
+    def _take_steps(self, database: Any, existing: Mapping[str, str], steps: Steps) -> None:
+        """Give the table the columns that it should have."""
 
     def _index(self, database: Any) -> None:
-        """Let panes find their rows, where the database would look through all of them."""
+        """Make an index by place, where the database would otherwise scan the table for each pane."""
 
     @abstractmethod
     def _append(self, database: Any, rows: pa.Table) -> None: ...
@@ -192,5 +189,5 @@ class DatabaseFileLogic(FileSinkLogic):
 
 
 def one_row(database: Any, sql: str, *values: Any) -> Any:
-    """The first row of an answer; None where there is none."""
+    """The first row of a result; None where there is none."""
     return next(iter(database.execute(sql, values).fetchall()), None)

@@ -1,8 +1,8 @@
-"""A Delta table of what stands, upserted by window and key; or of rows, appended.
+"""A Delta table of the panes that stand, upserted by window and key; or of rows, appended.
 
-Each batch is one commit of delta-rs with an application transaction that carries the batch number. The
-batch is first settled against the stored sequences by the model's own rule, so the merge only carries
-out what was decided; where no stored row is touched, that is a plain append.
+Each batch is one commit of delta-rs with an application transaction that carries the batch number. The model's own rule
+first compares the batch with the stored sequences, and the merge carries out what that decides. Where no stored row
+changes, the merge is a plain append.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from latecomer.config.sinks import DeltaSink
 from latecomer.errors import first_line
 from latecomer.model.panes import Place
 from latecomer.model.types import field_name
-from latecomer.sink.base import FileSinkLogic, bounds, differing
+from latecomer.sink.base import BRING_BACK, FileSinkLogic, bounds, differing
 from latecomer.sink.following import Steps
 from latecomer.sink.settling import Change, places_of, settle
 from latecomer.store.commits import commit_file, set_aside, sync_added, sync_commits
@@ -34,10 +34,10 @@ from latecomer.store.files import make_folder, require_room, storage_options, sy
 from latecomer.store.sql import quoted
 
 _ROOM = 256 << 10
-"""What a commit may take beside the panes. delta-rs panics on a full disk before it raises, for all to see; so it is
-asked for first."""
+"""What a commit may take beside the panes. On a full disk delta-rs prints a panic before it raises an error: so the
+room is checked first."""
 LEFT_OUT = "latecomer.leftOut"
-"""The property of a table with those of its columns that a migration has dropped."""
+"""The property of a table that lists the columns that a migration has dropped."""
 _PUTS, _STORED = f"{PRIVATE}puts", f"{PRIVATE}stored"
 
 
@@ -82,7 +82,7 @@ class DeltaLogic(FileSinkLogic):
             self._sync(before + 1)
 
     def _settled(self, table: DeltaTable, panes: pa.Table) -> tuple[pa.Table, list[Change]]:
-        """What a batch of panes comes to: the rows to put there, or to take away, and which of the two."""
+        """The rows that a batch of panes writes or removes, and the change of each."""
         changes = settle(places_of(panes, self.shape.place), panes, self._stored(table, panes))
         rows = pa.array([change.row for change in changes], pa.int64())
         return panes.select(self.shape.standing.names).take(rows), changes
@@ -96,20 +96,19 @@ class DeltaLogic(FileSinkLogic):
         properties: CommitProperties,
     ) -> None:
         puts = pa.array([change.puts for change in changes])
-        found = pa.array([change.stored for change in changes], pa.int64())
-        # Only files that hold a row to be replaced are read, and of those only the ones with a match
-        # are written anew.
-        low, high = bounds(source["window_start"].filter(found.is_valid()))
-        # Every term is IS NOT DISTINCT FROM, the window too: one `=` among them and DataFusion joins on
-        # that alone and compares the keys pair by pair (3.4 s instead of 30 ms for 10,000 keys). The
-        # brackets are needed: its parser lets the operator swallow the AND that follows.
+        stored = pa.array([change.stored for change in changes], pa.int64())
+        # Only files that may hold a row to replace are read. Of these, only files with a match are written anew.
+        low, high = bounds(source["window_start"].filter(stored.is_valid()))
+        # Every term is IS NOT DISTINCT FROM, even for the window: with one `=` DataFusion would join on that alone
+        # and compare the keys pair by pair (3.4 s instead of 30 ms for 10,000 keys). The brackets are needed: its
+        # parser takes the AND that follows as part of the operator's operand.
         names = [quoted(name) for name in self.shape.place]
         same = " AND ".join(f"(t.{name} IS NOT DISTINCT FROM s.{name})" for name in names)
         columns = {quoted(name): f"s.{quoted(name)}" for name in self.shape.standing.names}
         standing = f"t.sequence = s.{_STORED}"
         merger = (
             table.merge(
-                source.append_column(_PUTS, puts).append_column(_STORED, found),
+                source.append_column(_PUTS, puts).append_column(_STORED, stored),
                 f"t.window_start >= '{low}' AND t.window_start <= '{high}' AND {same}",
                 source_alias="s",
                 target_alias="t",
@@ -123,17 +122,17 @@ class DeltaLogic(FileSinkLogic):
         merger.execute()
 
     def _sync(self, first: int) -> None:
-        """Bring what delta-rs wrote from a version on to the disk. Until then a power cut may tear it, and the
-        next start sets it aside and applies the batch again."""
+        """Sync what delta-rs wrote from a version on. Before that, a power cut may tear it: then the next start sets it
+        aside and applies the batch again."""
         versions = range(first, open_delta(self.path).version() + 1)
         sync_added(self.path, versions)
         sync_commits(self.path, versions)
 
     def _stored(self, table: DeltaTable, panes: pa.Table) -> dict[Place, int]:
-        """The sequence that stands at each place the batch speaks of."""
+        """The sequence that stands at each place of the batch."""
         starts = panes["window_start"]
         low, high = bounds(starts)
-        # File statistics leave out most files, and all of them for windows never seen before.
+        # By their statistics most files are skipped, and all of them for new windows.
         dataset = table.to_pyarrow_dataset(
             file_pruning_predicate=f"window_start >= '{low}' AND window_start <= '{high}'"
         )
@@ -167,9 +166,9 @@ class DeltaLogic(FileSinkLogic):
             return table
 
     def _check(self, table: DeltaTable) -> None:
-        """See that the columns are those that are wanted, or become them where the table is ours."""
+        """Check the columns. A table of ours gets new columns and wider types; any other difference is refused."""
         self._go_by([field.name for field in table.schema().fields])
-        self._progress(table)  # says what is left out
+        self._progress(table)  # sets what is left out
         found, wanted = _types(table.schema()), _types(Schema.from_arrow(self.shape.standing))
         owner = table.metadata().name
         is_other = owner is not None and owner.startswith("latecomer:") and owner != self._application
@@ -186,7 +185,7 @@ class DeltaLogic(FileSinkLogic):
             )
 
     def _follow(self, table: DeltaTable, steps: Steps) -> None:
-        """Let a table that is ours have columns that are new, and wider types: one commit for each of the two."""
+        """Give a table of ours its new columns and wider types, in one commit each."""
         before, wanted = table.version(), self.shape.standing
         if steps.added:
             fields = Schema.from_arrow(pa.schema([wanted.field(name) for name in steps.added])).fields
@@ -204,11 +203,7 @@ class DeltaLogic(FileSinkLogic):
         try:
             yield
         except TableNotFoundError as error:
-            raise self._outage(
-                "the Delta table is gone",
-                "bring it back, or it is made anew and filled from the store",
-                batch,
-            ) from error
+            raise self._outage("the Delta table is gone", BRING_BACK, batch) from error
         except CommitFailedError as error:
             raise self._outage(
                 f"another writer was faster ({first_line(error)})", "let only one run write to it", batch
@@ -222,7 +217,7 @@ class DeltaLogic(FileSinkLogic):
 
 
 def _with_all(table: DeltaTable, rows: pa.Table) -> pa.Table:
-    """Rows with the columns of a table and in its order: those that nobody wants any more are null."""
+    """Rows with the columns of a table, in its order: columns that are no longer wanted are null."""
     columns = [(field.name, field) for field in pa.schema(table.schema().to_arrow())]
     return pa.table(
         {

@@ -1,7 +1,7 @@
-"""A table of what stands in a DuckDB file, upserted by window and key; or of rows, appended.
+"""A table in a DuckDB file: the panes that stand, upserted by window and key; or rows, appended.
 
-Rows are handed over as Arrow tables, and have the types that DuckDB gives those. DuckDB lets one process write and
-nobody else read meanwhile: it is waited for.
+Rows are handed to DuckDB as Arrow tables, and columns have the types that DuckDB gives those. While one process writes,
+DuckDB lets no other process read: the sink waits until the file is free.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.sinks import DuckdbSink
 from latecomer.errors import SinkError, first_line
 from latecomer.sink import database_file
+from latecomer.sink.base import take_rows
 from latecomer.sink.database_file import DatabaseFileLogic, one_row
 from latecomer.sink.following import Steps
 from latecomer.sink.settling import places_of, settle
@@ -28,21 +29,21 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _GIVEN = f"{PRIVATE}given"
-"""Rows that are handed over."""
+"""The name under which statements see an Arrow table."""
 _PAUSE_SECONDS = 0.05
 _IS_HELD = ("Could not set lock", "different configuration than existing")
-"""By another process, or by another connection of this one."""
+"""Errors of a file that another process has open, or another connection of this one."""
 
 
 class DuckdbLogic(DatabaseFileLogic):
     kind = DuckdbSink.kind
     key = "TEXT COLLATE NOCASE"
 
-    def _found(self, database: DuckDBPyConnection) -> dict[str, str]:
-        known = one_row(database, "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", self._table)
-        return {} if known is None else _types(database, self._named)
+    def _existing_columns(self, database: DuckDBPyConnection) -> dict[str, str]:
+        exists = one_row(database, "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", self._table)
+        return {} if exists is None else _types(database, self._named)
 
-    def _wanted(self, database: DuckDBPyConnection) -> dict[str, str]:
+    def _wanted_columns(self, database: DuckDBPyConnection) -> dict[str, str]:
         with _given(database, self.shape.standing.empty_table()):
             return _types(database, _GIVEN)
 
@@ -50,7 +51,7 @@ class DuckdbLogic(DatabaseFileLogic):
         with _given(database, self.shape.standing.empty_table()):
             database.execute(f"CREATE TABLE {self._named} AS SELECT * FROM {_GIVEN}")
 
-    def _take(self, database: DuckDBPyConnection, found: Mapping[str, str], steps: Steps) -> None:
+    def _take_steps(self, database: DuckDBPyConnection, existing: Mapping[str, str], steps: Steps) -> None:
         with _given(database, self.shape.standing.empty_table()):
             kinds = {row[0]: row[1] for row in database.execute(f"DESCRIBE {_GIVEN}").fetchall()}
         for name in steps.widened:
@@ -70,14 +71,14 @@ class DuckdbLogic(DatabaseFileLogic):
         same = " AND ".join(
             f"stored.{name} IS NOT DISTINCT FROM {_GIVEN}.{name}" for name in map(double_quoted, place)
         )
-        asked = f"SELECT {listed((*place, 'sequence'))} FROM {self._named} AS stored"
+        select = f"SELECT {listed((*place, 'sequence'))} FROM {self._named} AS stored"
         with _given(database, panes.select(place)):
-            found = database.sql(f"{asked} SEMI JOIN {_GIVEN} ON {same}").to_arrow_table()
-        stored = dict(zip(places_of(found, place), found["sequence"].to_pylist(), strict=True))
+            rows = database.sql(f"{select} SEMI JOIN {_GIVEN} ON {same}").to_arrow_table()
+        stored = dict(zip(places_of(rows, place), rows["sequence"].to_pylist(), strict=True))
         changes = settle(places_of(panes, place), panes, stored)
-        with _given(database, _taken(panes, [each.row for each in changes if each.stored is not None])):
+        with _given(database, take_rows(panes, [each.row for each in changes if each.stored is not None])):
             database.execute(f"DELETE FROM {self._named} AS stored USING {_GIVEN} WHERE {same}")
-        self._append(database, _taken(panes, [each.row for each in changes if each.puts]))
+        self._append(database, take_rows(panes, [each.row for each in changes if each.puts]))
 
     @contextmanager
     def _connection(self, mode: str, batch: int | None = None) -> Iterator[DuckDBPyConnection]:
@@ -87,9 +88,9 @@ class DuckdbLogic(DatabaseFileLogic):
             raise self._refusal(
                 "it needs the package duckdb", "install it: pip install 'latecomer[duckdb]'", batch
             ) from None
-        if "?" in str(self.path):  # it takes what follows for options when it writes beside the file
+        if "?" in str(self.path):  # when it writes beside the file, it takes the rest of the name for options
             raise self._refusal("DuckDB cannot use a path with a question mark", "give the sink another path")
-        # DuckDB refuses transactions that change one table at once, and connections that read beside one that writes.
+        # DuckDB refuses two transactions that change one table, and connections that read while another writes.
         with closing(Turn(str(self.path))):
             try:
                 if mode == "rwc" and not self.path.exists():
@@ -102,7 +103,7 @@ class DuckdbLogic(DatabaseFileLogic):
                 raise self._explained(error, batch) from error
 
     def _make_file(self, duckdb: Any) -> None:
-        """It appears whole: one that a crash left half made could not be opened again."""
+        """Make the file under another name first: a half-made file that a crash left could not be opened again."""
         hidden = self.path.with_name(f".{self.path.name}.tmp")
         hidden.unlink(missing_ok=True)
         duckdb.connect(hidden).close()
@@ -121,7 +122,7 @@ class DuckdbLogic(DatabaseFileLogic):
             time.sleep(_PAUSE_SECONDS)
 
     def _explained(self, error: Exception, batch: int | None) -> SinkError:
-        """The reason and the fix, and whether it may pass."""
+        """The error with reason and fix: an outage where it may pass."""
         text = first_line(error)
         if _is_held(error):
             return self._held(batch)
@@ -145,17 +146,13 @@ def _is_held(error: Exception) -> bool:
 
 @contextmanager
 def _given(database: DuckDBPyConnection, rows: pa.Table) -> Iterator[None]:
-    """Rows as a table that statements can name."""
+    """Rows as a table that statements can name, meanwhile."""
     database.register(_GIVEN, rows)
     yield
     database.unregister(_GIVEN)
 
 
 def _types(database: DuckDBPyConnection, table: str) -> dict[str, str]:
-    """The columns of a table, with the types that Arrow has for them."""
+    """The columns of a table, with their types in Arrow."""
     schema = database.sql(f"SELECT * FROM {table} LIMIT 0").to_arrow_table().schema
     return {field.name: str(field.type) for field in schema}
-
-
-def _taken(rows: pa.Table, numbers: list[int]) -> pa.Table:
-    return rows.take(pa.array(numbers, pa.int64()))

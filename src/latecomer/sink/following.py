@@ -1,7 +1,7 @@
-"""How a table that is there follows its columns: some have come since, some have wider types now.
+"""How the table of a sink follows a pipeline whose columns are new or have wider types.
 
-Columns come with the file of a pipeline: a column of the source that is declared later is one of the side output, too.
-Past rows have null there. What cannot be followed is refused, as a table of somebody else's is.
+A new column is null in past rows. A column of the source that is declared later is a column of the side output, too.
+Any other difference is refused, as is the table of somebody else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DECIMAL = re.compile(r"(?:numeric|decimal|decimal128)\((\d+), ?(\d+)\)")
 
 @dataclass(frozen=True)
 class Steps:
-    """What has to be done to a table, so that it has the columns that are wanted."""
+    """The changes that give a table the wanted columns."""
 
     added: Mapping[str, str]
     """Column → its type, as the database writes it."""
@@ -41,19 +41,19 @@ class Steps:
 
 
 def steps_to(found: Mapping[str, str], wanted: Mapping[str, str], shape: Shape) -> Steps | None:
-    """How the columns that are there become those that are wanted; None where they cannot.
+    """The changes from the columns that exist to the wanted ones; None where there is no way.
 
-    A column that says which row it is cannot come, for it would be null in all rows that are there. A column that is no
-    longer wanted stays in a table of rows, and is null in those that come. In a table of what stands it would keep the
-    values of panes that were replaced long ago: it is refused.
+    A column that identifies a row cannot be added: it would be null in all existing rows. A column that is no longer
+    wanted stays in a table of rows, and is null in new rows. In a table of the panes that stand it would keep values of
+    panes that were replaced long ago: it is refused.
     """
     added = {name: kind for name, kind in wanted.items() if name not in found}
     changed = {name: kind for name, kind in wanted.items() if found.get(name, kind) != kind}
-    gone = [name for name in found if name not in wanted]
-    may_come = set(shape.schema.names).difference(shape.place)
+    unwanted = [name for name in found if name not in wanted]
+    addable = set(shape.schema.names).difference(shape.place)
     if isinstance(shape, PaneShape):
-        may_come = set(shape.values)
-    if not set(added) <= may_come or (gone and not shape.appends):
+        addable = set(shape.values)
+    if not set(added) <= addable or (unwanted and not shape.appends):
         return None
     if not all(is_wider(kind, found[name]) for name, kind in changed.items()):
         return None
@@ -61,7 +61,7 @@ def steps_to(found: Mapping[str, str], wanted: Mapping[str, str], shape: Shape) 
 
 
 def is_wider(kind: str, than: str) -> bool:
-    """Whether a type of a database holds every value of another, and more of the same kind.
+    """Whether a type of a database holds every value of another type, and more.
 
     >>> is_wider("bigint", "integer"), is_wider("long", "integer"), is_wider("integer", "bigint")
     (True, True, False)
@@ -75,7 +75,7 @@ def is_wider(kind: str, than: str) -> bool:
     new, old = (_ARROW_LIST.sub("array<", each) for each in (kind, than))
     try:
         return widened_type(old, new, _is_wider_plain) not in (None, old)
-    except ValueError:  # a file that names types in a way that is not ours
+    except ValueError:  # a file with type names that are not ours
         return False
 
 

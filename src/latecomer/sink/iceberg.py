@@ -1,9 +1,8 @@
-"""An Iceberg table of what stands, upserted by window and key; or of rows, appended.
+"""An Iceberg table of the panes that stand, upserted by window and key; or of rows, appended.
 
-Each batch is one commit through pyiceberg: its rows, and its number as a property of the table. A batch is first
-settled against the stored sequences by the model's own rule. Where it touches no stored row, that is a plain append.
-Else the windows that it touches are written anew. So pyiceberg filters by windows alone, which is exact whatever the
-keys are.
+Each batch is one commit through pyiceberg: its rows, and its number as a property of the table. The model's own rule
+first compares the batch with the stored sequences. Where no stored row changes, the commit is a plain append. Else the
+windows of the changed rows are written anew. So pyiceberg filters by windows alone, which is exact for any key.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from latecomer.config.sinks import IcebergSink
 from latecomer.errors import SinkError, first_line
 from latecomer.errors.redacting import without_secrets
 from latecomer.model.panes import Place
-from latecomer.sink.base import BuiltInLogic, differing, micros
+from latecomer.sink.base import BRING_BACK, BuiltInLogic, differing, micros, take_rows
 from latecomer.sink.settling import Change, places_of, settle
 from latecomer.store.failpoints import failpoint
 
@@ -33,13 +32,13 @@ if TYPE_CHECKING:
 PIPELINE, OUTPUT, BATCH = (f"latecomer.{name}" for name in ("pipeline", "output", "batch"))
 """The properties of a table: whose it is, and the last batch in it."""
 _NEW_TABLE = {
-    # Else every batch leaves a manifest that each later one reads, and a file of metadata that nobody does.
+    # Else every batch leaves a manifest that all later batches read, and a metadata file that nobody reads.
     "commit.manifest-merge.enabled": "true",
     "write.metadata.delete-after-commit.enabled": "true",
 }
 _TRIES = 4
 _MOST_WINDOWS = 200
-"""Of more windows than these pyiceberg looks at no file's statistics."""
+"""With more windows than this, pyiceberg does not use the statistics of files."""
 
 
 class IcebergLogic(BuiltInLogic):
@@ -73,11 +72,11 @@ class IcebergLogic(BuiltInLogic):
         from pyiceberg.exceptions import CommitFailedException, ValidationException
 
         with self._errors_in_words(batch):
-            for left in reversed(range(_TRIES)):
+            for tries_left in reversed(range(_TRIES)):
                 try:
                     return self._commit(batch, panes)
                 except (CommitFailedException, ValidationException):
-                    if not left:
+                    if not tries_left:
                         raise
         return None
 
@@ -97,13 +96,13 @@ class IcebergLogic(BuiltInLogic):
 
     def _upsert(self, table: Table, transaction: Transaction, panes: pa.Table, batch: int) -> None:
         place = self.shape.place
-        found = self._scanned(table, _within(panes), (*place, "sequence"))
-        stored = dict(zip(places_of(found, place), found["sequence"].to_pylist(), strict=True))
+        existing = self._scanned(table, _within(panes), (*place, "sequence"))
+        stored = dict(zip(places_of(existing, place), existing["sequence"].to_pylist(), strict=True))
         changes = settle(places_of(panes, place), panes, stored)
-        rows = self._kept(_taken(panes, [each.row for each in changes if each.puts]))
+        rows = self._kept(take_rows(panes, [each.row for each in changes if each.puts]))
         replaced = [each for each in changes if each.stored is not None]
         if replaced:
-            windows = _within(_taken(panes, [each.row for each in replaced]))
+            windows = _within(take_rows(panes, [each.row for each in replaced]))
             stays = self._staying(table, windows, panes, replaced)
             transaction.overwrite(pa.concat_tables([stays, rows]), windows, {BATCH: str(batch)})
         elif rows.num_rows:
@@ -112,11 +111,11 @@ class IcebergLogic(BuiltInLogic):
     def _staying(
         self, table: Table, windows: BooleanExpression, panes: pa.Table, replaced: list[Change]
     ) -> pa.Table:
-        """What is written again as it is: rows of windows in which others are replaced."""
+        """The rows to write again unchanged: those of the same windows that are not replaced."""
         existing = self._scanned(table, windows, tuple(self.shape.standing.names))
         places = places_of(panes, self.shape.place)
-        gone: set[Place] = {places[each.row] for each in replaced}
-        stays = [each not in gone for each in places_of(existing, self.shape.place)]
+        replaced_places: set[Place] = {places[each.row] for each in replaced}
+        stays = [each not in replaced_places for each in places_of(existing, self.shape.place)]
         return self._kept(existing.filter(pa.array(stays, pa.bool_())))
 
     def _scanned(self, table: Table, rows: BooleanExpression, columns: tuple[str, ...]) -> pa.Table:
@@ -147,7 +146,7 @@ class IcebergLogic(BuiltInLogic):
         return self._connected().load_table(self._sink.table)
 
     def _prepare(self, catalog: Catalog) -> None:
-        """Make the table, or see that it is ours, or may be, and has the columns that are wanted."""
+        """Make the table; or check that it has no other owner, and give it the wanted columns."""
         namespace = self._sink.table.rpartition(".")[0]
         ours = {PIPELINE: self.pipeline, OUTPUT: self.shape.owner}
         if not catalog.table_exists(self._sink.table):
@@ -167,7 +166,7 @@ class IcebergLogic(BuiltInLogic):
         self._go_by(found)
         wanted = _types(self._kept_schema)
         if list(found) != list(wanted) and found.keys() == wanted.keys():
-            found = {name: found[name] for name in wanted}  # which is first is no matter
+            found = {name: found[name] for name in wanted}  # their order does not matter
         with table.transaction() as transaction:
             if differing(found, wanted):
                 what, fix = f"the table {self._sink.table}", "rename it, or give the sink another table"
@@ -201,8 +200,7 @@ class IcebergLogic(BuiltInLogic):
         names = {each.__name__ for each in type(error).__mro__}
         text = without_secrets(first_line(error))
         if names & _GONE:
-            fix = "bring it back, or it is made anew and filled from the store"
-            return self._outage("the table is gone", fix, batch)
+            return self._outage("the table is gone", BRING_BACK, batch)
         if names & _OVERTAKEN:
             return self._outage(f"another writer was faster ({text})", "nothing need be done", batch)
         if names & _NOT_LET_IN:
@@ -224,9 +222,7 @@ _GONE = {"NoSuchTableError", "NoSuchNamespaceError"}
 _OVERTAKEN = {"CommitFailedException", "ValidationException", "CommitStateUnknownException"}
 _NOT_LET_IN = {"UnauthorizedError", "ForbiddenError", "OAuthError", "AuthorizationExpiredError"}
 _PASSING = {"OSError", "OperationalError", "ServerError", "ServiceUnavailableError"}
-"""Errors of pyiceberg, requests and SQLAlchemy by their names: which of them are installed depends on the catalog."""
-
-
+"""Errors of pyiceberg, requests and SQLAlchemy by name: which packages are installed depends on the catalog."""
 _THEIRS = {"pyiceberg", "sqlalchemy", "requests", "strictyaml", "botocore", "thrift"}
 
 
@@ -235,8 +231,8 @@ def _package(error: Exception) -> str:
 
 
 class _AtBatch:
-    """A catalog that commits on top of one batch alone. pyiceberg tries a commit again on what others have written
-    since, which may be the same batch: what it adds is seen in the same metadata that the commit is held against."""
+    """A catalog that only commits on top of a certain batch. pyiceberg retries a commit on top of what others have
+    committed since, which may be the same batch. So the batch is read from the metadata that the commit builds on."""
 
     def __init__(self, catalog: Catalog, reached: int) -> None:
         self._catalog, self._reached = catalog, reached
@@ -257,7 +253,7 @@ def _batch(table: Table) -> int:
 
 
 def _within(panes: pa.Table) -> BooleanExpression:
-    """The rows of the windows that panes are of."""
+    """A filter for the rows in the windows of some panes."""
     from pyiceberg.expressions import And, GreaterThanOrEqual, In, LessThanOrEqual
 
     starts = set(micros(panes["window_start"]))
@@ -275,7 +271,7 @@ def _types(schema: pa.Schema) -> dict[str, str]:
 
 
 def _kept_as(kind: pa.DataType) -> pa.DataType:
-    """The type in which Iceberg keeps another: it has one of each width of text, and no integer below 32 bits."""
+    """The type in which Iceberg keeps another: it has no large texts and bytes, and no integers below 32 bits."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(pa.field("element", _kept_as(kind.value_type)))
     if pa.types.is_map(kind):
@@ -287,7 +283,3 @@ def _kept_as(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_large_binary(kind):
         return pa.binary()
     return pa.int32() if kind in (pa.int8(), pa.int16()) else kind
-
-
-def _taken(rows: pa.Table, numbers: list[int]) -> pa.Table:
-    return rows.take(pa.array(numbers, pa.int64()))

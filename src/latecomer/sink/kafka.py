@@ -1,9 +1,9 @@
-"""A Kafka topic: the change stream, or what stands; a batch's records and its number in one transaction.
+"""A Kafka topic: the change stream, or the panes that stand; a batch's records and its number in one transaction.
 
 The number is the offset that the transaction commits for a consumer group of the sink's own, which nobody joins. So a
-consumer with `isolation.level=read_committed` sees a batch whole and once, wherever the writer died: the next one ends
-what was left open before it asks how far it is (ADR 0031). Brokers forget offsets of groups that nobody uses; then the
-last records of the topic say their batch.
+consumer with `isolation.level=read_committed` sees each batch whole and once, wherever a writer died: the next writer
+ends its open transaction before it asks for the progress (ADR 0031). Brokers delete the offsets of groups that nobody
+uses. Then the progress is read from the headers of the topic's last records.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from latecomer.source.kafka_errors import refusal_of
 from latecomer.store.failpoints import failpoint
 
 SILENT_SECONDS = 30.0
-"""How long the broker may accept nothing of what it is sent."""
+"""How long the broker may accept no record."""
 KEEP_SECONDS = 24 * 3600.0
-"""How often the number is committed anew where nothing is written: brokers forget it after seven days."""
+"""How often the number is committed while no rows are written: brokers delete it after seven days."""
 _REACH = "see that the brokers run and can be reached"
 _INSTALL = "install it: pip install 'latecomer[kafka]'"
 
@@ -46,7 +46,7 @@ class KafkaLogic(BuiltInLogic):
         self._producer: Any = None
         self._group: Any = None
         self._begun: float | None = None
-        self._kept: float | None = None
+        self._number_sent: float | None = None
         self._reached = -1
 
     def open(self) -> None:
@@ -54,12 +54,12 @@ class KafkaLogic(BuiltInLogic):
         self._cluster.last_error = None
         with self._errors_in_words():
             self._require_topic()
-            # From here on no other producer of this sink gets anything through, and none has left anything open.
+            # From here on other producers of this sink are fenced off, and their open transactions are ended.
             self._producer = self._cluster.producer()
             with self._cluster.consumer() as consumer:
                 self._require_ours(consumer)
                 self._group = consumer.consumer_group_metadata()
-        self._kept = None
+        self._number_sent = None
         self._reached = self.last_batch()
 
     def last_batch(self) -> int:
@@ -69,7 +69,7 @@ class KafkaLogic(BuiltInLogic):
     def peek(self) -> int:
         self._require_usable()
         with self._errors_in_words():
-            # The transaction of a run at work is not waited for.
+            # Does not wait for the open transaction of a running pipeline.
             with self._cluster.consumer(stable=False) as consumer:
                 if self._cluster.partitions(consumer) is None:
                     return -1
@@ -88,14 +88,16 @@ class KafkaLogic(BuiltInLogic):
 
     def skip(self, batch: int) -> None:
         now = time.monotonic()
-        if batch > self._reached >= 0 and (self._kept is None or now - self._kept > KEEP_SECONDS):
+        if batch > self._reached >= 0 and (
+            self._number_sent is None or now - self._number_sent > KEEP_SECONDS
+        ):
             with self._transaction(batch):
                 pass
 
     def close(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None and self._begun is not None:
-            with suppress(Exception):  # else whoever opens the sink next does this
+            with suppress(Exception):  # if this fails, the next one to open the sink aborts it
                 producer.purge()
                 producer.abort_transaction(ANSWER_SECONDS)
         self._begun = None
@@ -104,7 +106,7 @@ class KafkaLogic(BuiltInLogic):
 
     @contextmanager
     def _transaction(self, batch: int) -> Iterator[None]:
-        """Everything in it and the batch's number, or nothing."""
+        """A transaction for the records sent in it and the batch's number."""
         with self._errors_in_words(batch):
             self._begun = time.monotonic()
             self._producer.begin_transaction()
@@ -113,7 +115,7 @@ class KafkaLogic(BuiltInLogic):
             failpoint("sink.kafka.written", batch)
             self._producer.commit_transaction(SETTLE_SECONDS)
             failpoint("sink.kafka.committed", batch)
-            self._begun, self._kept, self._reached = None, time.monotonic(), batch
+            self._begun, self._number_sent, self._reached = None, time.monotonic(), batch
 
     def _send(self, batch: int, rows: pa.Table) -> None:
         produce, topic = self._producer.produce, self._topic
@@ -135,10 +137,10 @@ class KafkaLogic(BuiltInLogic):
             _require_before(deadline)
 
     def _wait_until_sent(self) -> None:
-        left, deadline = len(self._producer), time.monotonic() + SILENT_SECONDS
-        while still := self._producer.flush(1.0):
-            if still < left:
-                left, deadline = still, time.monotonic() + SILENT_SECONDS
+        fewest, deadline = len(self._producer), time.monotonic() + SILENT_SECONDS
+        while unsent := self._producer.flush(1.0):
+            if unsent < fewest:
+                fewest, deadline = unsent, time.monotonic() + SILENT_SECONDS
             _require_before(deadline)
 
     def _send_number(self, batch: int) -> None:
@@ -147,7 +149,7 @@ class KafkaLogic(BuiltInLogic):
         place = TopicPartition(self._topic, 0, batch + 1)
         self._producer.send_offsets_to_transaction([place], self._group, SETTLE_SECONDS)
 
-    # What is there
+    # The topic and the progress
 
     def _progress(self, consumer: Any) -> int:
         committed = self._cluster.committed(consumer)
@@ -157,7 +159,7 @@ class KafkaLogic(BuiltInLogic):
         return max((batch for _, batch in self._cluster.last_records(consumer, partitions)), default=-1)
 
     def _require_topic(self) -> None:
-        """Make the topic where there is none, and refuse one that deletes what must stay."""
+        """Make a missing topic, and refuse one whose clean-up would delete records that must stay."""
         with self._cluster.consumer() as consumer:
             partitions = self._cluster.partitions(consumer)
         if partitions is None:
@@ -175,7 +177,7 @@ class KafkaLogic(BuiltInLogic):
         raise self._refusal(reason, "write compacted: true, or give the sink another topic")
 
     def _require_ours(self, consumer: Any) -> None:
-        """One topic, one output: the records of another would pass for ours."""
+        """A topic belongs to one output: records of another would be taken for ours."""
         partitions = self._cluster.partitions(consumer) or []
         for writer, _ in self._cluster.last_records(consumer, partitions):
             if writer == self._writer:
@@ -196,7 +198,7 @@ class KafkaLogic(BuiltInLogic):
             reason = f"{problem.message} ({problem.value} in {problem.field})"
             raise self._refusal(reason, problem.fix or "correct it")
 
-    # What goes wrong
+    # Errors
 
     @contextmanager
     def _errors_in_words(self, batch: int | None = None) -> Iterator[None]:
@@ -210,14 +212,16 @@ class KafkaLogic(BuiltInLogic):
             raise self._outage(self._why(first_line(error)), _REACH, batch) from error
 
     def _explained(self, error: Any, batch: int | None) -> SinkError:
-        """The reason and the fix, and whether it may pass."""
+        """The error with reason and fix: an outage where it may pass."""
         from confluent_kafka import KafkaError
 
-        late = self._begun is not None and time.monotonic() - self._begun > self._cluster.transaction_seconds
-        met = self._cluster.last_error
-        for code in (error.code(), *(() if met is None else (met.code(),))):
+        too_slow = (
+            self._begun is not None and time.monotonic() - self._begun > self._cluster.transaction_seconds
+        )
+        earlier = self._cluster.last_error
+        for code in (error.code(), *(() if earlier is None else (earlier.code(),))):
             if code in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
-                if late:
+                if too_slow:
                     reason = "the batch took longer than the broker lets a transaction last"
                     return self._outage(reason, "raise transaction.timeout.ms in options", batch)
                 fix = "stop one of them, or give one another pipeline name and topic"
@@ -229,7 +233,7 @@ class KafkaLogic(BuiltInLogic):
                 return self._refusal(
                     f"the broker does not allow it ({_reason_in(error)})", _allowed(self._topic), batch
                 )
-        refusal = refusal_of(self._cluster.settings(), [error, met])
+        refusal = refusal_of(self._cluster.settings(), [error, earlier])
         if refusal is not None:
             explain = self._refusal if refusal.lasting else self._outage
             return explain(refusal.reason, refusal.fix, batch)
@@ -246,11 +250,11 @@ class KafkaLogic(BuiltInLogic):
         return self._outage(self._why(_reason_in(error)), _REACH, batch)
 
     def _why(self, reason: str) -> str:
-        met = self._cluster.last_error
-        return reason if met is None else f"{reason}: {_reason_in(met)}"
+        earlier = self._cluster.last_error
+        return reason if earlier is None else f"{reason}: {_reason_in(earlier)}"
 
     def _outage(self, reason: str, fix: str, batch: int | None = None) -> SinkOutage:
-        self._begun = None  # no server is there that could end it
+        self._begun = None  # it cannot be aborted without a broker
         return super()._outage(without_secrets(reason), fix, batch)
 
     def _sentence(self, reason: str, fix: str, batch: int | None) -> str:

@@ -1,6 +1,6 @@
-"""A Kafka cluster as a sink needs it: settings with their secrets, the topic, how far a sink has come in it.
+"""A Kafka cluster as a sink needs it: settings with their secrets, the topic, and the sink's progress in it.
 
-All of it has an end: whatever a broker does not answer in time is an error of Kafka's own, `KafkaException`.
+Every wait has a limit: where a broker does not answer in time, Kafka's own error `KafkaException` is raised.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from latecomer.errors import Problem
 from latecomer.sink.kafka_records import BATCH, WRITER
 
 _CLIENT_LOG = logging.getLogger("latecomer.kafka")
-"""What the client says besides its errors, which have their own way: nowhere, unless a handler is added."""
+"""The client's own log, dropped unless a handler is added. Its errors come through `error_cb`."""
 _CLIENT_LOG.addHandler(logging.NullHandler())
 _CLIENT_LOG.propagate = False
 ANSWER_SECONDS = 10.0
@@ -27,7 +27,7 @@ ANSWER_SECONDS = 10.0
 SETTLE_SECONDS = 30.0
 """How long it may take to end a transaction, or to make a topic."""
 FIRST_SPAN = 64
-"""How far back the last record is looked for at first; the ends of transactions have offsets, too."""
+"""How many offsets before the end the last record is first looked for; the ends of transactions have offsets, too."""
 
 
 class Cluster:
@@ -37,22 +37,22 @@ class Cluster:
         self._sink, self._base = sink, base
         self.topic, self.identity = topic, identity
         self.last_error: Any = None
-        """What the client has met last, which says more than that there was no answer."""
+        """The client's last error. It says more than the error of the call, which may only be a timeout."""
 
     def problem(self) -> Problem | None:
         """What is wrong with a reference to a secret, if anything is."""
         written = written_settings(self._sink.servers, self._sink.options)
-        found = (reference_problem(name, text, self._base) for name, text in written.items())
-        return next((problem for problem in found if problem is not None), None)
+        problems = (reference_problem(name, text, self._base) for name, text in written.items())
+        return next((problem for problem in problems if problem is not None), None)
 
     def settings(self) -> dict[str, Any]:
-        """What every client is made with."""
+        """The settings of every client."""
         return {
             "bootstrap.servers": resolved(self._sink.servers, self._base),
             "client.id": "latecomer",
             "log_level": 0,
             "logger": _CLIENT_LOG,
-            # Some calls for a transaction know no other limit.
+            # Some calls for transactions have no other time limit.
             "socket.timeout.ms": int(ANSWER_SECONDS * 1000),
             "error_cb": self._note,
             **client_options(self._sink.options, self._base),
@@ -61,29 +61,29 @@ class Cluster:
     def _note(self, error: Any) -> None:
         from confluent_kafka import KafkaError
 
-        # That all brokers are down follows from what was met before, and says less.
+        # "All brokers are down" follows an earlier error that says more.
         if self.last_error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:
             self.last_error = error
 
     def producer(self) -> Any:
-        """A producer for transactions, which ends those of the one before it and shuts it out."""
+        """A producer for transactions. It ends the transaction of the producer before it, and fences that one off."""
         from confluent_kafka import Producer
 
         producer = Producer(
             {
                 "transaction.timeout.ms": 300_000,
                 "compression.type": "lz4",
-                "linger.ms": 50,  # a batch is sent as one: its end does not wait so long
+                "linger.ms": 50,  # gathers records; the end of a batch is sent at once
                 **self.settings(),
                 "transactional.id": self.identity,
-                # As Java's producers do: the same key is in the same partition, whoever writes it.
+                # As Java's producers do, so that a key has the same partition whatever client writes it.
                 "partitioner": "murmur2_random",
             }
         )
         try:
             producer.init_transactions(SETTLE_SECONDS)
         except Exception:
-            producer.poll(0)  # has the client's own error noted
+            producer.poll(0)  # calls error_cb with the client's own error
             raise
         return producer
 
@@ -118,12 +118,12 @@ class Cluster:
         """The topic's partitions; None where there is no such topic."""
         from confluent_kafka import KafkaError, KafkaException
 
-        found = client.list_topics(self.topic, timeout=ANSWER_SECONDS).topics[self.topic]
-        if found.error is None:
-            return sorted(found.partitions)
-        if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        topic = client.list_topics(self.topic, timeout=ANSWER_SECONDS).topics[self.topic]
+        if topic.error is None:
+            return sorted(topic.partitions)
+        if topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
-        raise KafkaException(found.error)
+        raise KafkaException(topic.error)
 
     def create_topic(self) -> None:
         """Make the topic, and wait until it can be written to."""
@@ -145,14 +145,14 @@ class Cluster:
             time.sleep(0.05)
 
     def cleanup_policy(self) -> str | None:
-        """What the topic says of old records; None where it may not be asked."""
+        """The topic's cleanup.policy; None where it may not be read."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
 
         admin = self._admin()
-        (asked,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, self.topic)]).values()
+        (described,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, self.topic)]).values()
         try:
-            return str(asked.result(ANSWER_SECONDS)["cleanup.policy"].value)
+            return str(described.result(ANSWER_SECONDS)["cleanup.policy"].value)
         except (KafkaException, KeyError):
             return None
 
@@ -162,35 +162,35 @@ class Cluster:
         return AdminClient(self.settings())
 
     def committed(self, consumer: Any) -> int | None:
-        """The batch that the sink's group says, if it still says one."""
+        """The batch that the sink's group has committed; None where the broker has deleted it, or there is none."""
         from confluent_kafka import KafkaException, TopicPartition
 
-        (found,) = consumer.committed([TopicPartition(self.topic, 0)], timeout=ANSWER_SECONDS)
-        if found.error is not None:
-            raise KafkaException(found.error)
-        return found.offset - 1 if found.offset >= 0 else None
+        (place,) = consumer.committed([TopicPartition(self.topic, 0)], timeout=ANSWER_SECONDS)
+        if place.error is not None:
+            raise KafkaException(place.error)
+        return place.offset - 1 if place.offset >= 0 else None
 
     def last_records(self, consumer: Any, partitions: list[int]) -> list[tuple[str | None, int]]:
-        """Writer and batch of the last record of each partition that has one, looked for from the end."""
+        """Writer and batch of the last record of each partition that has records, searched from the end."""
         from confluent_kafka import TopicPartition
 
         ends = {
             number: consumer.get_watermark_offsets(TopicPartition(self.topic, number), timeout=ANSWER_SECONDS)
             for number in partitions
         }
-        found: dict[int, tuple[str | None, int]] = {}
+        last: dict[int, tuple[str | None, int]] = {}
         span, missing = FIRST_SPAN, {number for number, (low, high) in ends.items() if high > low}
         while missing:
             starts = {number: max(ends[number][0], ends[number][1] - span) for number in missing}
-            found |= self._read_to_the_end(consumer, starts)
-            missing = {number for number in missing - found.keys() if starts[number] > ends[number][0]}
+            last |= self._read_to_the_end(consumer, starts)
+            missing = {number for number in missing - last.keys() if starts[number] > ends[number][0]}
             span *= 8
-        return list(found.values())
+        return list(last.values())
 
     def _read_to_the_end(self, consumer: Any, starts: dict[int, int]) -> dict[int, tuple[str | None, int]]:
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-        found: dict[int, tuple[str | None, int]] = {}
+        last: dict[int, tuple[str | None, int]] = {}
         consumer.assign([TopicPartition(self.topic, number, start) for number, start in starts.items()])
         waiting, last_heard = {*starts}, time.monotonic()
         while waiting:
@@ -201,17 +201,17 @@ class Cluster:
                 continue
             last_heard = time.monotonic()
             if message.error() is None:
-                found[message.partition()] = _marks(message)
+                last[message.partition()] = _writer_and_batch(message)
             elif message.error().code() == KafkaError._PARTITION_EOF:
                 waiting.discard(message.partition())
             else:
                 raise KafkaException(message.error())
         consumer.unassign()
-        return found
+        return last
 
 
-def _marks(message: Any) -> tuple[str | None, int]:
-    """Who wrote a record, and with which batch; nobody, where latecomer did not."""
+def _writer_and_batch(message: Any) -> tuple[str | None, int]:
+    """The writer of a record, and its batch; None and -1 for a record that latecomer did not write."""
     headers = dict(message.headers() or ())
     try:
         return headers[WRITER].decode(), int(headers[BATCH])

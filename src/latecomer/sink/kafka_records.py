@@ -1,7 +1,7 @@
 """What a Kafka record holds: key and value as JSON, the rest in its headers.
 
-The key is the place of a pane, window and keys, so that all that is ever published of a number is in one partition and
-in its order. The value has all published columns.
+The key is the window and keys of a pane. So all panes of a window and key are in one partition, in order. The value has
+all published columns.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from latecomer.model.panes import Op
 from latecomer.model.written_values import json_texts
 
 AT_ONCE = 20_000
-"""Of how many rows the texts are in memory at a time."""
+"""How many rows are in memory as text at a time."""
 WRITER = "writer"
 BATCH = "batch"
 
 
 class Record(NamedTuple):
-    """A record to be written."""
+    """A record to write."""
 
     key: bytes
     value: bytes | None
@@ -45,7 +45,7 @@ class Records:
     def of(self, batch: int, rows: pa.Table) -> Iterator[Record]:
         """The records of a batch, in order of publication."""
         if self._compacted:
-            rows = _last_words(rows, self._shape.place)
+            rows = _last_panes(rows, self._shape.place)
         for start in range(0, rows.num_rows, AT_ONCE):
             yield from self._of(batch, rows.slice(start, AT_ONCE))
 
@@ -59,28 +59,25 @@ class Records:
             headers = zip(*(_headers(name, texts[name]) for name in self._in_headers), strict=True)
         withdrawn = Op.RETRACT.encode()
         for key, value, header in zip(keys, values, headers, strict=False):
-            gone = self._compacted and header[0][1] == withdrawn
-            written = None if gone else (self._value % value).encode()
+            is_tombstone = self._compacted and header[0][1] == withdrawn
+            written = None if is_tombstone else (self._value % value).encode()
             yield Record((self._key % key).encode(), written, [*header, *always])
 
 
 def _template(names: Sequence[str]) -> str:
-    """A JSON object with these names, for the texts of their values."""
-    return (
-        "{"
-        + ",".join(json.dumps(name, ensure_ascii=False).replace("%", "%%") + ":%s" for name in names)
-        + "}"
-    )
+    """A JSON object with these names, and %s for each value."""
+    fields = (json.dumps(name, ensure_ascii=False).replace("%", "%%") + ":%s" for name in names)
+    return "{" + ",".join(fields) + "}"
 
 
 def _headers(name: str, texts: list[str]) -> list[tuple[str, bytes]]:
-    """A header for each row; few differ."""
-    known = {text: (name, text.strip('"').encode()) for text in {*texts}}
-    return [known[text] for text in texts]
+    """A header for each row; there are few different ones."""
+    headers = {text: (name, text.strip('"').encode()) for text in {*texts}}
+    return [headers[text] for text in texts]
 
 
-def _last_words(rows: pa.Table, place: Sequence[str]) -> pa.Table:
-    """The last pane of each place: what stands after the batch, or that it was withdrawn."""
+def _last_panes(rows: pa.Table, place: Sequence[str]) -> pa.Table:
+    """The last pane of each place: an insert stands after the batch, a retract becomes a tombstone."""
     places = zip(*(json_texts(rows[name]) for name in place), strict=True)
     last = {where: nth for nth, where in enumerate(places)}
     return rows.take(pa.array(sorted(last.values()), pa.int64()))

@@ -1,4 +1,4 @@
-"""A sink of the user's own: whatever it raises becomes one sentence, and it is known what may pass."""
+"""A sink of the user's own. Whatever it raises becomes one sentence, and an outage where it may pass."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from latecomer.config.contract import Shape, SinkLogic
 from latecomer.config.sinks import Sink
 from latecomer.errors import SinkError, SinkOutage, first_line
 from latecomer.errors.redacting import without_secrets
+from latecomer.sink.base import nothing_lost
 
 
 class OwnLogic(SinkLogic):
-    """Stands between the engine and a class that latecomer does not know."""
+    """Wraps a class of the user's."""
 
     def __init__(self, sink: Sink, pipeline: str, shape: Shape) -> None:
         self._sink, self._shape = sink, shape
@@ -68,8 +69,5 @@ class OwnLogic(SinkLogic):
         return SinkOutage(reason, self._sentence(without_secrets(reason), batch))
 
     def _sentence(self, reason: str, batch: int | None) -> str:
-        goes_on = "catches this sink up" if batch is None else f"continues with batch {batch}"
         place = without_secrets(self._sink.place)
-        return (
-            f"{self._sink.kind} sink {place}: {reason.rstrip('.')}. Nothing is lost: the next run {goes_on}."
-        )
+        return f"{self._sink.kind} sink {place}: {reason.rstrip('.')}. {nothing_lost(batch)}"

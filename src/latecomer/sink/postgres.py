@@ -1,7 +1,7 @@
-"""A table of what stands in a Postgres database, upserted by window and key; or of rows, appended.
+"""A table in a Postgres database: the panes that stand, upserted by window and key; or rows, appended.
 
-A batch and its progress are one transaction: the rows are copied into a table that ends with it, and from there
-upserted. docs/adr/0031 has the reasons.
+A batch and its progress are one transaction. The rows are copied into a temporary table, and upserted from there.
+docs/adr/0031 has the reasons.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.sinks import LONGEST_NAME, PostgresSink
 from latecomer.errors import SinkError, first_line
 from latecomer.model.panes import Op, Timing
-from latecomer.sink.base import BuiltInLogic, differing
+from latecomer.sink.base import PROGRESS, BuiltInLogic, differing
 from latecomer.sink.following import Steps
 from latecomer.sink.postgres_rows import csv_parts, declared, place_digests, rounds
 from latecomer.sink.postgres_views import one_row, run_sql, views_aside
@@ -32,15 +32,14 @@ from latecomer.store.sql import double_quoted, listed
 if TYPE_CHECKING:
     from latecomer.config.postgres_server import Connection
 
-PROGRESS = "latecomer_progress"
 CORRECTIONS = "_corrections"
 RESTING_SECONDS = 5.0
-"""After so long a connection is tried before it is used."""
+"""A connection that was unused for so long is tested before it is used."""
 _PLACE = f"{PRIVATE}place"
 _ROUND, _RETRACTS = f"{PRIVATE}round", f"{PRIVATE}retracts"
 _STAGING = "pg_temp.latecomer_staging"
 _MAKING = 0x6C617465
-"""The advisory lock under which tables are made: two that are made at once meet in Postgres' catalogue."""
+"""The advisory lock under which tables are made: two that are made at once would conflict in Postgres' catalogue."""
 
 
 class PostgresLogic(BuiltInLogic):
@@ -51,7 +50,7 @@ class PostgresLogic(BuiltInLogic):
         self._target, self._base = sink.target, base
         self._schema, self._name = sink.schema_name, sink.table or shape.name
         self._table, self._progress_table = (self._quoted(name) for name in (self._name, PROGRESS))
-        self._progress_named = self._progress_table.replace("%", "%%")  # in a statement that is given values
+        self._progress_named = self._progress_table.replace("%", "%%")  # for statements with values
         self._serves = sink.serving and not shape.appends
         self._connection: Connection | None = None
         self._was_open = False
@@ -77,12 +76,12 @@ class PostgresLogic(BuiltInLogic):
         with self._errors_in_words(), closing(server.connect(self._target, self._base)) as database:
             database.read_only = True
             with server.transaction(database):
-                return self._progress(database) if self._found(database, PROGRESS) else -1
+                return self._progress(database) if self._table_oid(database, PROGRESS) else -1
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(Exception):  # it is gone
+            with suppress(Exception):  # it may be broken
                 connection.close()
 
     def _apply(self, batch: int, panes: pa.Table) -> None:
@@ -106,7 +105,7 @@ class PostgresLogic(BuiltInLogic):
         copy_rows(database, self._table, rows.select(self.shape.schema.names))
 
     def _staged(self, panes: pa.Table) -> pa.Table:
-        """The changes that have to be made, each with its place and round."""
+        """The changes to make, each with its place and round."""
         places = place_digests(panes, self.shape.place)
         retracts = [op == Op.RETRACT for op in panes["op"].to_pylist()]
         numbers = pa.array(rounds(places, panes["sequence"].to_pylist(), retracts), pa.int32())
@@ -123,17 +122,16 @@ class PostgresLogic(BuiltInLogic):
         failpoint("sink.postgres.copied", batch)
         kinds = set(zip(staged[_ROUND].to_pylist(), staged[_RETRACTS].to_pylist(), strict=True))
         if any(retracts for _, retracts in kinds):
-            run_sql(database, f"ANALYZE {_STAGING}")  # else it may look through the whole table
+            run_sql(database, f"ANALYZE {_STAGING}")  # else Postgres may scan the whole table
         for number, retracts in sorted(kinds, key=lambda kind: (kind[0], not kind[1])):
             run_sql(database, self._retract(number) if retracts else self._insert(number))
         if self._serves and Timing.CORRECTION in staged["timing"].unique().to_pylist():
-            self._forget_taken_in(database, batch)
+            self._remove_taken_in(database, batch)
 
-    def _forget_taken_in(self, database: Connection, batch: int) -> None:
-        """Remove the corrections that the rebuilt numbers of a batch hold already."""
+    def _remove_taken_in(self, database: Connection, batch: int) -> None:
+        """Remove the corrections that are part of the rebuilt numbers of a batch."""
         name = f"{self._name}{CORRECTIONS}"
-        found = self._found(database, name)
-        if found is None:
+        if self._table_oid(database, name) is None:
             return
         last_batch = double_quoted(free_name("last_batch", [*self.shape.place, *self.shape.standing.names]))
         same = " AND ".join(
@@ -167,7 +165,7 @@ class PostgresLogic(BuiltInLogic):
         )
 
     def _progress(self, database: Connection, locked: bool = False) -> int:
-        # One that an earlier version made has no column left_out, and need not get one.
+        # The table of an earlier version has no column left_out, and need not get one.
         row = one_row(
             database,
             "SELECT p.batch, p.pipeline, p.output, to_jsonb(p) ->> 'left_out' "
@@ -177,7 +175,7 @@ class PostgresLogic(BuiltInLogic):
         if row is None:
             if locked:
                 raise self._outage(
-                    "its progress is gone", "the table is looked at again, and filled from the store"
+                    "its progress is gone", "the table is checked again, and filled from the store"
                 )
             return -1
         self._require_owner(row[1], row[2])
@@ -205,43 +203,43 @@ class PostgresLogic(BuiltInLogic):
             )
 
     def _prepare(self, database: Connection) -> None:
-        """Make what is not there yet, or see that it is what we left. Nothing is made where all is there: a user who
-        may not make tables can still write to them."""
+        """Make what is missing, and check what exists. Nothing is made where all exists: so a user who may not make
+        tables can write to them."""
         run_sql(database, "SELECT pg_advisory_xact_lock(%s)", _MAKING)
         if one_row(database, "SELECT 1 FROM pg_namespace WHERE nspname = %s", self._schema) is None:
             run_sql(database, f"CREATE SCHEMA {double_quoted(self._schema)}")
-        if self._found(database, PROGRESS) is None:
-            # One row a table, not an output: an output may feed two tables, and a table has one owner.
+        if self._table_oid(database, PROGRESS) is None:
+            # A row for each table, not for each output: an output may feed two tables, and a table has one owner.
             run_sql(
                 database,
                 f"CREATE TABLE {self._progress_table} (sink_table text PRIMARY KEY, "
                 "pipeline text NOT NULL, output text NOT NULL, batch bigint NOT NULL)",
             )
-        found = self._found(database, self._name)
-        if found is None:
+        table = self._table_oid(database, self._name)
+        if table is None:
             self._go_by()
             run_sql(database, f"CREATE TABLE {self._table} ({_definition(self._columns)})")
-            # The progress of a table that was dropped goes with it: the new one is filled from the start.
+            # A table that was dropped is made anew and filled from the start: its old progress goes, too.
             run_sql(database, f"DELETE FROM {self._progress_named} WHERE sink_table = %s", self._name)
-            found = self._found(database, self._name)
+            table = self._table_oid(database, self._name)
         else:
-            self._require_columns(database, found)
-        if not self.shape.appends and one_row(database, _UNIQUE, found, ["window_start", _PLACE]) is None:
+            self._require_columns(database, table)
+        if not self.shape.appends and one_row(database, _UNIQUE, table, ["window_start", _PLACE]) is None:
             run_sql(database, f"CREATE UNIQUE INDEX ON {self._table} (window_start, {_PLACE})")
         self._claim(database)
 
-    def _found(self, database: Connection, name: str) -> int | None:
-        """The table of this name, as Postgres numbers it."""
+    def _table_oid(self, database: Connection, name: str) -> int | None:
+        """Postgres' own number of a table; None where there is none."""
         row = one_row(database, _TABLE, self._schema, name)
         if row is not None and row[1] not in ("r", "p"):
             raise self._refusal(f"{self._schema}.{name} is no table", "give the sink another table")
         return None if row is None else int(row[0])
 
     def _require_columns(self, database: Connection, table: int) -> None:
-        """See that the columns are those that are wanted, or become them where the table is ours."""
+        """Check the columns. A table of ours gets new columns and wider types; any other difference is refused."""
         existing = self.columns_of(database, table)
         self._go_by(existing)
-        self._progress(database)  # says whose it is, and what is left out
+        self._progress(database)  # refuses another owner, and sets what is left out
         wanted = self._columns
         found = {name: existing[name] for name in sorted(existing, key=[*wanted, *existing].index)}
         if not differing(found, wanted):
@@ -250,17 +248,17 @@ class PostgresLogic(BuiltInLogic):
         fix = "drop or rename it, or give the sink another table"
         if not self._is_claimed(database):
             raise self._other_columns(found, wanted, what, fix)
-        needed = [name for name, nullable in self._nullable(database, table) if not nullable]
+        not_null = run_sql(database, _NOT_NULL, table).fetchall()
         steps = self._steps_to(found, wanted, what, fix)
-        if full := [name for name in needed if name not in wanted]:
+        if required := [name for (name,) in not_null if name not in wanted]:
             raise self._refusal(
-                f"{what} has a column {full[0]} of somebody else's that may not be null",
+                f"{what} has a column {required[0]} of somebody else's that may not be null",
                 "drop NOT NULL of it",
             )
         self._follow(database, steps)
 
     def _follow(self, database: Connection, steps: Steps) -> None:
-        """Let the table have columns that are new, and wider types: in the transaction that looked at it."""
+        """Give the table its new columns and wider types, in the transaction that has read its columns."""
         changes = [f"ADD COLUMN {double_quoted(name)} {kind}" for name, kind in steps.added.items()]
         changes += [f"ALTER COLUMN {double_quoted(name)} TYPE {kind}" for name, kind in steps.widened.items()]
         if not changes:
@@ -284,23 +282,19 @@ class PostgresLogic(BuiltInLogic):
             ) from None
 
     def columns_of(self, database: Connection, table: int) -> dict[str, str]:
-        """The columns of a table, as they are there, and their types."""
+        """The columns of a table, in order, and their types."""
         return dict(run_sql(database, _COLUMNS, table).fetchall())
 
-    def _nullable(self, database: Connection, table: int) -> list[tuple[str, bool]]:
-        found: list[tuple[str, bool]] = run_sql(database, _NULLABLE, table).fetchall()
-        return found
-
     def _is_claimed(self, database: Connection) -> bool:
-        asked = f"SELECT 1 FROM {self._progress_named} WHERE sink_table = %s"
-        return one_row(database, asked, self._name) is not None
+        select = f"SELECT 1 FROM {self._progress_named} WHERE sink_table = %s"
+        return one_row(database, select, self._name) is not None
 
     def _claim(self, database: Connection) -> None:
         owner = (self.pipeline, self.shape.owner)
-        found = one_row(
+        holder = one_row(
             database, f"SELECT pipeline, output FROM {self._progress_named} WHERE sink_table = %s", self._name
         )
-        if found is None:
+        if holder is None:
             run_sql(
                 database,
                 f"INSERT INTO {self._progress_named} (sink_table, pipeline, output, batch) "
@@ -309,7 +303,7 @@ class PostgresLogic(BuiltInLogic):
                 *owner,
             )
         else:
-            self._require_owner(*found)
+            self._require_owner(*holder)
 
     def _require_owner(self, pipeline: str, owner: str) -> None:
         if (pipeline, owner) != (self.pipeline, self.shape.owner):
@@ -324,7 +318,7 @@ class PostgresLogic(BuiltInLogic):
     @contextmanager
     def _transaction(self, batch: int | None = None) -> Iterator[Connection]:
         with self._errors_in_words(batch):
-            if self._connection is not None and not self._still_there(self._connection):
+            if self._connection is not None and not self._is_usable(self._connection):
                 self.close()
             if self._connection is None:
                 self._connection = server.connect(self._target, self._base)
@@ -332,9 +326,8 @@ class PostgresLogic(BuiltInLogic):
                 yield self._connection
             self._used_at = monotonic()
 
-    def _still_there(self, connection: Connection) -> bool:
-        """Whether a connection can be used. One that nobody used for a while may have been ended by a server or
-        a firewall that tires of it: that is no outage."""
+    def _is_usable(self, connection: Connection) -> bool:
+        """Whether a connection works. A server or firewall may have ended one that was idle: that is no outage."""
         return monotonic() - self._used_at < RESTING_SECONDS or server.answers(connection)
 
     @contextmanager
@@ -345,8 +338,8 @@ class PostgresLogic(BuiltInLogic):
             self.close()
             raise
         except server.Unreachable as error:
-            reason_text, _, fix = str(error).partition("; ")
-            raise self._refusal(reason_text, fix, batch) from None
+            text, _, fix = str(error).partition("; ")
+            raise self._refusal(text, fix, batch) from None
         except Exception as error:
             if not isinstance(error, server.driver().Error):
                 raise
@@ -364,9 +357,9 @@ _COLUMNS = """
 SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute
 WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
-_NULLABLE = """
-SELECT attname::text, NOT attnotnull OR atthasdef FROM pg_attribute
-WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped
+_NOT_NULL = """
+SELECT attname::text FROM pg_attribute
+WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attnotnull AND NOT atthasdef
 """
 _UNIQUE = """
 SELECT 1 FROM pg_index i WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL

@@ -22,13 +22,13 @@ _INTEGERS |= {"int32": "integer", "uint32": "bigint", "int64": "bigint", "uint64
 _FIRST_YEAR = {"us": -62_135_596_800_000_000, "D": -719_162}
 """The year 1, in microseconds and days since 1970. Before it, Postgres counts years BC."""
 _EARLIEST = {"us": -210_866_803_200_000_000, "D": -2_440_588}
-"""Where Postgres' calendar begins, in 4713 BC."""
+"""The beginning of Postgres' calendar, in 4713 BC."""
 _LATEST = {"us": 9_224_318_016_000_000_000 - 1, "D": 2_145_031_948}
-"""Where it ends."""
+"""The end of Postgres' calendar."""
 
 
 def declared(kind: pa.DataType) -> str:
-    """The column type, as Postgres itself writes it.
+    """The column type, in Postgres' own spelling.
 
     >>> declared(pa.decimal128(38, 2)), declared(pa.timestamp("us", "UTC"))
     ('numeric(38,2)', 'timestamp with time zone')
@@ -67,7 +67,7 @@ _NAMED = (
 
 
 def csv_parts(rows: pa.Table) -> Iterator[bytes]:
-    """The rows as CSV for COPY, some at a time: null is nothing at all, empty text a pair of quotes."""
+    """The rows as CSV for COPY, in parts: null is empty, and empty text is a pair of quotes."""
     written = pa.table({name: _written(rows[name]) for name in rows.column_names})
     for start in range(0, written.num_rows, _ROWS_A_PART):
         part = pa.BufferOutputStream()
@@ -76,7 +76,7 @@ def csv_parts(rows: pa.Table) -> Iterator[bytes]:
 
 
 def _written(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column whose CSV Postgres reads as what it is."""
+    """A column whose CSV Postgres reads as the same values."""
     kind = column.type
     if _is_text(kind):
         return pc.replace_substring(column.cast(pa.large_string()), "\0", NUL_WRITTEN_AS)
@@ -96,7 +96,7 @@ def _written(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _calendar(column: pa.ChunkedArray, number: pa.DataType, unit: str) -> pa.ChunkedArray:
-    """Moments and days as they are, if every one is after Christ and within Postgres' calendar; else each as text."""
+    """Moments and days unchanged, if all are after Christ and within Postgres' calendar; else as text."""
     numbers = column.cast(number)
     limits = pc.min_max(numbers).as_py()
     first, last = limits["min"], limits["max"]
@@ -104,7 +104,7 @@ def _calendar(column: pa.ChunkedArray, number: pa.DataType, unit: str) -> pa.Chu
     if first is None or (first >= _FIRST_YEAR[unit] and last <= _LATEST[unit]):
         if not zone:
             return column
-        # Arrow looks the zone up for each moment that it writes; of none it knows that it need not.
+        # Arrow looks up the zone for each moment that it writes; without a zone it is faster.
         plain = column.cast(pa.timestamp(unit)).cast(pa.string())
         return pc.binary_join_element_wise(plain, zone, "")
     texts = [None if value is None else _dated(value, unit, zone) for value in numbers.to_pylist()]
@@ -112,7 +112,7 @@ def _calendar(column: pa.ChunkedArray, number: pa.DataType, unit: str) -> pa.Chu
 
 
 def _dated(value: int, unit: str, zone: str) -> str:
-    """A moment or day as text, with BC before the year 1; what is beyond the calendar is infinitely far.
+    """A moment or day as text, with BC before the year 1; beyond the calendar it is infinity.
 
     >>> _dated(0, "us", "Z"), _dated(-719_163, "D", ""), _dated(-(2**63) + 1, "us", "Z")
     ('1970-01-01T00:00:00.000000Z', '0001-12-31 BC', '-infinity')
@@ -142,8 +142,8 @@ def _without_nul(value: Any) -> Any:
 
 
 def place_digests(panes: pa.Table, place: Sequence[str]) -> list[str]:
-    """For each pane 16 bytes that stand for its window and keys. They are compared with those that earlier versions
-    wrote: what goes into them never changes."""
+    """A digest of 16 bytes of each pane's window and keys. Earlier versions have stored such digests: how they are
+    made never changes."""
     columns = [_comparable(panes[name]) for name in place]
     return [_digest(values) for values in zip(*columns, strict=True)]
 
@@ -161,8 +161,8 @@ def _comparable(column: pa.ChunkedArray) -> list[Any]:
 
 
 def rounds(places: Sequence[str], sequences: Sequence[int], retracts: Sequence[bool]) -> list[int | None]:
-    """In which round each change is made: one change of a place each round, in their order. None where nothing
-    comes of it, because the next change of that place is an insert that wins over both.
+    """The round in which each change is made. A round has one change of a place at most, in order. None for a change
+    without effect: the next change of its place is an insert that replaces it.
 
     >>> rounds("aab", [0, 1, 0], [True, False, False])
     [None, 0, 0]
@@ -174,17 +174,17 @@ def rounds(places: Sequence[str], sequences: Sequence[int], retracts: Sequence[b
     kept = [True] * len(places)
     following: dict[str, tuple[int, bool]] = {}
     for row in range(len(places) - 1, -1, -1):
-        then = following.get(places[row])
-        if then is not None and not then[1] and then[0] > sequences[row]:
+        after = following.get(places[row])
+        if after is not None and not after[1] and after[0] > sequences[row]:
             kept[row] = False
         else:
             following[places[row]] = (sequences[row], retracts[row])
-    found: list[int | None] = []
-    seen: dict[str, int] = {}
+    numbers: list[int | None] = []
+    counts: dict[str, int] = {}
     for row, place in enumerate(places):
         if not kept[row]:
-            found.append(None)
+            numbers.append(None)
             continue
-        found.append(seen.get(place, 0))
-        seen[place] = seen.get(place, 0) + 1
-    return found
+        numbers.append(counts.get(place, 0))
+        counts[place] = counts.get(place, 0) + 1
+    return numbers

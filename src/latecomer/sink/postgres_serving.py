@@ -22,7 +22,7 @@ SERVING = "_serving"
 
 
 class CorrectionsLogic(PostgresLogic):
-    """The corrections of one table. They are replaced whole: so nothing has to be known of those that are there."""
+    """The table with the corrections of another table. All its rows are replaced each time."""
 
     def __init__(
         self, sink: PostgresSink, base: Path, pipeline: str, output: str, columns: pa.Schema
@@ -38,9 +38,9 @@ class CorrectionsLogic(PostgresLogic):
     def replace(
         self, statement: Callable[[str, str], str], names: list[str], rows: Callable[[int], pa.Table]
     ) -> None:
-        """Let the table hold these rows, and the view be the one of the statement: it is given the base and the
-        corrections, as SQL names them. Rows are asked for by the last batch of the base, once nobody can change it or
-        replace them: the last to write is the last to have read."""
+        """Replace the rows of the table, and make the view. `statement` gets the SQL names of base and corrections.
+        `rows` gets the last batch of the base, which is locked by then: so the last to write is the last to have read.
+        """
         self._require_view_names(names)
         self.open()
         with self._transaction() as database:
@@ -53,16 +53,16 @@ class CorrectionsLogic(PostgresLogic):
             failpoint("sink.postgres.served", 0)
 
     def _steps_to(self, found: Mapping[str, str], wanted: Mapping[str, str], what: str, fix: str) -> Steps:
-        """Columns come with the aggregates of the output, and types may become wider. None goes."""
+        """New aggregates of the output are new columns, and types may become wider. No column may be missing."""
         steps = super()._steps_to(found, wanted, what, fix)
         if set(found) - set(wanted):
             raise self._other_columns(found, wanted, what, fix)
         return steps
 
     def _batch_of_base(self, database: Connection) -> int:
-        asked = f"SELECT batch FROM {self._progress_named} WHERE sink_table = %s FOR UPDATE"
-        row = one_row(database, asked, self._base_name)
-        if row is None or self._found(database, self._base_name) is None:
+        select = f"SELECT batch FROM {self._progress_named} WHERE sink_table = %s FOR UPDATE"
+        row = one_row(database, select, self._base_name)
+        if row is None or self._table_oid(database, self._base_name) is None:
             raise self._outage(
                 f"there is no table {self._schema}.{self._base_name} yet", "run the pipeline first"
             )
@@ -77,7 +77,6 @@ class CorrectionsLogic(PostgresLogic):
                 )
 
     def _make_view(self, database: Connection, statement: str) -> None:
-        """Make the view, or leave it as it is."""
         if not make_view(database, self._schema, self._view, statement):
             raise self._refusal(
                 f"{self._schema}.{self._view} is no view", "rename it, or give the sink another table"

@@ -1,4 +1,4 @@
-"""Statements on a connection, and views of ours beside a table: they are in the way where a column changes."""
+"""Statements on a connection, and our views beside a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from latecomer.config.postgres_server import Connection
 
 MARK = "latecomer "
-"""How the comment of a view of ours begins."""
+"""The beginning of the comment of our views."""
 
 
 def one_row(database: Connection, sql: str, *values: Any) -> tuple[Any, ...] | None:
@@ -23,56 +23,55 @@ def one_row(database: Connection, sql: str, *values: Any) -> tuple[Any, ...] | N
 
 
 def run_sql(database: Connection, sql: str, *values: Any) -> Any:
-    """Run a statement. Where it has values, a percent sign in it stands twice."""
+    """Run a statement. With values, a percent sign in it must be doubled."""
     return database.execute(sql.encode(), values or None)
 
 
 def views_of(database: Connection, schema: str, table: str) -> list[tuple[str, str]]:
-    """The views of ours that show a table, and the comment of each."""
-    found: list[tuple[str, str]] = run_sql(database, _VIEWS, schema, table, f"{MARK}%").fetchall()
-    return found
+    """Our views of a table, and the comment of each."""
+    views: list[tuple[str, str]] = run_sql(database, _VIEWS, schema, table, f"{MARK}%").fetchall()
+    return views
 
 
 @contextmanager
 def views_aside(database: Connection, schema: str, table: str) -> Iterator[None]:
-    """Our views of a table go while it changes, and are there again after it, with what was granted on them."""
-    kept = []
+    """Drop our views of a table while its columns change, and make them again after it, with their grants."""
+    dropped = []
     for name, comment in views_of(database, schema, table):
         view = f"{double_quoted(schema)}.{double_quoted(name)}"
         row = one_row(database, "SELECT pg_get_viewdef(%s::regclass)", view)
         grants = run_sql(database, _GRANTS, view).fetchall()
-        kept.append((view, comment, "" if row is None else row[0], grants))
+        dropped.append((view, comment, "" if row is None else row[0], grants))
         run_sql(database, f"DROP VIEW {view}")
     yield
-    for view, comment, statement, grants in kept:
+    for view, comment, statement, grants in dropped:
         run_sql(database, f"CREATE VIEW {view} AS {statement}")
         run_sql(database, f"COMMENT ON VIEW {view} IS {text_literal(comment)}")
-        _give(database, view, grants)
+        _grant(database, view, grants)
 
 
 def make_view(database: Connection, schema: str, name: str, statement: str) -> bool:
-    """Make a view anew only where it differs, and in its place if it keeps its columns: whoever reads it holds it. What
-    was granted on it stays. False where something else has the name."""
+    """Make a view, only if it differs from the existing one; that is replaced in place if its columns stay, because
+    dropping it waits for its readers. Grants stay. False where something else has the name."""
     mark = f"{MARK}{blake2b(statement.encode(), digest_size=8).hexdigest()}"
-    found, view = one_row(database, _VIEW, schema, name), f"{double_quoted(schema)}.{double_quoted(name)}"
-    if found is not None and found[0] != "v":
+    existing, view = one_row(database, _VIEW, schema, name), f"{double_quoted(schema)}.{double_quoted(name)}"
+    if existing is not None and existing[0] != "v":
         return False
-    if found is not None and found[1] == mark:
+    if existing is not None and existing[1] == mark:
         return True
     try:
         with database.transaction():
             run_sql(database, f"CREATE OR REPLACE VIEW {view} AS {statement}")
-    except driver().errors.InvalidTableDefinition:  # other columns than it has
+    except driver().errors.InvalidTableDefinition:  # its columns change
         grants = run_sql(database, _GRANTS, view).fetchall()
         run_sql(database, f"DROP VIEW {view}")
         run_sql(database, f"CREATE VIEW {view} AS {statement}")
-        _give(database, view, grants)
+        _grant(database, view, grants)
     run_sql(database, f"COMMENT ON VIEW {view} IS {text_literal(mark)}")
     return True
 
 
-def _give(database: Connection, view: str, grants: list[tuple[str, str]]) -> None:
-    """Grant what was granted."""
+def _grant(database: Connection, view: str, grants: list[tuple[str, str]]) -> None:
     for who, privilege in grants:
         run_sql(database, f"GRANT {privilege} ON {view} TO {who}")
 

@@ -1,13 +1,14 @@
-"""What a sink is fed with, batch by batch, as it stands in the store: panes, side output, or dead letters."""
+"""The rows that a sink gets from the store, batch by batch: panes, side output, or dead letters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from latecomer.config.contract import PaneShape, RowShape, Shape
-from latecomer.config.sinks import ListedSink, Stream
+from latecomer.config.contract import PaneShape, RowShape, Shape, SinkLogic
+from latecomer.config.sinks import ListedSink, Sink, Stream
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.publication import DEAD_LETTER_ORDER, LATE_ORDER, publication_order
 from latecomer.store.publications import PUBLISHED_AT, Publications
@@ -18,36 +19,35 @@ from latecomer.store.table import Table, moments
 
 @dataclass(frozen=True)
 class Feed:
-    """The rows that a sink is to have. Each thread has its own: an open table is not shared."""
+    """The rows for a sink. Each thread has a feed of its own: an open table is not shared."""
 
     listed: ListedSink
     shape: Shape
     table: Table
     order: str
     publications: Publications | None = None
-    """Of panes, when each batch was published."""
+    """For panes: when each batch was published."""
 
     def batches(self, after: int, until: int) -> list[int]:
-        """The batches that may have rows, after one and up to another."""
+        """The batches after one, and up to another, that may have rows."""
         if until == after + 1 and self.table.exists:
-            return [until]  # as a rule; whether it has rows is seen when they are read
+            return [until]  # the usual case: whether it has rows is seen when they are read
         return self.missing(after, until)
 
     def missing(self, after: int, until: int) -> list[int]:
-        """The batches that do have rows."""
+        """The batches after one, and up to another, that have rows."""
         if after >= until or not self.table.exists:
             return []
-        found = self.table.query(
+        rows = self.table.query(
             f"select distinct batch from t where batch > {after} and batch <= {until} order by batch"
         )
-        batches: list[int] = found.column("batch").to_pylist()
+        batches: list[int] = rows.column("batch").to_pylist()
         return batches
 
     def rows(self, batch: int) -> pa.Table:
         """A batch's rows in order of publication."""
-        names = [
-            name for name in self.shape.schema.names if self.publications is None or name != PUBLISHED_AT
-        ]
+        published = self.publications is not None
+        names = [name for name in self.shape.schema.names if not published or name != PUBLISHED_AT]
         rows = self.table.query(f"select {listed(names)} from t where batch = {batch} order by {self.order}")
         if self.publications is None or not rows.num_rows:
             return rows
@@ -55,8 +55,25 @@ class Feed:
         return rows.append_column(PUBLISHED_AT, moments([at] * rows.num_rows))
 
 
+class FedSink(NamedTuple):
+    """A sink of a pipeline, and its rows."""
+
+    feed: Feed
+    target: str
+    """Where it writes, for people."""
+    logic: SinkLogic
+
+    @property
+    def sink(self) -> Sink:
+        return self.feed.listed.sink
+
+    @property
+    def name(self) -> str:
+        return f"{self.sink.kind} sink {self.target}"
+
+
 def feed_of(store: Store, listed: ListedSink) -> Feed:
-    """What a sink is to have."""
+    """The rows for a sink."""
     if listed.output is None:
         return _dead_letters(store, listed)
     return (_panes if listed.stream is Stream.PANES else _side_output)(store, listed, listed.output)
@@ -76,7 +93,7 @@ def _panes(store: Store, listed: ListedSink, output: str) -> Feed:
 
 
 def _side_output(store: Store, listed: ListedSink, output: str) -> Feed:
-    """The events that were late for an output, each with the window it missed."""
+    """The late events of an output, each with the window that it missed."""
     layout = PaneLayout(store.pipeline.outputs[output], store.layout)
     late = store.output_tables(output, layout.published).late
     place = ("batch", "origin", "position", "window_start", "window_end")

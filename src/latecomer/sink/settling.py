@@ -1,4 +1,4 @@
-"""What a batch of panes comes to, beside what stands: for sinks that have no rule of their own for it."""
+"""The changes that a batch of panes makes to the stored panes, for sinks that cannot compute them in SQL."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _NAN = float("nan")
 
 
 class Change(NamedTuple):
-    """What a batch does to one window and key: its pane in `row` is put there, or what stands goes."""
+    """The change of one window and key: the pane in `row` is written, or the stored one is removed."""
 
     row: int
     puts: bool
     stored: int | None
-    """The sequence that stands there before."""
+    """The stored sequence before the batch."""
 
 
 def settle(places: Sequence[Place], panes: pa.Table, stored: dict[Place, int]) -> list[Change]:
-    """What a batch comes to, for each window and key: an insert wins only with a larger sequence, a
-    retract takes back only the sequence it names."""
+    """The change of each window and key: an insert replaces only a smaller sequence, and a retract removes only the
+    sequence that it names."""
     rows = {place: row for row, place in enumerate(places)}
     before = (_pane(place, sequence, Op.INSERT, None) for place, sequence in stored.items())
     batch = (
@@ -63,6 +63,6 @@ def _comparable(column: pa.ChunkedArray) -> list[Any]:
         return micros(column)
     values: list[Any] = column.to_pylist()
     if pa.types.is_floating(column.type):
-        # One and the same NaN is equal to itself inside a tuple; two of them are not.
+        # Inside a tuple, the same NaN object equals itself; two NaN objects differ.
         return [_NAN if value is not None and math.isnan(value) else value for value in values]
     return values

@@ -1,4 +1,4 @@
-"""A table of what stands in a SQLite file, upserted by window and key; or of rows, appended."""
+"""A table in a SQLite file: the panes that stand, upserted by window and key; or rows, appended."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class SqliteLogic(DatabaseFileLogic):
     def _columns(self) -> dict[str, str]:
         return {field.name: _declared(field.type) for field in self.shape.standing}
 
-    def _found(self, database: sqlite3.Connection) -> dict[str, str]:
+    def _existing_columns(self, database: sqlite3.Connection) -> dict[str, str]:
         return {row[1]: row[2] for row in database.execute(f"PRAGMA table_info({self._named})")}
 
-    def _wanted(self, database: sqlite3.Connection) -> dict[str, str]:
+    def _wanted_columns(self, database: sqlite3.Connection) -> dict[str, str]:
         return self._columns
 
     def _create(self, database: sqlite3.Connection) -> None:
@@ -74,18 +74,17 @@ class SqliteLogic(DatabaseFileLogic):
                 database.execute(supersede, (*place, sequence))
                 database.execute(insert, (*row, *place))
 
-    def _take(self, database: sqlite3.Connection, found: Mapping[str, str], steps: Steps) -> None:
+    def _take_steps(self, database: sqlite3.Connection, existing: Mapping[str, str], steps: Steps) -> None:
         if steps.widened:
-            self._retype(database, {**found, **steps.widened})
+            self._retype(database, {**existing, **steps.widened})
         for name, kind in steps.added.items():
             database.execute(f"ALTER TABLE {self._named} ADD COLUMN {_definition({name: kind})}")
 
     def _retype(self, database: sqlite3.Connection, columns: Mapping[str, str]) -> None:
-        """Write the table anew: SQLite has no other way to give a column another type."""
+        """Write the table anew: SQLite cannot change the type of a column."""
         table, names = self._named, listed(columns)
         fresh = double_quoted(f"{self._table}_wider")
-        defined = _definition(columns)
-        others = [
+        indexes_and_triggers = [
             sql
             for (sql,) in database.execute(
                 "SELECT sql FROM sqlite_master WHERE tbl_name = ? COLLATE NOCASE AND type IN ('index', 'trigger') "
@@ -94,11 +93,11 @@ class SqliteLogic(DatabaseFileLogic):
             )
         ]
         database.execute("PRAGMA legacy_alter_table = ON")  # views of the table stay as they are
-        database.execute(f"CREATE TABLE {fresh} ({defined})")
+        database.execute(f"CREATE TABLE {fresh} ({_definition(columns)})")
         database.execute(f"INSERT INTO {fresh} ({names}) SELECT {names} FROM {table}")
         database.execute(f"DROP TABLE {table}")
         database.execute(f"ALTER TABLE {fresh} RENAME TO {table}")
-        for sql in others:
+        for sql in indexes_and_triggers:
             database.execute(sql)
 
     @contextmanager
@@ -112,7 +111,7 @@ class SqliteLogic(DatabaseFileLogic):
             raise self._explained(error, batch) from error
 
     def _explained(self, error: sqlite3.Error, batch: int | None) -> SinkError:
-        """The reason and the fix, and whether it may pass."""
+        """The error with reason and fix: an outage where it may pass."""
         match getattr(error, "sqlite_errorcode", 0) & 0xFF:
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return self._held(batch)
@@ -142,7 +141,7 @@ def _definition(columns: Mapping[str, str]) -> str:
 
 
 def _declared(kind: pa.DataType) -> str:
-    """The column type in SQLite, which decides what it does to a value: none keeps each as it is bound."""
+    """The column type in SQLite, which converts values to it. Without a type, each value stays as it is."""
     if pa.types.is_decimal(kind):
         # A column of numbers would turn whole numbers beyond 64 bits into floating point.
         return "TEXT" if kind.scale > 0 else "INTEGER" if kind.precision <= 18 else ""
@@ -154,7 +153,7 @@ def _declared(kind: pa.DataType) -> str:
 
 
 def storable(column: pa.ChunkedArray) -> list[Any]:
-    """What SQLite has types for as it is, and the rest as JSON has it."""
+    """Values that SQLite has types for, unchanged; others as in JSON."""
     if pa.types.is_decimal(column.type):
         exact = json_column(column)
         return [str(v) if isinstance(v, int) and not -_LARGEST <= v <= _LARGEST else v for v in exact]
@@ -164,6 +163,6 @@ def storable(column: pa.ChunkedArray) -> list[Any]:
         return csv_column(column)
     values: list[Any] = column.to_pylist()
     if pa.types.is_floating(column.type):
-        # SQLite would store NaN as null, which is another key.
+        # SQLite would store NaN as null, which is a different key.
         return ["NaN" if v is not None and math.isnan(v) else v for v in values]
     return values

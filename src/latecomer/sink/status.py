@@ -1,7 +1,7 @@
-"""How far each sink is, and why it is not further: what `latecomer status` prints.
+"""The progress of each sink, and why it is behind: what `latecomer status` prints.
 
-A run keeps a note in the store of how far its sinks are and of those that are down. A sink of our own is asked as well,
-which needs no run. A note that was left by a run that has ended says what was wrong then.
+A run notes in the store how far its sinks are and which are down. A built-in sink is asked as well, which needs no run.
+The note of a run that has ended says what was wrong then.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from latecomer.config.contract import SinkLogic
-from latecomer.config.sinks import Sink, Stream
-from latecomer.errors import SinkError, SinkOutage
+from latecomer.config.sinks import Stream
+from latecomer.errors import SinkError, SinkOutage, StoreError
 from latecomer.errors.redacting import without_secrets
-from latecomer.sink.published import Feed
+from latecomer.sink.published import FedSink
 from latecomer.sink.worker import SinkWorker
 from latecomer.store.files import Location, read_text, replace_text
 from latecomer.store.lock import running_on
@@ -44,7 +43,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Note:
-    """What a run wrote down about a sink."""
+    """A run's note about a sink."""
 
     output: str | None
     sink: str
@@ -57,9 +56,9 @@ class Note:
 
 
 def write_notes(root: Location, workers: Sequence[SinkWorker]) -> None:
-    """Write down how far the sinks are. It is news for people: where it cannot be written, the run goes on."""
+    """Note how far the sinks are. This is only for people: where it cannot be written, the run goes on."""
     notes = [asdict(_note(worker)) for worker in workers]
-    with suppress(OSError):
+    with suppress(OSError, StoreError):
         replace_text(root / NOTES, json.dumps(notes, indent=1) + "\n")
 
 
@@ -74,7 +73,7 @@ def _note(worker: SinkWorker) -> Note:
 
 
 def read_notes(root: Location) -> dict[tuple[str | None, str, str, str], Note]:
-    """What the last run wrote down, by output, stream, kind and target; nothing where that cannot be read."""
+    """The notes of the last run, by output, stream, kind and target; none where they cannot be read."""
     try:
         listed: Any = json.loads(read_text(root / NOTES))
         notes = [Note(**each) for each in listed]
@@ -88,51 +87,48 @@ def read_notes(root: Location) -> dict[tuple[str | None, str, str, str], Note]:
         return {}
 
 
-def _noted(root: Location, sink: Sink, target: str, feed: Feed) -> Note | None:
-    return read_notes(root).get((feed.listed.output, feed.listed.stream, sink.kind, target))
+def _note_of(root: Location, fed: FedSink) -> Note | None:
+    listed = fed.feed.listed
+    return read_notes(root).get((listed.output, listed.stream, fed.sink.kind, fed.target))
 
 
-def reached_by(
-    root: Location, sink: Sink, target: str, logic: SinkLogic, feed: Feed
-) -> tuple[int | None, str | None]:
-    """The last batch of a sink, asked from the sink where it can be, else from what the run noted; and why it
-    could not be asked. None where nobody knows."""
+def reached_by(root: Location, fed: FedSink) -> tuple[int | None, str | None]:
+    """The last batch of a sink, as the sink itself says, else as the last run noted, else None; and why the sink did
+    not answer."""
     refused: str | None = None
     last: int | None = None
     try:
-        last = logic.peek()
+        last = fed.logic.peek()
     except SinkError as error:
         refused = _reason(error)
     if last is None:
-        note = _noted(root, sink, target, feed)
+        note = _note_of(root, fed)
         last = note.reached if note is not None else None if refused else -1
     return last, refused
 
 
-def status_row(
-    root: Location, sink: Sink, target: str, logic: SinkLogic, feed: Feed, complete: int
-) -> dict[str, Any]:
+def status_row(root: Location, fed: FedSink, complete: int) -> dict[str, Any]:
     """One sink's line."""
-    note, running = _noted(root, sink, target, feed), running_on(root) is not None
-    last, refused = reached_by(root, sink, target, logic, feed)
-    behind = None if last is None else len(feed.missing(last, complete))
+    note, running = _note_of(root, fed), running_on(root) is not None
+    last, refused = reached_by(root, fed)
+    behind = None if last is None else len(fed.feed.missing(last, complete))
     reason = refused or (note.reason if note is not None and behind else None)
     if reason is None and behind and not running:
         reason = "no run is at work"
     down = refused is not None or bool(running and behind and note is not None and note.since)
     since = note.since if note is not None and reason is not None and note.reason else None
     return {
-        "output": feed.listed.output,
-        "stream": str(feed.listed.stream),
-        "sink": sink.kind,
-        "target": target,
+        "output": fed.feed.listed.output,
+        "stream": str(fed.feed.listed.stream),
+        "sink": fed.sink.kind,
+        "target": fed.target,
         "state": "down" if down else "behind" if behind else "up to date",
         "last_batch": last,
         "complete": complete,
         "behind": behind,
         "since": None if since is None else datetime.fromisoformat(since),
         "reason": reason,
-        "on_outage": str(sink.on_outage),
+        "on_outage": str(fed.sink.on_outage),
     }
 
 

@@ -1,4 +1,4 @@
-"""How long to wait for a sink that is down: longer and longer, and never quite as long as another sink waits."""
+"""How long to wait for a sink that is down: longer each time, and by chance, so that sinks do not retry together."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LAST_SECONDS = 30.0
 """How long a run that is otherwise done waits for a sink that is down."""
 
 
-class Clock:
-    """The time and the waits of a sink's thread; tests have one of their own."""
+class SinkClock:
+    """The time and the waits of a sink's thread; tests use a clock of their own."""
 
     def now(self) -> float:
         """Seconds, from any beginning."""
@@ -27,13 +27,13 @@ class Clock:
         return datetime.now(UTC)
 
     def wait(self, changed: threading.Condition, seconds: float | None) -> None:
-        """Wait for a change, at most so long. It may return early: whoever waits looks again."""
+        """Wait for a change, for so many seconds at most. It may return early: the caller checks again."""
         changed.wait(seconds)
 
 
 def seconds_before(attempt: int, share: Callable[[], float] = random.random) -> float:
-    """How long to wait before the nth further attempt: doubled each time, of which a random half to all is waited,
-    so that sinks that went down together do not come back together.
+    """How long to wait before the nth further attempt: doubled each time, and between half and all of that by
+    chance, so that sinks that went down together do not retry together.
 
     >>> [seconds_before(attempt, lambda: 1.0) for attempt in (1, 2, 3, 8, 10_000)]
     [0.5, 1.0, 2.0, 60.0, 60.0]

@@ -1,8 +1,8 @@
-"""A sink's own life: a thread that brings it up to the last complete batch, and waits while it is down.
+"""The thread of a sink: it brings the sink up to the last complete batch, and waits while the sink is down.
 
-The store is the queue between the engine and the sink. The engine announces that a batch is complete and goes on; the
-thread asks the sink how far it is and applies what came after. After an outage it does what it does at a start: open
-the sink, ask, apply. So nothing is lost and nothing is applied twice, whatever happened meanwhile.
+The store is the queue between the engine and the sink. The engine announces that a batch is complete and goes on. The
+thread asks the sink for its last batch and applies those after it. After an outage it does the same as at the start:
+open the sink, ask, apply. So nothing is lost and nothing is applied twice, whatever happened meanwhile.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from latecomer.config.contract import SinkLogic
-from latecomer.config.sinks import OnOutage, Sink, owner_in_words
+from latecomer.config.sinks import OnOutage, owner_in_words
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.sink import waiting
-from latecomer.sink.published import Feed
-from latecomer.sink.waiting import Clock, Outage, seconds_before
+from latecomer.sink.published import FedSink
+from latecomer.sink.waiting import Outage, SinkClock, seconds_before
 
 LOG = logging.getLogger(__name__)
 CLOSING_SECONDS = 60.0
-"""How long a batch that is being applied may take when the run ends."""
+"""How long a run that ends waits for the batch that is being applied."""
 
 
 class SinkWorker:
@@ -29,25 +28,23 @@ class SinkWorker:
 
     def __init__(
         self,
-        sink: Sink,
-        target: str,
-        logic: SinkLogic,
-        feed: Feed,
+        fed: FedSink,
         on_change: Callable[[SinkWorker], None] = lambda _: None,
-        clock: Clock | None = None,
+        clock: SinkClock | None = None,
         require_allowed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`require_allowed` refuses to publish where another engine has taken the store over."""
+        """`require_allowed` raises an error where another engine has taken the store over."""
         self.require_allowed = require_allowed
-        self.sink, self.target, self.logic, self.feed = sink, target, logic, feed
-        self.clock = clock or Clock()
+        self.feed, self.target, self.logic = fed
+        self.sink, self.name = fed.sink, fed.name
+        self.clock = clock or SinkClock()
         self.reached = -1
-        """The last batch of which the sink has everything."""
+        """The last batch that the sink has."""
         self.complete = -1
         """The last complete batch, as it was announced."""
         self.outage: Outage | None = None
         self.failure: BaseException | None = None
-        """What stops the run."""
+        """The error that stops the run."""
         self._on_change = on_change
         self._changed = threading.Condition()
         self._is_open = self._busy = self._closing = False
@@ -55,16 +52,12 @@ class SinkWorker:
         self._thread: threading.Thread | None = None
 
     @property
-    def name(self) -> str:
-        return f"{self.sink.kind} sink {self.target}"
-
-    @property
     def behind(self) -> int:
-        """How many batches are complete and not yet all applied."""
+        """How many complete batches the sink does not have yet."""
         return max(self.complete - self.reached, 0)
 
     def open(self, complete: int) -> None:
-        """Open the sink and ask how far it is. What cannot pass is raised here; an outage is waited for."""
+        """Open the sink and ask for its last batch. An outage is only noted: the thread tries again."""
         self.complete = complete
         try:
             self._open()
@@ -72,14 +65,14 @@ class SinkWorker:
             self._note_outage(error)
 
     def start(self) -> None:
-        """Let the thread begin."""
+        """Start the thread."""
         self._thread = threading.Thread(
-            target=self._live, name=f"latecomer-{self.sink.kind}-{self.feed.shape.name}", daemon=True
+            target=self._work, name=f"latecomer-{self.sink.kind}-{self.feed.shape.name}", daemon=True
         )
         self._thread.start()
 
     def announce(self, batch: int) -> None:
-        """A batch is complete in the store: the sink may have it."""
+        """A batch is complete in the store: the thread may apply it."""
         with self._changed:
             self.complete = max(batch, self.complete)
             if self.outage is not None and self.complete - self.outage.at_batch > self.sink.max_behind:
@@ -87,13 +80,13 @@ class SinkWorker:
             self._changed.notify_all()
 
     def finish(self) -> None:
-        """From here on an outage may not last long: the run is done but for the sinks."""
+        """The run is done except for the sinks: from here on an outage may not last long."""
         with self._changed:
             self._ending_since = self.clock.now() if self._ending_since is None else self._ending_since
             self._changed.notify_all()
 
     def wait_until_finished(self) -> None:
-        """Wait until the sink has everything, or the run has to stop for its sake."""
+        """Wait until the sink has every batch, or its error has to stop the run."""
         with self._changed:
             while self._thread is not None and self.failure is None and not self._has_everything:
                 self._changed.wait()
@@ -103,7 +96,7 @@ class SinkWorker:
         return not (self._busy or self.behind or self.outage)
 
     def close(self) -> None:
-        """Let go of the sink after the batch that is being applied; the next run goes on from there."""
+        """Close the sink after the batch that is being applied; the next run goes on from there."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -114,23 +107,23 @@ class SinkWorker:
                     "%s is still busy and is left to itself; the next run asks how far it came", self.name
                 )
                 return
-        self._let_go()
+        self._close_sink()
 
-    # What the thread does
+    # In the thread
 
-    def _live(self) -> None:
+    def _work(self) -> None:
         try:
             while (complete := self._next()) is not None:
                 try:
                     self._bring_up_to(complete)
                 except SinkOutage as error:
-                    self._let_go()
+                    self._close_sink()
                     self._note_outage(error)
-        except BaseException as error:  # the run must hear of it, whatever it is
+        except BaseException as error:  # any error has to reach the run
             self._fail(error)
 
     def _next(self) -> int | None:
-        """Wait until there is something to do; the batch to come to, or None where the run lets go."""
+        """Wait for work. Gives the batch to reach, or None where the sink is to be closed."""
         with self._changed:
             self._busy = False
             self._changed.notify_all()
@@ -177,31 +170,32 @@ class SinkWorker:
             )
         self._is_open, self.reached = True, reached
 
-    def _let_go(self) -> None:
+    def _close_sink(self) -> None:
         self._is_open = False
-        with suppress(Exception):  # it is gone, or the next attempt says why not
+        with suppress(Exception):  # an error is not new, or the next attempt reports it
             self.logic.close()
 
     def _note_progress(self, batch: int) -> None:
         with self._changed:
             self.reached = max(batch, self.reached)
-            over, self.outage = self.outage, None
+            ended, self.outage = self.outage, None
             self._changed.notify_all()
-        if over is not None:
+        if ended is not None:
             LOG.warning(
                 "%s is back after %s; it is brought up to batch %d",
                 self.name,
-                _how_long(self, over),
+                _how_long(self, ended),
                 self.complete,
                 extra=self._in_the_log("sink_back"),
             )
         self._on_change(self)
 
     def _note_outage(self, error: SinkOutage) -> None:
-        """Wait for the sink, unless its file says otherwise or it has been waited for long enough."""
+        """Note the outage, so that the sink is tried again. Raise it where `on_outage` is stop, and LAST_SECONDS after
+        the run is done."""
         now, before = self.clock.now(), self.outage
-        ended = self._ending_since is not None and now - self._ending_since >= waiting.LAST_SECONDS
-        if self.sink.on_outage is OnOutage.STOP or ended:
+        gives_up = self._ending_since is not None and now - self._ending_since >= waiting.LAST_SECONDS
+        if self.sink.on_outage is OnOutage.STOP or gives_up:
             raise error
         attempts = 1 if before is None else before.attempts + 1
         since, at_batch = (
@@ -219,7 +213,7 @@ class SinkWorker:
         self._on_change(self)
 
     def _in_the_log(self, event: str, **more: str) -> dict[str, object]:
-        """What a log for programs has besides the sentence."""
+        """The fields of a JSON log besides the sentence."""
         return {"latecomer": {"event": event, "sink": self.feed.listed.field, "kind": self.sink.kind, **more}}
 
     def _fail(self, error: BaseException) -> None:

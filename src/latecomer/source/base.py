@@ -1,7 +1,7 @@
-"""What the engine needs of a source: what is new, slices of it, and their rows.
+"""What the engine needs from a source: what is new, slices of it, and their rows.
 
-A slice is a part of a source that can be read again, with the same rows, until it is in the log. Rows have the
-source's columns, under the names that the pipeline has for them, and those of `columns.py`.
+A slice can be read again, with the same rows, until it is in the log. Rows have the source's columns, under the names
+that the pipeline gives them, and the private columns of `columns.py`.
 """
 
 from __future__ import annotations
@@ -27,37 +27,36 @@ if TYPE_CHECKING:
     from latecomer.source.staging import Staging
 
 
-_BETWEEN = ", "
+_SEPARATOR = ", "
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A part of a source that can be read again, and has the same rows then."""
+    """A part of a source that can be read again with the same rows."""
 
     newest: int
-    """When the newest of it came, in microseconds; for rows that do not say so themselves."""
+    """When its newest row arrived, in microseconds: the arrival of rows that have none of their own."""
     partitions: Mapping[str, bool] | None = field(default=None, kw_only=True)
-    """The partitions that the source has, and whether there is more of them than was read with this slice; None where
-    it does not know them."""
+    """The source's partitions, and whether each has rows beyond this slice; None if the source does not know them."""
     unread: int | None = field(default=None, kw_only=True)
-    """How many rows the source had beyond this slice, where it knows that."""
+    """How many rows the source had beyond this slice, if it knows that."""
     source: str = field(default="", kw_only=True)
-    """The source that it is of, where there are several; their names, where it is of more than one."""
+    """The name of its source, or the names of several; empty if the pipeline has only one source."""
 
     @property
     def sources(self) -> Sequence[str]:
-        """The names of its sources; one that is alone has none."""
-        return self.source.split(_BETWEEN)
+        """The names of its sources; an only source has the empty name."""
+        return self.source.split(_SEPARATOR)
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
-        """When each of the origins landed: of rows with one arrival time, the first to land goes first."""
+        """When each of the origins landed. Rows with the same arrival time are ordered by it."""
         return dict.fromkeys(origins, 0)
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a batch reads of a slice: all of it, or the events that came after a moment and until another. Its dead
-    letters are read with the last of it."""
+    """What a batch reads of a slice: all of it, or the events that arrived within an interval. The last part has the
+    dead letters of the slice."""
 
     slice: Slice
     after: int | None = None
@@ -66,7 +65,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Together(Slice):
-    """Slices of several sources, or parts of them, that are read in one batch: in the order of arrival."""
+    """Slices of several sources, or parts of them, that one batch reads in the order of arrival."""
 
     parts: Sequence[Part]
     read_to: Mapping[str, ReadTo]
@@ -83,36 +82,36 @@ class Together(Slice):
             read_to,
             partitions=partitions,
             unread=None if None in unread else sum(each or 0 for each in unread),
-            source=_BETWEEN.join(sorted({each.slice.source for each in parts})),
+            source=_SEPARATOR.join(sorted({each.slice.source for each in parts})),
         )
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
-        asked = list(origins)
-        found = [each.slice.landings(asked) for each in self.parts]
-        return {origin: max(each[origin] for each in found) for origin in asked}
+        names = list(origins)
+        landings = [each.slice.landings(names) for each in self.parts]
+        return {origin: max(each[origin] for each in landings) for origin in names}
 
 
 def parts_of(slice_: Slice) -> Sequence[Part]:
-    """What a batch of a slice, or of several, reads."""
+    """The parts that a batch reads for a slice."""
     return slice_.parts if isinstance(slice_, Together) else [Part(slice_)]
 
 
 class Clock(IntFlag):
-    """What said when rows came. The numbers are in stores."""
+    """Which clock the arrival times of rows are from. Stores have the numbers."""
 
     COLUMN = 1
-    """A column of their own."""
+    """A column of the rows."""
     FILE = 2
     """When their file was last written."""
     SOURCE = 4
-    """A clock that a source of the user's own has."""
+    """A user's own source."""
     BROKER = 8
     READ = 16
-    """Nothing: they came when they were read."""
+    """The clock of the run, when it read them."""
 
     @property
     def in_words(self) -> str | None:
-        """As the timeline says it.
+        """As the timeline shows it.
 
         >>> Clock.READ.in_words, (Clock.BROKER | Clock.READ).in_words, Clock(0).in_words
         ('read', 'broker, read', None)
@@ -121,7 +120,7 @@ class Clock(IntFlag):
 
     @classmethod
     def of_words(cls, words: str | None) -> Clock:
-        """What the timeline says.
+        """From what the timeline shows.
 
         >>> Clock.of_words("broker, read") == Clock.BROKER | Clock.READ, Clock.of_words(None) == NO_CLOCK
         (True, True)
@@ -133,7 +132,7 @@ NO_CLOCK = Clock(0)
 
 
 class Split(ABC):
-    """A part of a slice that one task reads. It is small, and can be sent to another process."""
+    """A part of a slice that one task reads. The object itself is small, and can be sent to another process."""
 
     @property
     @abstractmethod
@@ -149,19 +148,19 @@ class Chunk:
     """The source's columns under the pipeline's names, ORIGIN, POSITION and, where they are known, the other columns of
     `source/columns.py` and `source/decode/columns.py`. LANDED is in microseconds."""
     clock: Clock
-    """What said when they came."""
+    """The clock of their arrival times."""
     letters: Letters
-    """How dead letters among them are filed."""
+    """How dead letters among them are shown."""
     skipped: int = 0
-    """How many records were left out, and are only counted."""
+    """How many records were left out: they are only counted."""
     landed: int = 0
-    """When what they come from has landed: of events with one id and one arrival, the first to land counts."""
+    """When their origin landed: of events with the same id and arrival, the first to land counts."""
     long_lines: Mapping[str, int] = field(default_factory=dict)
-    """How many of them are lines that are too long, by their files."""
+    """How many of them are lines that are too long, by file."""
 
     @classmethod
     def joined(cls, chunks: Sequence[Chunk]) -> Chunk:
-        """Several as one. A column that some of them lack is null there."""
+        """Several chunks as one. A column that some of them lack is null in their rows."""
         return cls(
             pa.concat_tables([each.rows for each in chunks], promote_options="default"),
             reduce(or_, (each.clock for each in chunks), NO_CLOCK),
@@ -172,7 +171,7 @@ class Chunk:
 
 
 def summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """What several counts come to."""
+    """The sum of several counts, by key."""
     return dict(sum(map(Counter, counts), Counter[str]()))
 
 
@@ -183,95 +182,95 @@ class Letters(ABC):
     def filed(
         self, raw: bytes, reason: str, origin: str, position: int
     ) -> tuple[str, bytes | None, str | None]:
-        """Text that every reader can read, the bytes where the text does not say them, and what was wrong."""
+        """Text that every reader can read, the bytes if the text does not preserve them, and what was wrong."""
 
 
 @dataclass(frozen=True)
 class Source(ABC):
-    """Where events come from: what can be read, slice by slice, with the columns pinned for it."""
+    """Where events come from. It is read slice by slice, with the columns pinned for it."""
 
     pipeline: Pipeline
     columns: Mapping[str, str]
 
     @cached_property
     def read_columns(self) -> dict[str, str]:
-        """The columns under the names that the source has for them."""
+        """The columns by their names in the source."""
         return {self.pipeline.source_name(column): kind for column, kind in self.columns.items()}
 
     @property
     def looks_for_unknown(self) -> bool:
-        """Whether rows say which fields they have that are no columns."""
+        """Whether rows report their unknown fields."""
         return self.pipeline.source.unknown_fields != "ignore"
 
     @abstractmethod
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
-        """The parts of a slice that can be read apart; together they have the same rows, whenever it is asked. What
-        only Spark can compute of them is computed by then, and staged."""
+        """The splits of a slice. Together they have the same rows whenever this is called. Rows that only Spark can
+        compute are computed here, and staged."""
 
     @abstractmethod
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
-        """The rows of some splits, a chunk at a time. It is called in a task."""
+        """The rows of some splits, a chunk at a time. Called in a task."""
 
     def portable(self) -> Self:
-        """The source as tasks are given it: without what only the driver needs."""
+        """The source as it is sent to tasks: without what only the driver needs."""
         return replace(self, pipeline=portable(self.pipeline))
 
     def require_few(self, long_lines: Mapping[str, int]) -> None:  # noqa: B027
-        """Refuse files with too many lines that are too long, of what all splits of a slice have."""
+        """Refuse files with too many lines that are too long, counted over all splits of a slice."""
 
     def prepare(self) -> None:  # noqa: B027
-        """Learn what could not be had when it was asked for last; `SchemaOutage` while it still cannot."""
+        """Ask again for schemas that could not be fetched last time; `SchemaOutage` if one still cannot."""
 
     def learn(self, unknown: UnknownSchemas) -> None:
-        """Learn the schemas that records name; `SchemaOutage` while one cannot be had."""
+        """Fetch the schemas that records name; `SchemaOutage` if one cannot be fetched."""
         raise unknown
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what is kept open between slices; it may be read on."""
+        """Close what is kept open between slices. The source can still be read afterwards."""
 
 
 class FollowedSource(Source):
     """A source that a run can follow."""
 
     pause: ClassVar[float] = 0.0
-    """Seconds between two questions, at least."""
+    """Seconds between two calls of `news`, at least."""
 
     @property
     def stamps_arrivals(self) -> bool:
-        """Whether every row says when it came, so that it can be read in the order of arrival beside other sources."""
+        """Whether every row has an arrival time: only then can the source be merged with others by arrival."""
         return False
 
     def arrivals(self, slice_: Slice) -> tuple[int, int] | None:
-        """When the first and the last of a slice came, where that is known without reading it."""
+        """When the first and the last row of a slice arrived, if that is known without reading it."""
         return None
 
     def session(self) -> Mapping[str, str]:
-        """What Spark needs to be started with, so that it can read."""
+        """The settings that Spark must be started with to read this source."""
         return {}
 
     @abstractmethod
     def require(self) -> None:
-        """Refuse a source that cannot be used, as far as that can be seen without Spark."""
+        """Refuse a source that cannot be used, as far as Spark is not needed to see it."""
 
     @abstractmethod
     def resume(self, home: Location, accepted: int, logged: bool, parts: int = 1) -> None:
-        """Go on after the batch of the source that was `accepted` last. What the source has answered is below `home`,
-        its folder in the store. It is refused where it does not say what was accepted, or what is `logged` after that.
+        """Go on after the batch of the source that was `accepted` last. The source's answers are below `home`, its
+        folder in the store. Refuse them if that batch is missing, or the next one while it is already `logged`.
         `parts` is how many parts of that batch are on the timeline: stores of earlier versions cut batches."""
 
     @abstractmethod
     def ask_for_all(self, home: Location, number: int) -> None:
-        """Ask for all that is there now, when the batches before this `number` are accepted, and write it down."""
+        """Find all that is there now, and write it down. The batches before this `number` are accepted."""
 
     @abstractmethod
     def has_answered(self, home: Location, number: int) -> bool:
-        """Whether it is written down what a batch is made of."""
+        """Whether the content of a batch is written down."""
 
     @abstractmethod
     def answered(self, home: Location, number: int) -> Slice | None:
-        """What a batch is made of, if that is written down: the same whenever it is asked."""
+        """The slice of a batch, if it is written down: always the same."""
 
     @abstractmethod
     def news(self, home: Location, number: int) -> Slice | None:
-        """What the next batch is made of, if there is anything new; it is written down. It is asked often. A
-        `SourceOutage` where it cannot be asked."""
+        """The slice of the next batch, written down; None if nothing is new. Called often. `SourceOutage` if the source
+        cannot be reached."""

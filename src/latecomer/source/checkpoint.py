@@ -1,4 +1,4 @@
-"""Stores of earlier versions: Structured Streaming found the files of their sources, and kept them in its checkpoint.
+"""Stores of earlier versions: Structured Streaming listed the files of their sources, in its checkpoint.
 
 checkpoint/
   offsets/N       that batch N of the stream is to be run, up to which entry of the source's log
@@ -6,7 +6,8 @@ checkpoint/
   commits/N       that batch N was run
 parts.json        how the last batch of the stream is cut into batches of ours
 
-What was read is taken over as known, and what is left of a batch that was begun, cut as it was; the rest is found anew.
+Files that were read are taken over as known. The rest of a batch that was begun is taken over with the cuts that it
+had. All other files are found anew.
 """
 
 from __future__ import annotations
@@ -37,32 +38,33 @@ class Cut:
     path: str
     size: int
     parts: int
-    """How many parts there are: none, if the path names no file of the batch. Not known of older ones."""
+    """How many parts there are: none, if the path names no file of the batch. Older stores do not say it."""
     loops: Sequence[str] = ()
     """Links to folders that they lie in. Spark found every file again below them."""
 
-    def files(self, found: Sequence[Found]) -> list[Found]:
+    def files(self, batch_files: Sequence[Found]) -> list[Found]:
         """The files of the batch that are read, in order."""
         source, looped = SourcePath(self.path), tuple(f"{link}/" for link in self.loops)
-        kept = {file for file in found if source.matches(file.path) and not file.path.startswith(looped)}
-        return in_reading_order(kept)
+        return in_reading_order(
+            {file for file in batch_files if source.matches(file.path) and not file.path.startswith(looped)}
+        )
 
 
 @dataclass(frozen=True)
 class TakenOver:
-    """What a checkpoint says."""
+    """What is taken over from a checkpoint."""
 
     read: Sequence[str] = ()
     """The paths that are not read again."""
     left: Sequence[Found] = ()
-    """What is left of a batch that was begun, in reading order."""
+    """The files of a batch that was begun that are still to be read, in reading order."""
     size: int = 1
     """How many of them are read at a time."""
 
 
 def taken_over(home: Location, accepted: int, parts: int, logged: bool) -> TakenOver:
-    """What is to be known of a source whose folder in the store is `home`. Of the batch that was `accepted` last, so
-    many `parts` are on the timeline; `logged` is whether what follows is in the log already."""
+    """What is taken over for a source whose folder in the store is `home`. `parts` is how many parts of the batch that
+    was `accepted` last are on the timeline; `logged` is whether the next one is in the log already."""
     checkpoint, cut = _Checkpoint(home / CHECKPOINT), _recorded(home)
     _require_next(home, checkpoint.last_run + 1, accepted, parts, cut)
     last = max(checkpoint.last_run, accepted)
@@ -74,45 +76,47 @@ def taken_over(home: Location, accepted: int, parts: int, logged: bool) -> Taken
     else:
         return TakenOver([file.path for file in read])
     try:
-        found = checkpoint.files(begun - 1, begun)
+        batch_files = checkpoint.files(begun - 1, begun)
     except StoreError:
         if logged or begun <= accepted:
             raise
-        return TakenOver([file.path for file in read])  # nothing rests on it: its files are found anew
-    left = cut.files(found)[size * (parts if begun == accepted else 0) :] if cut else in_reading_order(found)
-    unread, handed = {file.path for file in left}, read if begun <= last else [*read, *found]
-    paths = [file.path for file in handed if file.path not in unread]
+        return TakenOver([file.path for file in read])  # nothing depends on it: its files are found anew
+    begin = size * parts if begun == accepted else 0
+    left = cut.files(batch_files)[begin:] if cut else in_reading_order(batch_files)
+    unread, known = {file.path for file in left}, read if begun <= last else [*read, *batch_files]
+    paths = [file.path for file in known if file.path not in unread]
     return TakenOver(paths, left, size or max(len(left), 1))
 
 
 def set_aside(home: Location) -> None:
-    """Remove a checkpoint that was taken over. Whoever finds one takes it for what holds, so it goes at once."""
-    gone = home / f".{CHECKPOINT}"
-    files.remove_all(gone)
+    """Remove a checkpoint that was taken over. It is renamed first: a checkpoint that is there counts, so it must not
+    be there in part."""
+    removed = home / f".{CHECKPOINT}"
+    files.remove_all(removed)
     if files.exists(home / CHECKPOINT):
-        files.move(home / CHECKPOINT, gone)
+        files.move(home / CHECKPOINT, removed)
         files.sync_folder(home)
     files.remove(home / PARTS)
-    files.remove_all(gone)
+    files.remove_all(removed)
 
 
 @dataclass(frozen=True)
 class _Checkpoint:
-    """What Spark has written down. It does not sync it: after a power cut the newest files may be empty."""
+    """Spark's checkpoint. Spark does not sync it: after a power cut the newest files may be empty."""
 
     root: Location
 
     @cached_property
     def last_run(self) -> int:
-        """The last batch that was run, as far as Spark knows."""
+        """The last batch that Spark ran, by its own account."""
         return max((number for number, file in self._entries(COMMITS) if _lines(file)), default=-1)
 
     def files(self, after: int, last: int) -> list[Found]:
-        """The files of the batches after one and up to another."""
+        """The files of the batches `after` one, up to the `last`."""
         begin, end = self._offset(after, last), self._offset(last, last)
-        summed, entries = self._found
-        found = list(summed)
-        for number in range(self._summed_to + 1, end + 1):
+        compacted, entries = self._found
+        found = list(compacted)
+        for number in range(self._compacted_to + 1, end + 1):
             if number not in entries:
                 raise StoreError(
                     f"Spark's checkpoint does not say which files batch {last} of the source has: "
@@ -122,20 +126,21 @@ class _Checkpoint:
         return [file for entry, file in found if begin < entry <= end]
 
     @cached_property
-    def _summed_to(self) -> int:
+    def _compacted_to(self) -> int:
+        """The last entry of the newest compact file that is whole."""
         whole = (int(file.stem) for _, file in self._entries(FOUND) if file.suffix and _found_in(file))
         return max(whole, default=-1)
 
     @cached_property
     def _found(self) -> tuple[list[tuple[int, Found]], dict[int, list[tuple[int, Found]]]]:
-        """Entry and file: of all entries that were summed up, and of each that came later and is whole."""
-        compact = self.root / FOUND / f"{self._summed_to}.compact"
+        """Files with their entries: those of the compact file, and those of each later entry that is whole."""
+        compact = self.root / FOUND / f"{self._compacted_to}.compact"
         later = {
             number: found
             for number, file in self._entries(FOUND)
-            if number > self._summed_to and not file.suffix and (found := _found_in(file))
+            if number > self._compacted_to and not file.suffix and (found := _found_in(file))
         }
-        return _found_in(compact) if self._summed_to >= 0 else [], later
+        return _found_in(compact) if self._compacted_to >= 0 else [], later
 
     def _offset(self, batch: int, needed: int) -> int:
         """The last entry of the source's log that belongs to a batch."""
@@ -157,7 +162,7 @@ class _Checkpoint:
 
 
 def _lines(file: Location) -> list[str]:
-    """What Spark wrote into a file after the version; nothing where it is not there, or torn."""
+    """The lines of a file of Spark's after the version; none if the file is missing or torn."""
     if not files.is_file(file):
         return []
     text = files.read_bytes(file).decode("utf-8", "replace")
@@ -165,11 +170,11 @@ def _lines(file: Location) -> list[str]:
 
 
 def _found_in(file: Location) -> list[tuple[int, Found]]:
-    """The files that an entry of the source's log names, each with its entry; nothing where it is not whole."""
+    """The files in an entry of the source's log, each with its entry; none if the entry is not whole."""
     try:
-        found = [json.loads(line) for line in _lines(file)]
+        lines = [json.loads(line) for line in _lines(file)]
         return [
-            (int(each["batchId"]), Found(_path(each["path"]), each["timestamp"] * 1000)) for each in found
+            (int(each["batchId"]), Found(_path(each["path"]), each["timestamp"] * 1000)) for each in lines
         ]
     except (ValueError, KeyError, TypeError):
         return []
@@ -180,14 +185,14 @@ def _path(url: str) -> str:
 
 
 def _require_next(home: Location, batch: int, last: int, parts: int, cut: Cut | None) -> None:
-    """Refuse a checkpoint whose next batch does not follow the one that was accepted last, whole: the files between
-    would be missing. A batch without parts is on no timeline, so what was recorded counts, too."""
+    """Refuse a checkpoint whose next batch does not follow all of the batch that was accepted last: files would be
+    missing. A batch without parts is on no timeline, so the recorded cut counts too."""
     before = cut if cut is not None and cut.batch >= last else Cut(last, "", 0, 0)
-    there = parts if before.batch == last else 0
+    parts_accepted = parts if before.batch == last else 0
     if batch > before.batch + 1:
         what = f"batch {before.batch}" if before.batch >= 0 else "none"
-    elif batch > before.batch and there < before.parts:
-        what = f"part {there} of the {before.parts} of batch {before.batch}"
+    elif batch > before.batch and parts_accepted < before.parts:
+        what = f"part {parts_accepted} of the {before.parts} of batch {before.batch}"
     else:
         return
     raise StoreError(
@@ -200,13 +205,13 @@ def _recorded(home: Location) -> Cut | None:
     if not files.exists(home / PARTS):
         return None
     try:
-        kept = json.loads(files.read_text(home / PARTS))
+        cut = json.loads(files.read_text(home / PARTS))
         return Cut(
-            int(kept["source_batch"]),
-            kept["path"],
-            int(kept["size"]),
-            int(kept.get("parts", 0)),
-            tuple(kept.get("loops", ())),
+            int(cut["source_batch"]),
+            cut["path"],
+            int(cut["size"]),
+            int(cut.get("parts", 0)),
+            tuple(cut.get("loops", ())),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreMismatch(f"store {home}: {PARTS} cannot be read ({error}); restore it") from None

@@ -1,4 +1,4 @@
-"""The source that the pipeline file names."""
+"""Makes the source that the pipeline file describes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from latecomer.source.polled import Polled
 
 
 def sources_of(pipeline: Pipeline, columns: Columns) -> dict[str, FollowedSource]:
-    """The sources by name; one that is alone has none."""
+    """The sources by name; an only source has the empty name."""
     return {name: source_of(view, columns.read_from(name), name) for name, view in pipeline.views.items()}
 
 
 def source_of(pipeline: Pipeline, columns: Mapping[str, str], name: str = "") -> FollowedSource:
-    """The source at work, with the columns pinned for it."""
+    """The source, with the columns pinned for it."""
     source = pipeline.source
     if source.dataframe is not None:
         return HandedIn(pipeline, columns, name)

@@ -1,6 +1,6 @@
 """The private columns of a source's rows. `source/decode/columns.py` has KEPT, CORRUPT, SCHEMA_ID and POSITION.
 
-The first of them are for sources of a user's own, too: `PolledSource` has their texts.
+Users' own sources fill the first of them too: `PolledSource` defines their names.
 """
 
 from __future__ import annotations
@@ -13,26 +13,25 @@ from latecomer.source.decode.columns import POSITION as POSITION
 ORIGIN = PolledSource.ORIGIN
 """Where a row comes from, as the log keeps it, text."""
 LANDED = PolledSource.ARRIVAL
-"""When a row came, by the source's clock: its arrival, unless a column of its own says that. May be left out where a
-column does; the slice's newest counts then."""
+"""When a row arrived, by the source's clock, unless one of its own columns says so. If it is left out, the newest of
+the slice counts."""
 PARTITION = PolledSource.PARTITION
-"""The source partition of a row, where no column of its own says that. May be left out."""
+"""The source partition of a row, unless one of its own columns says so. May be left out."""
 FULL_ORIGIN = f"{PRIVATE}full_origin"
-"""Where a row comes from, as a dead letter tells it, text."""
+"""Where a row comes from, as a dead letter shows it, text."""
 
 
-# Of dead letters that are tried again; some are in a replay that is under way, so that all of these texts stay
+# For dead letters that are replayed. A replay that was interrupted has these names in its files: do not change them.
 
 FIRST_ARRIVAL = f"{PRIVATE}first_arrival"
-"""When a row came for the first time, where it was a dead letter then. It arrives when it landed, whatever a column of
-its own says."""
+"""When a former dead letter arrived for the first time. Its arrival is LANDED, whatever its own column says."""
 GIVEN_TIME = f"{PRIVATE}given_time"
-"""The event time that a fix has read, in microseconds; null where the row's own column says it."""
+"""The event time that a fix computes, in microseconds; null if the row's own column has it."""
 NUMBER = f"{PRIVATE}number"
-"""Which of the letters of a slice it is, bigint."""
+"""The number of the letter within its slice, bigint."""
 MISFIT = f"{PRIVATE}misfit"
-"""What the fix makes and its column does not take, in words."""
+"""Which value of the fix its column does not take, in words."""
 FORM = f"{PRIVATE}form"
-"""Which form a record has."""
+"""The index of the record's form."""
 FOLDERS = f"{PRIVATE}folders"
-"""What the folders of a record's file say of its columns."""
+"""The column values in the folder names of a record's file."""

@@ -12,21 +12,21 @@ from pyspark.sql import functions as F
 from latecomer.config.damage import DamagedFile
 from latecomer.config.names import PRIVATE
 from latecomer.source.base import Chunk, Slice, Split
-from latecomer.source.columns import BROKEN, POSITION
+from latecomer.source.columns import BROKEN
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.choose import file_decoder
 from latecomer.source.decode.columns import CORRUPT, RECORD
 from latecomer.source.decode.limits import MOST_LONG, too_many_long
+from latecomer.source.decode.null_rows import broken_row
 from latecomer.source.decode.own import OwnLines
 from latecomer.source.decode.retrying import reading_unchanged
-from latecomer.source.found_files import FileSlice, FoundFiles, UnreadableFiles, files_of, present
+from latecomer.source.found_files import FoundFiles, UnreadableFiles
 from latecomer.source.letters import FileLetters
 from latecomer.source.staging import StagedSplit, Staging, staged_rows
-from latecomer.store.layout import source_type
 
 _KEPT_RECORD = f"{PRIVATE}kept_record"
 SPLIT_BYTES = 4 << 20
-"""About so many bytes of a file are one split, on every machine: a row's position depends on it."""
+"""About the bytes of a split, the same on every machine: the position of a row depends on it."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class FilePart(Split):
 
     part: FileSplit
     unreadable: str | None = None
-    """Why none of the file is read: it is one dead letter."""
+    """Why nothing of the file is read: the file is one dead letter."""
 
     @property
     def size(self) -> int:
@@ -51,48 +51,45 @@ class FileSource(FoundFiles):
         return file_decoder(self.pipeline, self.read_columns, self.folder_values)
 
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
-        """The parts of each file; of one that was found to be unreadable, one part with the reason."""
-        known = slice_.unreadable if isinstance(slice_, FileSlice) else {}
-        found: list[Split] = []
-        for file in map(present, files_of(slice_)):
-            if (reason := known.get(file.path) or self.misplaced(file)) is not None:
-                found.append(FilePart(FileSplit(file), reason))
+        """The splits of each file; one for a file that cannot be read, with the reason."""
+        parts: list[Split] = []
+        for file, reason in self.present_files(slice_):
+            if reason is not None:
+                parts.append(FilePart(FileSplit(file), reason))
             else:
-                found += [FilePart(part) for part in self.decoder.splits(file, SPLIT_BYTES)]
-        return (
-            found
-            if not isinstance(self.decoder, OwnLines)
-            else self._decoded(self.decoder, found, slice_, staging)
-        )
+                parts += [FilePart(part) for part in self.decoder.splits(file, SPLIT_BYTES)]
+        if isinstance(self.decoder, OwnLines):
+            return self._decoded(self.decoder, parts, slice_, staging)
+        return parts
 
     def _decoded(self, own: OwnLines, parts: Sequence[Split], slice_: Slice, staging: Staging) -> list[Split]:
-        """Records that a decoder of the user's own reads: tasks cut the files into them, and Spark decodes."""
+        """For a user's own decoder: tasks cut the files into records, and Spark decodes these."""
         readable = [each for each in parts if isinstance(each, FilePart) and each.unreadable is None]
-        aside = [each for each in parts if each not in readable]
+        unreadable = [each for each in parts if each not in readable]
         records = staging.records(self, readable)
         if records is None:
-            return aside
+            return unreadable
         kept = records.withColumn(_KEPT_RECORD, F.col(RECORD))
         decoded = own.records.decoded(kept, self.read_columns)
         whole = F.when(F.col(BROKEN).isNotNull(), F.col(_KEPT_RECORD).cast("string"))
         rows = decoded.withColumn(CORRUPT, F.coalesce(CORRUPT, whole)).drop(_KEPT_RECORD)
-        return [*aside, *staging.staged(rows, slice_.newest)]
+        return [*unreadable, *staging.staged(rows, slice_.newest)]
 
     def recorded(self, splits: Sequence[Split]) -> Iterator[pa.Table]:
-        """RECORD, and where each record stands, a chunk at a time."""
+        """RECORD, and the origin and position of each, a chunk at a time."""
         for split in splits:
             assert isinstance(split, FilePart)  # noqa: S101
             for rows in self._rows(split):
                 yield self.located(rows, split.part.file)
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
-        """Files that turn out to be damaged are refused as a whole, all of them together: `UnreadableFiles`."""
+        """Damaged files are refused as a whole, and all in one `UnreadableFiles`."""
         parts = [each for each in splits if isinstance(each, FilePart)]
-        kinds = {name: source_type(kind) for name, kind in self.read_columns.items()}
+
         for split in splits:
             if isinstance(split, StagedSplit):
                 letters = FileLetters(self.pipeline, self.read_columns, self.decoder, [])
-                for rows in staged_rows(split, kinds):
+                for rows in staged_rows(split, self.read_columns):
                     named = {self.pipeline.source_name(name): name for name in self.columns}
                     rows = rows.rename_columns([named.get(each, each) for each in rows.column_names])
                     yield Chunk(rows, self.clock, letters, long_lines=letters.long_lines(rows))
@@ -113,14 +110,14 @@ class FileSource(FoundFiles):
             raise UnreadableFiles(damaged)
 
     def require_few(self, long_lines: Mapping[str, int]) -> None:
-        found = [path for path, count in long_lines.items() if count > MOST_LONG]
-        if found:
-            raise UnreadableFiles(dict.fromkeys(found, too_many_long(self.pipeline.files.max_line)))
+        paths = [path for path, count in long_lines.items() if count > MOST_LONG]
+        if paths:
+            raise UnreadableFiles(dict.fromkeys(paths, too_many_long(self.pipeline.files.max_line)))
 
     def _rows(self, split: FilePart) -> Iterator[pa.Table]:
         file = split.part.file
         if split.unreadable is not None:
-            yield broken_row(split.unreadable, self.read_columns)
+            yield broken_row(self.read_columns, split.unreadable)
             return
         with reading_unchanged(file):
             reason = self.decoder.misfit(file)
@@ -131,9 +128,3 @@ class FileSource(FoundFiles):
                     reason = str(error)
         if reason is not None:
             raise UnreadableFiles({file.path: reason})
-
-
-def broken_row(reason: str, columns: Mapping[str, str]) -> pa.Table:
-    """The one row that stands for a file which cannot be read."""
-    nothing = {name: pa.nulls(1, source_type(kind)) for name, kind in columns.items()}
-    return pa.table({**nothing, BROKEN: pa.array([reason], pa.string()), POSITION: pa.array([0], pa.int64())})

@@ -1,4 +1,4 @@
-"""The files of a source that are followed: what is new is written down, and handed out batch by batch."""
+"""Finds the new files of a source, writes them down, and hands them out batch by batch."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LOG = logging.getLogger(__name__)
 
 @dataclass
 class Finder:
-    """Finds the files of a path, for a source whose folder in the store is `home`."""
+    """Finds the files of a path for the source whose folder in the store is `home`."""
 
     home: Location
     path: SourcePath
     most: int
-    """How many files a batch has at most."""
+    """Files of a batch, at most."""
 
     @cached_property
     def log(self) -> FoundLog:
@@ -39,39 +39,34 @@ class Finder:
         return UrlListing(self.path) if self.path.is_url else Listing(self.path)
 
     def resume(self, accepted: int, logged: bool, parts: int) -> None:
-        """Read what was found before, in stores of earlier versions too; refuse it where it is not that of the
+        """Read which files were found before, also from stores of earlier versions; refuse what does not belong to this
         store."""
         self.path.require_folder()
         if files.exists(self.home / CHECKPOINT):
             LOG.info("taking over which files were read from Spark's checkpoint")
-            kept = taken_over(self.home, accepted, parts, logged)
-            self.log.take_over(kept.read, accepted)
-            self.log.write(kept.left, kept.size)
+            checkpoint = taken_over(self.home, accepted, parts, logged)
+            self.log.take_over(checkpoint.read, accepted)
+            self.log.write(checkpoint.left, checkpoint.size)
             set_aside(self.home)
         self.log.open(accepted, logged)
 
     def look(self, accepted: int) -> None:
-        """Write down what is new. A `SourceOutage` where that cannot be seen."""
+        """Write down which files are new; `SourceOutage` if they cannot be listed."""
         news = self.listing.news(self.log.known)
         if news.files:
             self.log.forget(accepted)
             self.log.write(news.files, self.most, news.loops)
 
     def files(self, number: int) -> Sequence[SourceFile] | None:
-        """The files of a batch, those too that have gone since; None where it was not found yet."""
-        found = self.log.batch(number)
-        if found is None:
-            return None
-        return [self._file(file) for file in found]
-
-    def _size(self, path: str) -> int:
-        return self.listing.size(path) if isinstance(self.listing, UrlListing) else _size(path)
+        """The files of a batch, including those that are gone by now; None if the batch was not found yet."""
+        batch = self.log.batch(number)
+        return None if batch is None else [self._file(file) for file in batch]
 
     def _file(self, found: Found) -> SourceFile:
-        if not self.path.is_url:
+        if not isinstance(self.listing, UrlListing):
             return SourceFile(f"file://{found.path}", found.landed, _size(found.path))
         reached = options_of(Url(self.path.base))
-        return SourceFile(found.path, found.landed, self._size(found.path), reached)
+        return SourceFile(found.path, found.landed, self.listing.size(found.path), reached)
 
 
 def _size(path: str) -> int:

@@ -1,7 +1,7 @@
-"""What is done to dead letters so that they become events: checked wherever it comes from, and in Spark's words.
+"""Fixes that turn dead letters into events: checked wherever they come from, and applied by Spark.
 
-An expression sees the columns of a record as text, whatever their type, for what is wrong with them may be just that
-they are not of it. What it makes is cast to the type of its column.
+An expression sees every column of a record as text, because the record may be a dead letter for a value that does not
+have the type of its column. The result of an expression is cast to the type of the column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from latecomer.config.sources import Unit
 from latecomer.errors import PipelineError, Problem, StoreMismatch, did_you_mean
 from latecomer.model.predicates import check_fix, check_where, column_mistake, with_paths_quoted
 from latecomer.model.types import is_decimal, is_nested
-from latecomer.source.decode.in_sql import list_of, number, text_of
+from latecomer.source.decode.in_sql import list_of, literal, number, text_of
 from latecomer.spark.errors import first_line
 from latecomer.spark.predicates import may_change
 from latecomer.spark.session import no_rows
@@ -34,7 +34,7 @@ _QUOTED = re.compile("'[^']*'")
 
 @dataclass(frozen=True)
 class Fix:
-    """How the event time is written, and columns made anew by an SQL expression."""
+    """How the event time is written, and columns that SQL expressions compute."""
 
     time_format: str | None = None
     """A pattern of Spark's, such as dd/MM/yyyy HH:mm."""
@@ -46,10 +46,10 @@ class Fix:
 
     @classmethod
     def restored(cls, written: Mapping[str, Any], pipeline: Pipeline, columns: Mapping[str, str]) -> Fix:
-        """A fix that a store has written down, once it is known to be harmless: a store may come from elsewhere."""
+        """A fix from a store, checked like any other: a store may come from elsewhere."""
         try:
-            found = cls(**written)
-            mistakes = [*found.mistakes(pipeline, columns)]
+            fix = cls(**written)
+            mistakes = [*fix.mistakes(pipeline, columns)]
         except (TypeError, AttributeError):
             mistakes = [Problem("fix", "is not what latecomer wrote")]
         if mistakes:
@@ -57,13 +57,13 @@ class Fix:
                 f"store {pipeline.store_path}: a replay of dead letters that was interrupted has a fix that cannot be "
                 f"used: {mistakes[0].field} {mistakes[0].message}; restore the store from a backup"
             )
-        return found
+        return fix
 
     def written(self) -> dict[str, Any]:
         return asdict(self)
 
     def mistakes(self, pipeline: Pipeline, columns: Mapping[str, str]) -> Iterator[Problem]:
-        """What cannot be used of it, as far as that can be seen without Spark."""
+        """What is wrong with it, as far as Spark is not needed to see it."""
         if self.time_unit is not None and self.time_unit not in UNITS:
             yield Problem("unit", "is not a unit of time", self.time_unit, f"write one of {', '.join(UNITS)}")
         if self.time_format is not None and not self.time_format.strip():
@@ -91,7 +91,7 @@ class Fix:
             yield from _mistakes(f"column:{column}", expression, columns)
 
     def check(self, rows: DataFrame, pipeline: Pipeline, columns: Mapping[str, str]) -> None:
-        """Refuse what Spark does not understand; `rows` has the columns as an expression sees them."""
+        """Refuse what Spark does not understand; `rows` has all columns as text."""
         if self.time_format is not None:
             _require(
                 "format",
@@ -108,7 +108,7 @@ class Fix:
                 _require(f"column:{column}", expression, rows, made, f"make it a {columns[column]}")
 
     def time(self, pipeline: Pipeline, rows: DataFrame) -> Column:
-        """The event time that the fix reads, in microseconds; null where it reads none."""
+        """The event time that the fix computes, in microseconds; null where it computes none."""
         column, zone = pipeline.event.time, pipeline.event.zone
         text = F.trim(F.col(quoted(column)))
         if self.time_format is not None:
@@ -127,11 +127,11 @@ class Fix:
         return F.lit(None).cast("bigint")
 
     def _is_moment(self, column: str, pipeline: Pipeline, rows: DataFrame) -> bool:
-        """Whether the event time is made as a moment, whatever the type of its column."""
+        """Whether the expression computes the event time as a date or timestamp, whatever the type of its column."""
         return column == pipeline.event.time and _type_of(rows, self.columns[column]) in _MOMENTS
 
     def value(self, column: str, kind: str) -> str:
-        """A column that is made anew, in its own type, in SQL; null where it does not fit."""
+        """The SQL of a computed column in its own type; null where the value does not fit."""
         made = f"({self.columns[column]})"
         if is_nested(kind):
             return list_of(text_of(made), kind)
@@ -142,11 +142,11 @@ class Fix:
         )
 
     def misfit(self, pipeline: Pipeline, columns: Mapping[str, str], rows: DataFrame) -> Column:
-        """Which column does not take what the fix makes for it, in words; null where all do."""
+        """Which column does not take what the fix computes, in words; null if all do."""
         wrong = [
             F.expr(
                 f"case when ({expression}) is not null and ({self.value(column, columns[column])}) is null then "
-                f"concat('column ', {_literal(column)}, ': the fix makes \"', "
+                f"concat('column ', {literal(column)}, ': the fix makes \"', "
                 f"left({_shown(expression, columns[column])}, 60), '\", which is not a {columns[column]}') end"
             )
             for column, expression in self.columns.items()
@@ -164,7 +164,7 @@ class Fix:
 
 
 def _quoted(expression: str) -> str:
-    """An expression with its names that have dots in backticks; what cannot be read is named by `mistakes`."""
+    """An expression with its dotted names in backticks; `mistakes` reports one that cannot be parsed."""
     try:
         return with_paths_quoted(expression)
     except (ValueError, TypeError):
@@ -175,13 +175,13 @@ _MOMENTS = ("timestamp", "timestamp_ntz", "date")
 
 
 def check_expression(option: str, written: str, columns: Mapping[str, str]) -> None:
-    """Refuse an expression, or a condition, that may not be handed to Spark, or names what is no column."""
+    """Refuse an expression or condition that must not be given to Spark, or that names an unknown column."""
     if problems := [*_mistakes(option, written, columns)]:
         raise PipelineError(problems)
 
 
 def check_on_spark(option: str, written: str, rows: DataFrame, kind: str) -> None:
-    """Refuse an expression that Spark does not understand, or that is of another type."""
+    """Refuse an expression that Spark does not understand, or that has another type."""
     fix = f"write SQL over {', '.join(rows.columns)}"
     _require(option, written, rows, F.expr(f"({written})"), fix)
     if (found := _type_of(rows, written)) != kind:
@@ -200,12 +200,12 @@ def _mistakes(option: str, written: str, columns: Mapping[str, str]) -> Iterator
         yield Problem(option, reason.replace("the source has no column", "there is no column"), written, fix)
 
 
-def _require(option: str, written: str, rows: DataFrame, asked: Column, fix: str) -> None:
-    """Ask Spark once, of nothing and of one row without values: a pattern is looked at when it is used."""
+def _require(option: str, written: str, rows: DataFrame, column: Column, fix: str) -> None:
+    """Compute the column for one row of nulls: Spark checks a pattern only when it uses it."""
     spark = rows.sparkSession
     one = spark.range(1).select(*(F.lit(None).cast(kind).alias(name) for name, kind in rows.dtypes))
     try:
-        frame = one.select(asked.alias("made"))
+        frame = one.select(column.alias("made"))
         changes = may_change(frame, written)
         frame.toArrow()
     except PySparkException as error:
@@ -213,7 +213,9 @@ def _require(option: str, written: str, rows: DataFrame, asked: Column, fix: str
             [Problem(option, f"Spark cannot use it: {first_line(error)}", written, fix)]
         ) from None
     if changes:
-        raise PipelineError([Problem(option, "may say otherwise when it is asked again", written, fix)])
+        raise PipelineError(
+            [Problem(option, "may have another value each time it is computed", written, fix)]
+        )
 
 
 def _type_of(rows: DataFrame, expression: str) -> str:
@@ -231,11 +233,6 @@ def _shown(expression: str, kind: str) -> str:
     return text_of(expression) if is_nested(kind) else f"cast(({expression}) as string)"
 
 
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
 def empty_texts(spark: Any, columns: Mapping[str, str]) -> DataFrame:
-    """No rows, with the columns as an expression sees them."""
+    """No rows, with all columns as text: as an expression sees them."""
     return no_rows(spark, dict.fromkeys(columns, "string"))

@@ -1,14 +1,14 @@
-"""Files as a source, and what is known of them before any is decoded.
+"""Files as a source, and what is known of them before they are decoded.
 
-What was found is written down before it is read: a batch knows exactly which files it is made of, with the modification
-time and size of each, and can set aside a file that cannot be read.
+The files of a batch are written down before they are read, with their modification times. So a batch has the same files
+whenever it is read, and a file that cannot be read can be made one dead letter.
 """
 
 from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,16 +32,16 @@ from latecomer.store.files import Location
 
 
 class UnreadableFiles(SourceError):
-    """Files that cannot be read to their ends: each becomes one dead letter, and none of its rows an event."""
+    """Files that cannot be read to the end: each becomes one dead letter, and none of its rows an event."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         super().__init__(reasons)
         self.reasons = reasons
-        """By their paths."""
+        """By path."""
 
     def joined(self, others: Sequence[Exception]) -> UnreadableFiles:
-        found = [each.reasons for each in (self, *others) if isinstance(each, UnreadableFiles)]
-        return UnreadableFiles({path: reason for reasons in found for path, reason in reasons.items()})
+        every = [each.reasons for each in (self, *others) if isinstance(each, UnreadableFiles)]
+        return UnreadableFiles({path: reason for reasons in every for path, reason in reasons.items()})
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class FileSlice(Slice):
 
     files: Sequence[SourceFile]
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    """The files of which none is read, by their paths, and why."""
+    """The paths of files of which nothing is read, and why."""
 
     @classmethod
     def of(cls, files: Sequence[SourceFile]) -> FileSlice:
         return cls(max(file.landed for file in files), files)
 
     def landings(self, origins: Iterable[str]) -> dict[str, int]:
-        """The log names a file by its path, or by the end of it."""
+        """The log names a file by its path, or by the end of its path."""
         paths = [(file.named.parts[1:], file.landed) for file in self.files]
         landed = {"/".join(parts[nth:]): at for parts, at in paths for nth in range(len(parts))}
         return {origin: landed.get(_plain(origin), 0) for origin in origins}
@@ -65,7 +65,7 @@ class FileSlice(Slice):
 
 @dataclass(frozen=True)
 class FoundFiles(FollowedSource):
-    """The pipeline's files, however they are decoded."""
+    """The pipeline's files, in any format."""
 
     @cached_property
     def path(self) -> SourcePath:
@@ -106,31 +106,39 @@ class FoundFiles(FollowedSource):
         return True
 
     def arrivals(self, slice_: Slice) -> tuple[int, int] | None:
-        landed = [file.landed for file in files_of(slice_)]
-        return None if self.pipeline.order_by is not None else (min(landed), max(landed))
+        if self.pipeline.order_by is not None or not isinstance(slice_, FileSlice):
+            return None
+        landed = [file.landed for file in slice_.files]
+        return min(landed), max(landed)
+
+    def present_files(self, slice_: Slice) -> Iterator[tuple[SourceFile, str | None]]:
+        """The files of a slice as they are now, and why a file cannot be read, if that is known."""
+        if isinstance(slice_, FileSlice):
+            for file in map(present, slice_.files):
+                yield file, slice_.unreadable.get(file.path) or self.misplaced(file)
 
     @property
     def clock(self) -> Clock:
-        """What says when a row came."""
+        """The clock of the rows' arrival times."""
         return Clock.FILE if self.pipeline.order_by is None else Clock.COLUMN
 
     def placed(self, rows: pa.Table, file: SourceFile) -> pa.Table:
-        """Decoded rows of a file under the pipeline's names, with what its folders say of them and where they stand."""
-        said = {key: value for key, value in self.folder_values(file).items() if value is not None}
+        """Decoded rows of a file under the pipeline's names, with the values of its folders, its names and its time."""
+        in_folders = {key: value for key, value in self.folder_values(file).items() if value is not None}
         named = {}
         for name, kind in self.columns.items():
             key = self.pipeline.source_name(name)
             column = rows.column(key)
-            if key in said and not is_nested(kind):
-                value = self._of_folder(key, said[key], kind)
+            if key in in_folders and not is_nested(kind):
+                value = self._of_folder(key, in_folders[key], kind)
                 column = column if value is None else pc.coalesce(column, value)
             named[name] = column
         others = {name: rows.column(name) for name in rows.column_names if name.startswith(PRIVATE)}
         return self.located(pa.table({**named, **others}), file)
 
     def located(self, rows: pa.Table, file: SourceFile) -> pa.Table:
-        """Rows of a file with its names, and when it landed. What stands for a file, or a part of it, has its path as
-        it is."""
+        """Rows of a file with its names, and when it landed. A row that stands for a file, or a part of it, has the
+        file's path as it is."""
         where = self.where(file)
         texts = {name: pa.repeat(pa.scalar(text, pa.string()), rows.num_rows) for name, text in where.items()}
         if BROKEN in rows.column_names:
@@ -142,13 +150,13 @@ class FoundFiles(FollowedSource):
         return rows
 
     def where(self, file: SourceFile) -> dict[str, str]:
-        """What the log calls a file, and what a dead letter does."""
+        """The names of a file in the log and in dead letters."""
         full = encoded_path(file.path)
         return {ORIGIN: self.origin(file, full), FULL_ORIGIN: full}
 
     def origin(self, file: SourceFile, full: str) -> str:
-        """The name that the log has for a file, of its path as Spark writes it: what follows the folder of the source.
-        What is called otherwise is known by its own name if it lies in that folder, and by the whole path if not."""
+        """The name of a file in the log: its path as Spark writes it, below the folder of the source. If that path does
+        not begin with the folder, it is the file's own name if it lies in the folder, and else the whole path."""
         start = f"{self.path.base.rstrip('/')}/"
         if file.url is None:
             start = f"file://{start}"
@@ -162,7 +170,7 @@ class FoundFiles(FollowedSource):
         return self.path.folder_values(str(file.named))
 
     def misplaced(self, file: SourceFile) -> str | None:
-        """Why a file cannot be read, as far as that can be seen without opening it."""
+        """Why a file cannot be read, as far as that is seen without opening it."""
         if isinstance(file.named, Path) and (kind := special_kind(file.named)) is not None:
             return f"it is {kind}, not a file"
         for key, value in self.folder_values(file).items():
@@ -172,7 +180,7 @@ class FoundFiles(FollowedSource):
         return None
 
     def _of_folder(self, key: str, text: str, kind: str) -> pa.Scalar | None:
-        """What a folder says, in the column's type; None where that does not take it."""
+        """The value of a folder in the column's type; None where the column does not take it."""
         if kind == "string":
             return pa.scalar(text, pa.string())
         try:
@@ -183,8 +191,8 @@ class FoundFiles(FollowedSource):
 
 
 def present(file: SourceFile) -> SourceFile:
-    """A file as it is now. What is damaged can be set aside; what is not there may come back, and is waited for. What
-    is no file is not opened: a pipe would keep us waiting."""
+    """A file as it is now; `SourceOutage` if it cannot be opened: it may come back. Only regular files are opened: a
+    pipe would block."""
     with reading(file):
         if isinstance(file.named, Path) and file.named.is_file():
             os.close(os.open(file.named, os.O_RDONLY | os.O_NONBLOCK))
@@ -192,24 +200,20 @@ def present(file: SourceFile) -> SourceFile:
 
 
 def encoded_path(path: str) -> str:
-    """The path of a file as Spark writes it: what may not stand in a URL is escaped.
+    """The path of a file as Spark writes it: characters that a URL must not have are escaped.
 
     >>> encoded_path("file:///a b/c%20é.json")
     'file:///a%20b/c%2520é.json'
     """
-    return "".join(each if _may_stand(each) else quote(each) for each in path)
+    return "".join(each if _is_in_urls(each) else quote(each) for each in path)
 
 
-def _may_stand(character: str) -> bool:
+def _is_in_urls(character: str) -> bool:
     if character.isascii():
         return character.isalnum() or character in "_-!.~'()*,;:$&+=/@"
     return not (character.isspace() or unicodedata.category(character) in ("Cc", "Zs", "Zl", "Zp"))
 
 
-def files_of(slice_: Slice) -> Sequence[SourceFile]:
-    return slice_.files if isinstance(slice_, FileSlice) else ()
-
-
 def _plain(origin: str) -> str:
-    """A path as the source has it: Spark writes paths as URLs."""
+    """An origin as a plain path: Spark writes paths as URLs."""
     return unquote(origin).removeprefix("file:").lstrip("/")

@@ -1,6 +1,6 @@
-"""DataFrames as a source: what a program hands in is in the store's inbox, as Parquet, and is read like any file.
+"""DataFrames as a source: what a program hands in lies in the store's inbox as Parquet, and is read like any file.
 
-Nobody asks this source for news: a receipt in the inbox is the next batch (`store/inbox.py`, ADR 0083).
+This source is not polled: a receipt in the inbox is the next batch (`store/inbox.py`, ADR 0083).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class HandedIn(FileSource):
     name: str = ""
 
     def where(self, file: SourceFile) -> dict[str, str]:
-        """A frame is known by its giver and number: its file goes when it is logged."""
+        """A frame is known by its giver and number, not by its file: that is removed once it is logged."""
         name = encoded_path("/".join((self.name, file.named.name) if self.name else (file.named.name,)))
         return {ORIGIN: name, FULL_ORIGIN: name}
 
@@ -39,7 +39,7 @@ class HandedIn(FileSource):
         return Inbox(self.pipeline.store_path, home, self.name)
 
     def require(self) -> None:
-        """There is nothing to look at before a frame is handed in."""
+        """There is nothing to check before a frame is handed in."""
 
     @property
     def clock(self) -> Clock:
@@ -54,7 +54,7 @@ class HandedIn(FileSource):
         resume_answers(home, accepted, logged)
 
     def ask_for_all(self, home: Location, number: int) -> None:
-        """All that there is has a receipt."""
+        """Everything that was handed in has a receipt."""
 
     def has_answered(self, home: Location, number: int) -> bool:
         return self.inbox(home).read(number) is not None
@@ -64,31 +64,29 @@ class HandedIn(FileSource):
         receipt = inbox.read(number)
         if receipt is None:
             return None
-        found = inbox.files_of(receipt)
-        for file in found:
+        frames = inbox.files_of(receipt)
+        for file in frames:
             if not files.is_file(file):
-                raise StoreError(
-                    f"{file} was handed in and not read yet, and is not there any more; {RESTORE}"
-                )
-        return FileSlice.of([_source_file(file, receipt.at) for file in found])
+                raise StoreError(f"{file} was handed in, was not read yet, and is missing; {RESTORE}")
+        return FileSlice.of([_source_file(file, receipt.at) for file in frames])
 
     def require_fitting(self, files_placed: Sequence[Location]) -> None:
-        """Refuse a frame that does not have the columns of the store: a file would be one dead letter then, or every
-        row of it."""
-        for file in files_placed[:1]:  # all of them have one schema
-            found = _source_file(file, 0)
-            reason = self.decoder.misfit(found)
+        """Refuse a frame that does not have the columns of the store: its file, or each of its rows, would be a dead
+        letter."""
+        for file in files_placed[:1]:  # all of them have the same schema
+            frame_file = _source_file(file, 0)
+            reason = self.decoder.misfit(frame_file)
             if reason is not None:
                 raise SourceError(
                     f"the DataFrame does not fit the store: {reason}; cast it, as in frame.withColumn(…), or declare "
                     f"{place_in(self.name, 'source.schema')} and start a new store"
                 )
-            there = columns_of(found).kinds
+            frame_columns = columns_of(frame_file).kinds
             time = self.pipeline.source_name(self.pipeline.event.time)
-            if time not in there:
+            if time not in frame_columns:
                 raise SourceError(
-                    f"the DataFrame has no column {time}, which is the event time; it has {', '.join(there)}: rename "
-                    f"one, as in frame.withColumnRenamed(…, {time!r})"
+                    f"the DataFrame has no column {time}, which is the event time; it has {', '.join(frame_columns)}: "
+                    f"rename one, as in frame.withColumnRenamed(…, {time!r})"
                 )
 
     def news(self, home: Location, number: int) -> FileSlice | None:

@@ -1,6 +1,6 @@
-"""Topics of a Kafka cluster: the broker is asked how far they reach; what lies between is read by `kafka_source.py`.
+"""Asks the brokers how far the topics reach; `kafka_source.py` reads the records.
 
-The broker's metadata name the partitions, also those that never had a record, and how much of each is still to be read.
+The brokers' metadata name all partitions, also those that never had a record, and how much of each is still unread.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class KafkaReader(PolledSource):
     base: Path
     """The folder of the pipeline file."""
     id_header: str | None = None
-    """The header that has the id of a record's schema. The record is given Confluent's framing for it."""
+    """The header with the id of a record's schema. The id is put into the record, in Confluent's framing."""
 
     @cached_property
     def _broker(self) -> Broker:
         return Broker(self.topics, self.base)
 
     def client_settings(self) -> ClientSettings:
-        """What a client needs, as librdkafka names it, with the secrets."""
+        """The settings of a client, as librdkafka names them, with the secrets."""
         return self._broker.settings()
 
     def check(self) -> None:
         self._broker.require_secrets()
-        with self._broker.asked() as questions:
+        with self._broker.questions() as questions:
             for name, topic in questions.described(first=True).items():
                 self._require_offsets(name, len(topic.end))
                 if self.topics.arrival == "broker" and not questions.stamped_by_broker(name):
@@ -57,13 +57,13 @@ class KafkaReader(PolledSource):
                     )
 
     def waiting(self, since: Answer | None) -> dict[str, list[int]]:
-        """For each topic, how many records each of its partitions has that are not read yet."""
-        with self._broker.asked() as questions:
+        """For each topic, how many unread records each of its partitions has."""
+        with self._broker.questions() as questions:
             topics = questions.described(first=since is None)
         return waiting(since, topics)
 
     def latest(self, since: Answer | None) -> Answer | None:
-        with self._broker.asked() as questions:
+        with self._broker.questions() as questions:
             topics = questions.described(first=since is None)
         rows, continues = self.topics.max_rows_per_batch, self.topics.on_data_loss == "continue"
         try:
@@ -74,7 +74,7 @@ class KafkaReader(PolledSource):
                 "other records now; start a new store for it, or read another topic"
             ) from None
         except Gone as gone:
-            raise _gone(gone) from None
+            raise _offsets_gone(gone) from None
 
     def partitions(self, until: Answer) -> dict[str, bool]:
         return partitions_of(until)
@@ -85,7 +85,7 @@ class KafkaReader(PolledSource):
     def stamps_arrivals(self) -> bool:
         if self.topics.arrival == "read":
             return False
-        with self._broker.asked() as questions:
+        with self._broker.questions() as questions:
             return all(map(questions.stamped_by_broker, questions.described(first=False)))
 
     def skips_tombstones(self) -> bool:
@@ -95,15 +95,15 @@ class KafkaReader(PolledSource):
         places = [(name, number) for name, numbers in ranges_of(until).items() for number in numbers]
         if not places:
             return until
-        with self._broker.asked() as questions:
+        with self._broker.questions() as questions:
             begins = questions.begins(places)
         try:
             return remaining(until, begins, self.topics.on_data_loss == "continue")
         except Gone as gone:
-            raise _gone(gone) from None
+            raise _offsets_gone(gone) from None
 
     def _require_offsets(self, name: str, partitions: int) -> None:
-        """Refuse offsets to start at of partitions that there are not."""
+        """Refuse start offsets for partitions that do not exist."""
         start = self.topics.start
         given = start.offsets if isinstance(start, StartAt) else None
         for partition in (given or {}).get(name, ()):
@@ -114,7 +114,7 @@ class KafkaReader(PolledSource):
                 )
 
 
-def _gone(gone: Gone) -> SourceError:
+def _offsets_gone(gone: Gone) -> SourceError:
     return SourceError(
         f"kafka source: topic {gone.topic}, partition {gone.partition}: offsets {gone.since} to {gone.until - 1} are "
         "gone before they were read, by retention or because the broker lost them; let the topic keep its records "

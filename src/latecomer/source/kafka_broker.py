@@ -1,6 +1,6 @@
-"""What a Kafka cluster says of the topics that a source reads. It is asked before Spark starts, and once a second.
+"""Metadata of the topics that a source reads. The cluster is asked before Spark starts, and once a second.
 
-Nothing waits for ever: what a broker does not answer in time is an outage.
+No question waits for ever: a broker that does not answer in time is an outage.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ from latecomer.errors import MachineError, PipelineError, SourceError, SourceOut
 from latecomer.errors.redacting import without_secrets
 from latecomer.model.durations import to_micros
 from latecomer.source.kafka_errors import refusal_of
+from latecomer.source.kafka_ranges import Place as Place
 from latecomer.source.kafka_ranges import Topic
 
 ANSWER_SECONDS = 10.0
 """How long a broker may take to answer a question."""
 PATIENCE = (0.25, 1.0, ANSWER_SECONDS)
-"""Seconds after which offsets are asked for again; after the last, they are waited for."""
-Place = tuple[str, int]
-"""A topic and the number of a partition."""
+"""Seconds after which offsets are asked for again; the last answer is waited for."""
 
 
 class Broker:
     """The cluster with the topics of a pipeline file; `base` is the folder of that file.
 
-    One client asks all questions, until one of them fails: the next question begins anew, and so do its warnings.
+    One client asks all questions until one fails; then the next question makes a new client.
     """
 
     def __init__(self, topics: KafkaTopics, base: Path) -> None:
@@ -42,7 +41,7 @@ class Broker:
         self._noted: list[Any] = []
 
     def require_secrets(self) -> None:
-        """Refuse references to what is not there."""
+        """Refuse references to secrets that do not exist."""
         for name, text in written_settings(self.topics.servers, self.topics.options).items():
             problem = reference_problem(f"source.kafka.{name}", text, self.base)
             if problem is not None:
@@ -54,8 +53,8 @@ class Broker:
         return ClientSettings({"bootstrap.servers": resolved(self.topics.servers, self.base), **options})
 
     @contextmanager
-    def asked(self) -> Iterator[Questions]:
-        """Questions to the cluster; what goes wrong meanwhile, in one sentence."""
+    def questions(self) -> Iterator[Questions]:
+        """Questions to the cluster. An error of the client becomes one sentence."""
         try:
             from confluent_kafka import KafkaException
         except ImportError:
@@ -68,12 +67,12 @@ class Broker:
             yield Questions(self.topics, self._client)
         except KafkaException as error:
             if self._client is not None:
-                self._client.poll(0)  # has the client's own errors noted
+                self._client.poll(0)  # this calls `error_cb` with the client's own errors
             self._client = None
             raise self._in_words(error.args[0]) from None
 
     def _in_words(self, error: Any) -> Exception:
-        """An error of Kafka's: an outage, unless only people can help."""
+        """An error of Kafka: an outage, unless somebody has to correct something."""
         from confluent_kafka import KafkaError
 
         lasting = next((each for each in [error, *self._noted] if each.code() in _lasting()), None)
@@ -84,7 +83,7 @@ class Broker:
             return SourceOutage(f"{refusal.reason}; {refusal.fix}")
         if refusal is not None:
             return SourceError(f"kafka source: {refusal.reason}; {refusal.fix}")
-        # That a connection was refused says more than that nobody answered.
+        # "Connection refused" says more than "all brokers are down".
         met = [each for each in self._noted if each.code() != KafkaError._ALL_BROKERS_DOWN]
         reason = _shown(met[-1] if met else error)
         return SourceOutage(f"{reason}; start the broker, or correct source.kafka.servers")
@@ -110,7 +109,7 @@ class Broker:
 
 @dataclass(frozen=True)
 class Questions:
-    """What can be asked over one connection."""
+    """The questions that one client can ask."""
 
     topics: KafkaTopics
     client: Any
@@ -128,9 +127,9 @@ class Questions:
         names = self._names()
         if not names:
             return {}
-        asked = self.client.describe_topics(TopicCollection(names), request_timeout=ANSWER_SECONDS)
-        found = {name: self._found(name, future) for name, future in asked.items()}
-        places = [(name, number) for name, each in found.items() for number in range(len(each.partitions))]
+        futures = self.client.describe_topics(TopicCollection(names), request_timeout=ANSWER_SECONDS)
+        topics = {name: self._description(name, future) for name, future in futures.items()}
+        places = [(name, number) for name, each in topics.items() for number in range(len(each.partitions))]
         begin = self.begins(places)
         end = self._offsets(places, self._api.OffsetSpec.latest())
         start = self._starts(begin, end, first)
@@ -139,7 +138,7 @@ class Questions:
                 str(each.topic_id),
                 *([at[name, number] for number in range(len(each.partitions))] for at in (begin, end, start)),
             )
-            for name, each in found.items()
+            for name, each in topics.items()
         }
 
     def begins(self, places: list[Place]) -> dict[Place, int]:
@@ -149,8 +148,8 @@ class Questions:
     def stamped_by_broker(self, topic: str) -> bool:
         """Whether the timestamps of a topic are those of its broker."""
         resource = self._api.ConfigResource(self._api.ResourceType.TOPIC, topic)
-        (asked,) = self.client.describe_configs([resource]).values()
-        return bool(asked.result(ANSWER_SECONDS)["message.timestamp.type"].value == "LogAppendTime")
+        (future,) = self.client.describe_configs([resource]).values()
+        return bool(future.result(ANSWER_SECONDS)["message.timestamp.type"].value == "LogAppendTime")
 
     def _names(self) -> list[str]:
         if self.topics.pattern is None:
@@ -160,7 +159,7 @@ class Questions:
             name for name in listed if re.fullmatch(self.topics.pattern, name) and not name.startswith("__")
         )
 
-    def _found(self, name: str, future: Any) -> Any:
+    def _description(self, name: str, future: Any) -> Any:
         from confluent_kafka import KafkaError, KafkaException
 
         try:
@@ -176,7 +175,7 @@ class Questions:
     def _starts(
         self, begin: Mapping[Place, int], end: Mapping[Place, int], first: bool
     ) -> Mapping[Place, int]:
-        """Where a store begins with a partition. One that is added later is read from its beginning."""
+        """Where a store starts to read each partition. One that is added later is read from its beginning."""
         start = self.topics.start
         if not first or start == "earliest":
             return begin
@@ -187,31 +186,31 @@ class Questions:
             return {place: given.get(place[0], {}).get(place[1], least) for place, least in begin.items()}
         assert start.timestamp is not None  # noqa: S101
         spec = self._api.OffsetSpec.for_timestamp(to_micros(start.timestamp) // 1000)
-        found = self._offsets(list(begin), spec)
-        return {place: end[place] if offset < 0 else offset for place, offset in found.items()}
+        offsets = self._offsets(list(begin), spec)
+        return {place: end[place] if offset < 0 else offset for place, offset in offsets.items()}
 
     def _offsets(self, places: list[Place], spec: Any) -> dict[Place, int]:
-        """One offset of each partition. The client may not notice that it has learned who leads them, and would look
-        again after three seconds: so it is asked again sooner."""
+        """One offset of each partition. The client may not notice that it knows the leaders by now, and would retry
+        only after three seconds: so it is asked again sooner."""
         for patience in PATIENCE:
-            answers = self._asked_for_offsets(places, spec)
+            answers = self._offset_futures(places, spec)
             if not wait(answers.values(), patience).not_done:
                 break
         return {(at.topic, at.partition): future.result().offset for at, future in answers.items()}
 
-    def _asked_for_offsets(self, places: list[Place], spec: Any) -> dict[Any, Future[Any]]:
+    def _offset_futures(self, places: list[Place], spec: Any) -> dict[Any, Future[Any]]:
         from confluent_kafka import IsolationLevel, TopicPartition
 
-        found: dict[Any, Future[Any]] = self.client.list_offsets(
+        futures: dict[Any, Future[Any]] = self.client.list_offsets(
             {TopicPartition(*place): spec for place in places},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=ANSWER_SECONDS,
         )
-        return found
+        return futures
 
 
 def _lasting() -> dict[int, str]:
-    """Errors that do not pass, and the fix."""
+    """Errors that do not pass by themselves, and their fixes."""
     from confluent_kafka import KafkaError
 
     login = "correct the user and password in source.kafka.options"
@@ -225,5 +224,5 @@ def _lasting() -> dict[int, str]:
 
 
 def _shown(error: Any) -> str:
-    """What an error says, but for the state of the client."""
+    """The text of an error without the state of the client."""
     return without_secrets(first_line(Exception(re.sub(r" \(after \d+ms in state .*\)", "", error.str()))))

@@ -1,4 +1,4 @@
-"""What a Kafka client's errors mean where a connection is not secured as the broker asks: only people can help."""
+"""Errors of a Kafka client whose security settings do not match the broker's: somebody has to correct them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Refusal(NamedTuple):
     reason: str
     fix: str
     lasting: bool = True
-    """Whether it is certain; else a broker that is about to end may look like this."""
+    """Whether it is certain. If not, a broker that is shutting down may look the same."""
 
 
 _UNENCRYPTED = Refusal(
     "the broker does not encrypt on this port",
     "name a port in servers that is encrypted, or leave security.protocol out",
 )
-_SAID = {
+_BY_TEXT = {
     r"certificate verify failed": Refusal(
         "the broker's certificate is not of an authority that is trusted here, or is for another name",
         "name the authority in ssl.ca.location, and the broker in servers as its certificate does",
@@ -38,20 +38,20 @@ _SAID = {
         "name one that it trusts in ssl.certificate.location, and its key in ssl.key.location",
     ),
 }
-"""By what the client says."""
+"""By patterns for the client's own text."""
 
 
 def refusal_of(settings: Mapping[str, Any], errors: Iterable[Any]) -> Refusal | None:
-    """What is wrong with how a connection is secured, if the errors come from that; `settings` are the client's."""
+    """What is wrong with the security settings, if the errors come from these; `settings` are the client's."""
     from confluent_kafka import KafkaError
 
-    met = [error for error in errors if error is not None]
-    for pattern, refusal in _SAID.items():
-        if any(re.search(pattern, error.str()) for error in met):
+    present = [error for error in errors if error is not None]
+    for pattern, refusal in _BY_TEXT.items():
+        if any(re.search(pattern, error.str()) for error in present):
             return refusal
     silent = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
     if any(
-        error.code() not in silent or "://" in error.str() or "Connect to" in error.str() for error in met
+        error.code() not in silent or "://" in error.str() or "Connect to" in error.str() for error in present
     ):
         return None
     if str(settings.get("security.protocol", "plaintext")).lower() not in _PLAIN:
@@ -65,9 +65,12 @@ def refusal_of(settings: Mapping[str, Any], errors: Iterable[Any]) -> Refusal | 
 
 
 def _encrypts(server: str) -> bool:
-    """Whether a server answers in TLS: to a client that does not speak it, a broker says nothing at all."""
+    """Whether a server speaks TLS: a broker that does leaves a client without TLS without any answer."""
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # only whether it does, not who it is
+    context.check_hostname, context.verify_mode = (
+        False,
+        ssl.CERT_NONE,
+    )  # no data is sent: its name does not matter
     try:
         place = urlsplit(server.strip() if "://" in server else f"//{server.strip()}")
         address = (place.hostname or "", place.port or 9092)

@@ -1,8 +1,8 @@
-"""Records of a topic, read in a task: all that lies between two offsets of some partitions, and nothing else.
+"""Reads records in a task: exactly those between two offsets of some partitions.
 
-A client is assigned its partitions once in its life, and never sent elsewhere. So what it hands over of a partition is
-in order, and lacks nothing but what Kafka itself leaves out: records that were compacted away or belong to transactions
-that were not committed, and the marks of transactions.
+A client is assigned its partitions once, and never seeks. So the records of a partition come in order, and none is
+missing but those that Kafka itself leaves out: records that were compacted away or that belong to transactions that
+were not committed, and the markers of transactions.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import numpy.typing as npt
 
 from latecomer.errors import SourceError, SourceOutage
 from latecomer.errors.redacting import without_secrets
+from latecomer.source.kafka_ranges import Place
 
 PATIENCE = 30.0
-"""After so many seconds without a record that is waited for, it is an outage."""
+"""Seconds without any record after which it is an outage."""
 MOST_HELD = 32 << 20
-"""So many bytes of records are handed over together: each is an object, with what belongs to it."""
+"""Bytes of records that are handed over together: as objects they take a multiple of it."""
 _AT_ONCE, _WAIT = 10_000, 0.05
-"""So many records are asked for together, and so many seconds are waited for them."""
+"""Records of one call of `consume`, and seconds that it waits for them."""
 _SETTINGS = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -39,11 +40,9 @@ _SETTINGS = {
     "queued.min.messages": 40_000,
     "queued.max.messages.kbytes": 32 << 10,
 }
-"""What is damaged is an error, and so are offsets that are gone. Nobody joins the group. Little is queued of each
-partition: else one of them is read to its end before the next begins."""
+"""Damaged records and offsets that are gone are errors. No consumer joins the group. The queue of each partition is
+short: else one partition is read to its end before the next one begins."""
 
-Place = tuple[str, int]
-"""A topic and the number of a partition."""
 Ranges = Mapping[Place, tuple[int, int]]
 """The first offset to read of each partition, and the one after the last."""
 Offsets = npt.NDArray[np.int64]
@@ -60,7 +59,7 @@ class Fetched(NamedTuple):
 def fetched(settings: Mapping[str, str], ranges: Ranges) -> Iterator[list[Fetched]]:
     """The records of some ranges, a few megabytes at a time, in the order of offsets within each partition.
 
-    `SourceOutage` where they do not come, `SourceError` where they are gone.
+    `SourceOutage` if they do not come, `SourceError` if they are gone.
     """
     from confluent_kafka import KafkaException
 
@@ -81,7 +80,7 @@ def fetched(settings: Mapping[str, str], ranges: Ranges) -> Iterator[list[Fetche
 
 
 def _connected(settings: Mapping[str, str], ranges: Ranges) -> _Client:
-    """The driver has such a client already: what is wrong with another is that it is somewhere else."""
+    """A new client. The driver made one with the same settings: if a task cannot, its machine lacks something."""
     from confluent_kafka import KafkaException
 
     try:
@@ -94,7 +93,7 @@ def _connected(settings: Mapping[str, str], ranges: Ranges) -> _Client:
 
 
 _kept: dict[frozenset[tuple[str, str]], _Client] = {}
-"""The clients of this process: a worker of Spark's may be given what follows."""
+"""The open clients of this process: its next task may continue where one of them stopped."""
 
 
 def _key(settings: Mapping[str, str]) -> frozenset[tuple[str, str]]:
@@ -102,21 +101,21 @@ def _key(settings: Mapping[str, str]) -> frozenset[tuple[str, str]]:
 
 
 def close_clients() -> None:
-    """Let go of every connection of this process."""
+    """Close all clients of this process."""
     while _kept:
         _kept.popitem()[1].close()
 
 
 class _Client:
-    """Reads some partitions, each from where it begins."""
+    """Reads some partitions, each from its first offset on."""
 
     def __init__(self, settings: Mapping[str, str], ranges: Ranges) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
         self._taken = {place: start for place, (start, _) in ranges.items()}
-        """What lies before was handed out."""
+        """Records before these offsets were handed out."""
         self._next = dict(self._taken)
-        """What lies before has come, if there is anything."""
+        """Records before these offsets have come."""
         self._held: dict[Place, list[tuple[list[Any], Offsets]]] = {place: [] for place in ranges}
         self._errors: list[Any] = []
         quiet = {"client.id": "latecomer", "log_level": 0, "error_cb": self._errors.append}
@@ -128,51 +127,54 @@ class _Client:
         self.consumer.close()
 
     def goes_on(self, ranges: Ranges) -> bool:
-        """Whether these are its partitions, and begin where those before have ended; and not too much is in hand."""
+        """Whether the ranges begin where the last ones of this client ended, and it does not hold too much."""
         ahead = sum(len(each) for parts in self._held.values() for records, _ in parts for each in records)
         return ahead <= MOST_HELD and {place: start for place, (start, _) in ranges.items()} == self._taken
 
     def take(self, ranges: Ranges) -> Iterator[list[Fetched]]:
-        """The records of the ranges. What has come and lies behind them is kept for the next ones."""
+        """The records of the ranges. Records behind them are kept for the next ranges."""
         size, deadline = 0, time.monotonic() + PATIENCE
-        while waiting := self._waiting(ranges):
+        while missing := self._missing(ranges):
             if time.monotonic() > deadline:
                 reason = without_secrets(self._errors[-1].str()) if self._errors else "no record has come"
                 raise SourceOutage(f"kafka source: {reason} within {PATIENCE:g} s; look at the broker")
-            come = self.consumer.consume(min(waiting, _AT_ONCE), timeout=_WAIT)
-            self._note(come, ranges)
-            size += sum(map(len, come))
+            messages = self.consumer.consume(min(missing, _AT_ONCE), timeout=_WAIT)
+            self._keep(messages, ranges)
+            size += sum(map(len, messages))
             if size > MOST_HELD:
                 yield self._handed_out(ranges)
                 size = 0
-            if self._waiting(ranges) < waiting:
+            if self._missing(ranges) < missing:
                 deadline = time.monotonic() + PATIENCE
         yield self._handed_out(ranges)
         self._taken = {place: to for place, (_, to) in ranges.items()}
 
-    def _waiting(self, ranges: Ranges) -> int:
+    def _missing(self, ranges: Ranges) -> int:
+        """How many offsets of the ranges have not come yet."""
         return sum(max(0, to - self._next[place]) for place, (_, to) in ranges.items())
 
     def _handed_out(self, ranges: Ranges) -> list[Fetched]:
-        found = []
+        parts = []
         for place, (_, to) in sorted(ranges.items()):
-            left = []
+            behind = []
             for records, offsets in self._held[place]:
                 count = int(np.searchsorted(offsets, to))
                 if count:
-                    found.append(Fetched(place, records[:count], offsets[:count]))
+                    parts.append(Fetched(place, records[:count], offsets[:count]))
                 if count < len(records):
-                    left.append((records[count:], offsets[count:]))
-            self._held[place] = left
-        return found
+                    behind.append((records[count:], offsets[count:]))
+            self._held[place] = behind
+        return parts
 
-    def _note(self, come: Sequence[Any], ranges: Ranges) -> None:
-        """Keep what has come. There are many records: each costs a few calls of C, and no step of Python."""
+    def _keep(self, messages: Sequence[Any], ranges: Ranges) -> None:
+        """Keep records that have come. There are many: each costs a few calls of C, and no step of Python."""
         from confluent_kafka import Message
 
-        errors = list(map(Message.error, come))
-        whole = all(map(is_, errors, repeat(None)))  # an error cannot be compared with anything but its like
-        records = come if whole else [each for each, error in zip(come, errors, strict=True) if error is None]
+        errors = list(map(Message.error, messages))
+        whole = all(map(is_, errors, repeat(None)))  # an error can only be compared with other errors
+        records = messages
+        if not whole:
+            records = [each for each, error in zip(messages, errors, strict=True) if error is None]
         offsets = np.fromiter(map(Message.offset, records), np.int64, len(records))
         for place, begin, end in self._runs(records):
             some = offsets[begin:end]
@@ -182,12 +184,12 @@ class _Client:
                 )
             self._held[place].append((list(records[begin:end]), some))
             self._next[place] = int(some[-1]) + 1
-        for message, error in () if whole else zip(come, errors, strict=True):
+        for message, error in () if whole else zip(messages, errors, strict=True):
             if error is not None:
-                self._note_error(message, error, ranges)
+                self._check_error(message, error, ranges)
 
     def _runs(self, records: Sequence[Any]) -> Iterator[tuple[Place, int, int]]:
-        """Where records of one partition begin and end, one behind the other."""
+        """Where runs of records of one partition begin and end."""
         from confluent_kafka import Message
 
         numbers = np.fromiter(map(Message.partition, records), np.int64, len(records))
@@ -199,15 +201,15 @@ class _Client:
         for begin, end in pairwise(bounds):
             yield (records[begin].topic(), records[begin].partition()), begin, end
 
-    def _note_error(self, message: Any, error: Any, ranges: Ranges) -> None:
-        """What is no record: the end of a partition, or an error."""
+    def _check_error(self, message: Any, error: Any, ranges: Ranges) -> None:
+        """A message that is no record: the end of a partition, or an error."""
         from confluent_kafka import KafkaError, KafkaException
 
         place = (message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
             self._next[place] = max(self._next[place], message.offset())
         elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            pass  # nobody joins the group
+            pass  # no consumer joins the group
         elif error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
             raise SourceError(
                 f"kafka source: topic {place[0]}, partition {place[1]}: offsets after {self._next[place] - 1} are gone "

@@ -1,7 +1,7 @@
 """Which offsets to read next: plain values, without a broker.
 
-An answer says for every topic its id and, partition by partition, from which offset to which the next slice goes and
-where the partition ends. It is what is written down, so the names are short.
+An answer has the id of every topic and, for each partition, where the next slice begins and ends and where the
+partition ends. Answers are written down, so their keys are short.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from typing import Any
 
 Answer = Mapping[str, Any]
 """`{"topics": {name: {"id": …, "from": […], "to": […], "end": […]}}, "lost": {"name/0": [17, 42]}}`"""
+
+Place = tuple[str, int]
+"""A topic and the number of a partition."""
 
 Ranges = dict[str, dict[int, tuple[int, int]]]
 """Topic → partition → the first offset to read, and the one after the last."""
@@ -27,11 +30,11 @@ class Topic:
     end: Sequence[int]
     """Where each partition ends: the offset after the last record that is committed."""
     start: Sequence[int]
-    """Where a store that has read nothing of a partition begins."""
+    """Where a store starts that has read nothing of a partition."""
 
 
 class Gone(Exception):
-    """What was to be read next is not there any more."""
+    """The offsets to read next are not there any more."""
 
     def __init__(self, topic: str, partition: int | None, since: int = 0, until: int = 0) -> None:
         super().__init__(topic, partition, since, until)
@@ -39,13 +42,13 @@ class Gone(Exception):
 
 
 class MadeAgain(Gone):
-    """A topic of the same name, and not the same."""
+    """Another topic of the same name."""
 
 
 def next_answer(
     since: Answer | None, topics: Mapping[str, Topic], most: int, continues: bool
 ) -> Answer | None:
-    """What to read next; None where there is nothing new. With `continues` offsets that are gone are passed over."""
+    """What to read next; None if nothing is new. With `continues`, offsets that are gone are passed over."""
     before = since["topics"] if since else {}
     starts, lost = dict[str, list[int]](), dict[str, list[int]]()
     for name, topic in topics.items():
@@ -67,8 +70,8 @@ def next_answer(
                 raise Gone(name, partition, end, offset)
             starts[name][partition] = max(offset, begin)
     ends = _shared_out(starts, {name: topic.end for name, topic in topics.items()}, most)
-    joined = any(len(starts[name]) > len(before.get(name, {"to": []})["to"]) for name in topics)
-    if ends == starts and not joined and not lost:
+    has_new_partitions = any(len(starts[name]) > len(before.get(name, {"to": []})["to"]) for name in topics)
+    if ends == starts and not has_new_partitions and not lost:
         return None
     answer: dict[str, Any] = {
         "topics": {
@@ -76,15 +79,15 @@ def next_answer(
             for name, topic in topics.items()
         }
     }
-    # A topic that a pattern found once, and that is not there now, may come back.
+    # A topic that a pattern matched once may be missing now and come back.
     answer["topics"] |= {
         name: {**each, "from": each["to"]} for name, each in before.items() if name not in topics
     }
     return {**answer, "lost": lost} if lost else answer
 
 
-def remaining(answer: Answer, begins: Mapping[tuple[str, int], int], continues: bool) -> Answer:
-    """An answer without what has gone since it was given; `begins` has the first offset that each partition still has.
+def remaining(answer: Answer, begins: Mapping[Place, int], continues: bool) -> Answer:
+    """An answer without the offsets that are gone by now; `begins` has the first offset that each partition still has.
 
     >>> given = {"topics": {"pay": {"from": [2, 0], "to": [9, 4]}}}
     >>> remaining(given, {("pay", 0): 5, ("pay", 1): 0}, continues=True)
@@ -115,23 +118,51 @@ def remaining(answer: Answer, begins: Mapping[tuple[str, int], int], continues: 
 def _shared_out(
     starts: Mapping[str, Sequence[int]], ends: Mapping[str, Sequence[int]], most: int
 ) -> dict[str, list[int]]:
-    """How far to read, so that it is not more than `most` rows, and every partition has a share of what it has."""
-    waiting = {
+    """How far to read each partition: to its end, or `most` rows in all."""
+    unread = {
         (name, partition): end - start
         for name in starts
         for partition, (start, end) in enumerate(zip(starts[name], ends[name], strict=True))
     }
-    unread = sum(waiting.values())
-    if unread > most:
-        waiting = {place: min(rows, -(-rows * most // unread)) for place, rows in waiting.items()}
+    shares = unread
+    if sum(unread.values()) > most:
+        shares = _shares(unread, most, turn=sum(map(sum, starts.values())))
     return {
-        name: [start + waiting[name, partition] for partition, start in enumerate(each)]
+        name: [start + shares[name, partition] for partition, start in enumerate(each)]
         for name, each in starts.items()
     }
 
 
+def _shares(unread: Mapping[Place, int], most: int, turn: int) -> dict[Place, int]:
+    """How many of its unread rows each partition gets, `most` in all.
+
+    Each partition with unread rows gets one of them, so that none waits for ever. The rest goes by what is unread, and
+    what rounding leaves to the largest remainders. With fewer rows than partitions these take turns: `turn` grows by
+    the number of rows that are read.
+
+    >>> _shares({("t", 0): 89, ("t", 1): 9, ("t", 2): 0}, 10, turn=0)
+    {('t', 0): 8, ('t', 1): 2, ('t', 2): 0}
+    >>> _shares({("t", 0): 9, ("t", 1): 9, ("t", 2): 9}, 2, turn=2)
+    {('t', 0): 1, ('t', 1): 0, ('t', 2): 1}
+    """
+    places = sorted(unread)
+    first = turn % len(places)
+    in_turn = [place for place in (*places[first:], *places[:first]) if unread[place]][:most]
+    shares = dict.fromkeys(unread, 0) | dict.fromkeys(in_turn, 1)
+    rest, rows_left = sum(unread.values()) - len(in_turn), most - len(in_turn)
+    if not rows_left:
+        return shares
+    parts = {place: divmod((unread[place] - 1) * rows_left, rest) for place in in_turn}
+    for place, (whole, _) in parts.items():
+        shares[place] += whole
+    by_remainder = sorted(in_turn, key=lambda place: -parts[place][1])
+    for place in by_remainder[: most - sum(shares.values())]:
+        shares[place] += 1
+    return shares
+
+
 def waiting(since: Answer | None, topics: Mapping[str, Topic]) -> dict[str, list[int]]:
-    """How many offsets of each partition are there and not read yet.
+    """How many offsets of each partition are not read yet.
 
     >>> waiting({"topics": {"pay": {"to": [7]}}}, {"pay": Topic("x", begin=[2, 0], end=[9, 4], start=[2, 0])})
     {'pay': [2, 4]}
@@ -161,8 +192,8 @@ def partitions_of(answer: Answer) -> dict[str, bool]:
 
 
 def ranges_of(answer: Answer) -> Ranges:
-    """The offsets to read, of the partitions that have any."""
-    found = {
+    """The offsets to read, without partitions that have none."""
+    ranges = {
         name: {
             partition: (start, to)
             for partition, (start, to) in enumerate(zip(topic["from"], topic["to"], strict=True))
@@ -170,7 +201,7 @@ def ranges_of(answer: Answer) -> Ranges:
         }
         for name, topic in answer["topics"].items()
     }
-    return {name: each for name, each in found.items() if each}
+    return {name: each for name, each in ranges.items() if each}
 
 
 def lag_of(answer: Answer) -> int:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Self
@@ -14,24 +12,25 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.kafka import ClientSettings
-from latecomer.source.base import Chunk, Slice, Split
+from latecomer.source.base import Chunk, Clock, Slice, Split
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.decode.columns import RECORD
 from latecomer.source.decode.frames import HEAD_SIZE, LARGEST_ID
+from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.kafka import KafkaReader
-from latecomer.source.kafka_fetch import Fetched, Place, close_clients, fetched
-from latecomer.source.kafka_ranges import ranges_of
+from latecomer.source.kafka_fetch import Fetched, close_clients, fetched
+from latecomer.source.kafka_ranges import Place, ranges_of
 from latecomer.source.polled import Polled, Range
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import Staging
 
 _BY_BROKER = 2
-"""What librdkafka calls LogAppendTime."""
+"""LogAppendTime, as librdkafka numbers it."""
 _BYTES_A_RECORD = 200
-"""About so many: what a split is compared by."""
+"""An estimate, to compare the sizes of splits."""
 MOST_OFFSETS = 250_000
-"""So many offsets of a partition are one split: more are read by several tasks."""
+"""Offsets of a split: a partition with more of them is read by several tasks."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class TopicSplit(Split):
     start: int
     to: int
     newest: int
-    """When a record came that does not say so."""
+    """The arrival of records that have none of their own."""
     settings: ClientSettings
     """Secrets included."""
 
@@ -53,9 +52,13 @@ class TopicSplit(Split):
 
 @dataclass(frozen=True)
 class KafkaSource(Polled):
-    """Records between offsets, of topics that a pipeline file names."""
+    """The records between two offsets of topics that a pipeline file names."""
 
     reader: KafkaReader
+
+    @property
+    def landed_clock(self) -> Clock:
+        return Clock.BROKER
 
     def portable(self) -> Self:
         reader = KafkaReader(
@@ -65,7 +68,7 @@ class KafkaSource(Polled):
 
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
         if not isinstance(slice_, Range):
-            raise TypeError(f"a {type(slice_).__name__} is nothing that {self.named} has")
+            raise TypeError(f"a {type(slice_).__name__} is no slice of {self.named}")
         settings = self.reader.client_settings()
         ranges = [
             TopicSplit((name, number), begin, min(begin + MOST_OFFSETS, to), slice_.newest, settings)
@@ -85,21 +88,21 @@ class KafkaSource(Polled):
             yield self.chunk(rows, newest)
 
     def recorded(self, splits: Sequence[Split]) -> Iterator[pa.Table]:
-        """RECORD, and what Kafka says of each, a chunk at a time."""
-        every = [each for each in splits if isinstance(each, TopicSplit)]
-        with collecting_later():
-            for ranges in _together(every):
-                for found in fetched(every[0].settings, ranges):
-                    if any(len(each.records) for each in found):
-                        yield self._table(found)
+        """RECORD and Kafka's metadata of each, a chunk at a time."""
+        topic_splits = [each for each in splits if isinstance(each, TopicSplit)]
+        with paused_collection():
+            for ranges in _ranges_of_clients(topic_splits):
+                for parts in fetched(topic_splits[0].settings, ranges):
+                    if any(len(each.records) for each in parts):
+                        yield self._table(parts)
 
     def close(self) -> None:
         close_clients()
 
-    def _table(self, found: Sequence[Fetched]) -> pa.Table:
+    def _table(self, parts: Sequence[Fetched]) -> pa.Table:
         from confluent_kafka import Message
 
-        records = [record for each in found for record in each.records]
+        records = [record for each in parts for record in each.records]
         values: list[bytes | None] = list(map(Message.value, records))
         if self.reader.id_header is not None:
             values = [
@@ -107,7 +110,7 @@ class KafkaSource(Polled):
                 for value, each in zip(values, records, strict=True)
             ]
         by_broker, stamps = _stamps(records)
-        where = _where(found)
+        where = _where(parts)
         columns = {
             RECORD: pa.array(values, pa.binary()),
             ORIGIN: where[ORIGIN],
@@ -122,8 +125,8 @@ class KafkaSource(Polled):
         return pa.table(columns)
 
 
-def _together(splits: Sequence[TopicSplit]) -> Iterator[dict[Place, tuple[int, int]]]:
-    """The ranges that one client can read: a partition is in each of them once."""
+def _ranges_of_clients(splits: Sequence[TopicSplit]) -> Iterator[dict[Place, tuple[int, int]]]:
+    """The ranges of each client that is needed: a client reads one range of a partition."""
     left = list(splits)
     while left:
         ranges: dict[Place, tuple[int, int]] = {}
@@ -143,31 +146,31 @@ def _together(splits: Sequence[TopicSplit]) -> Iterator[dict[Place, tuple[int, i
 def framed(
     value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | None, header: str
 ) -> bytes | None:
-    r"""The value of a record in Confluent's framing, with the id that a header has; as it is, where that has none.
+    r"""The value of a record in Confluent's framing, with the id from a header; as it is, if the header has none.
 
-    The id is four bytes, the five of the framing, or a decimal number. Four bytes that are digits are a number: ids are
-    not that large.
+    The id is four bytes, the five bytes of the framing, or a decimal number. Four digits are a decimal number: no id is
+    as large as their bytes would be.
 
     >>> framed(b"{}", [("id", b"7")], "id"), framed(b"{}", None, "id")
     (b'\x00\x00\x00\x00\x07{}', b'{}')
     """
     if value is None:
         return None
-    found = next((each for name, each in reversed(headers or []) if name == header), None)
-    if found is None:
+    id_ = next((each for name, each in reversed(headers or []) if name == header), None)
+    if id_ is None:
         return value
-    if found.isdigit() and len(found) <= 10:
-        number = int(found)
+    if id_.isdigit() and len(id_) <= 10:
+        number = int(id_)
         return b"\0" + number.to_bytes(4, "big") + value if 1 <= number <= LARGEST_ID else value
-    if len(found) == HEAD_SIZE - 1:
-        return b"\0" + found + value
-    return found + value if len(found) == HEAD_SIZE and found[0] == 0 else value
+    if len(id_) == HEAD_SIZE - 1:
+        return b"\0" + id_ + value
+    return id_ + value if len(id_) == HEAD_SIZE and id_[0] == 0 else value
 
 
 def _metadata(
     what: str, records: Sequence[Any], where: Mapping[str, pa.Array], by_broker: Any, stamps: Any
 ) -> pa.Array:
-    """What Kafka says of each record, as a column."""
+    """One kind of Kafka's metadata as a column."""
     match what:
         case "topic" | "partition":
             return where[what]
@@ -187,29 +190,15 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _headers(headers: Sequence[tuple[str, bytes | None]] | None) -> str | None:
-    """The headers of a record as JSON; one without a value has only its key."""
+    """The headers of a record as JSON; a header without a value has only its key."""
     if not headers:
         return None
     named = [{"key": name, **({} if value is None else {"value": _text(value)})} for name, value in headers]
     return json.dumps(named, ensure_ascii=False, separators=(",", ":"))
 
 
-@contextmanager
-def collecting_later() -> Iterator[None]:
-    """Every record is an object that refers to none: to look for cycles among them, again and again, would take nearly
-    half of the time."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def _stamps(records: Sequence[Any]) -> tuple[Any, Any]:
-    """Whether the broker's clock has stamped each record, and the stamps, in milliseconds."""
+    """Whether each record has the broker's timestamp, and the timestamps, in milliseconds."""
     from confluent_kafka import Message
 
     pairs = chain.from_iterable(map(Message.timestamp, records))
@@ -217,14 +206,14 @@ def _stamps(records: Sequence[Any]) -> tuple[Any, Any]:
     return stamps[:, 0] == _BY_BROKER, stamps[:, 1]
 
 
-def _where(found: Sequence[Fetched]) -> dict[str, pa.Array]:
-    """Where each record stands."""
-    nth = pa.array(np.repeat(np.arange(len(found), dtype=np.int32), [len(each.records) for each in found]))
-    topics, numbers = zip(*(each.place for each in found), strict=True)
+def _where(parts: Sequence[Fetched]) -> dict[str, pa.Array]:
+    """The topic, partition and offset of each record."""
+    nth = pa.array(np.repeat(np.arange(len(parts), dtype=np.int32), [len(each.records) for each in parts]))
+    topics, numbers = zip(*(each.place for each in parts), strict=True)
     origins = [f"{topic}/{number}" for topic, number in zip(topics, numbers, strict=True)]
     return {
         "topic": pa.array(topics, pa.string()).take(nth),
         "partition": pa.array(numbers, pa.int32()).take(nth),
         ORIGIN: pa.array(origins, pa.string()).take(nth),
-        POSITION: pa.array(np.concatenate([each.offsets for each in found])),
+        POSITION: pa.array(np.concatenate([each.offsets for each in parts])),
     }

@@ -1,4 +1,4 @@
-"""Dead letters as they are shown: text that every reader can read, the bytes behind it, and what was wrong."""
+"""Dead letters as they are shown: text that every reader can read, the bytes, and what was wrong."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from latecomer.source.decode.text import TextFiles
 
 @dataclass
 class RecordLetters(Letters):
-    """Of records in UTF-8."""
+    """For records in UTF-8."""
 
     pipeline: Pipeline
     columns: Mapping[str, str]
-    """Under the names that the source has for them."""
+    """By their names in the source."""
 
     def __post_init__(self) -> None:
         self.explainer = Explainer(self.pipeline, self.columns)
@@ -52,17 +52,17 @@ class RecordLetters(Letters):
         return text, raw, self.explainer.undecodable(raw, encoding)
 
     def _written_in(self, origin: str) -> tuple[str, tuple[str, ...]]:
-        """Encoding and header of what a dead letter comes from."""
+        """The encoding and the header of the file that a dead letter comes from."""
         return UTF8, ()
 
     def _too_long(self, origin: str, position: int) -> str | None:
-        """How long a line is of which only the first bytes are kept."""
+        """How long a line is whose first bytes are all that is kept."""
         return None
 
 
 @dataclass
 class FileLetters(RecordLetters):
-    """Of files."""
+    """For files."""
 
     decoder: FileDecoder
     files: Sequence[SourceFile]
@@ -75,31 +75,29 @@ class FileLetters(RecordLetters):
 
     def _written_in(self, origin: str) -> tuple[str, tuple[str, ...]]:
         if origin not in self._known:
-            found, decoder = self._found(origin), self.decoder
-            if found is None or not isinstance(decoder, TextFiles):
-                self._known[origin] = (
-                    UTF8 if self.pipeline.format == "parquet" else self.pipeline.files.encoding,
-                    (),
-                )
+            file, decoder = self._file(origin), self.decoder
+            if file is None or not isinstance(decoder, TextFiles):
+                encoding = UTF8 if self.pipeline.format == "parquet" else self.pipeline.files.encoding
+                self._known[origin] = (encoding, ())
             else:
-                header = decoder.header(found) if isinstance(decoder, CsvFiles) else ()
-                self._known[origin] = (decoder.encoding_of(found), header)
+                header = decoder.header(file) if isinstance(decoder, CsvFiles) else ()
+                self._known[origin] = (decoder.encoding_of(file), header)
         return self._known[origin]
 
     def _too_long(self, origin: str, position: int) -> str | None:
         return self.explainer.too_long(self._sizes[origin, position], position)
 
     def long_lines(self, rows: pa.Table) -> dict[str, int]:
-        """How many of these rows are lines that are too long, by their files. How long each is will be known."""
+        """How many of these rows are lines that are too long, by file. Their sizes are kept for `filed`."""
         if not {BROKEN, CORRUPT} <= {*rows.column_names}:
             return {}
         long = rows.filter(pc.and_(rows.column(BROKEN).is_valid(), rows.column(CORRUPT).is_valid()))
         places = (long.column(name).to_pylist() for name in (FULL_ORIGIN, POSITION, BROKEN))
-        found = {(path, start): int(size) for path, start, size in zip(*places, strict=True)}
-        self._sizes |= found
-        return dict(Counter(path for path, _ in found))
+        sizes = {(path, start): int(size) for path, start, size in zip(*places, strict=True)}
+        self._sizes |= sizes
+        return dict(Counter(path for path, _ in sizes))
 
-    def _found(self, origin: str) -> SourceFile | None:
+    def _file(self, origin: str) -> SourceFile | None:
         return self._by_path.get(_path(origin)) or self._by_path.get(unquote(_path(origin)))
 
 

@@ -1,8 +1,8 @@
-"""What a source's path names now: a walk through its folders, which looks again only at those that have changed.
+"""Lists the files of a source's path again and again, and reads only folders that have changed.
 
-A folder is not read again while nothing about it has changed, and it was last read when its time had stood still for
-longer than the coarsest clock of a file system ticks. Clocks are not compared: those of a file server may be wrong.
-Some file systems do not keep the times of folders at all, so every folder is read now and then whatever it says.
+A folder is read again until its modification time has stood still for longer than the coarsest clock of a file system
+ticks, and whenever that time changes. Clocks are not compared: that of a file server may be wrong. Some file systems do
+not keep the times of folders at all, so every folder is read now and then in any case.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from latecomer.store.found import Found, PathSet, digests_of, in_reading_order
 
 LOG = logging.getLogger(__name__)
 SETTLED = 3.0
-"""Seconds: the times of files on FAT are those of every other second."""
+"""Seconds: on FAT, times are multiples of two seconds."""
 SHARE = 20
-"""Every folder is read again once that would take no more than this part of the time, but for once a second."""
+"""All folders are read again after so many times the seconds that it took, and after one second at least."""
 _UNSEEN = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
 _State = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class News:
-    """What was not known before."""
+    """The files that were not known before."""
 
     files: Sequence[Found]
     """By modification time, then by path."""
@@ -43,19 +43,19 @@ class News:
 
 @dataclass
 class _Folder:
-    """A folder as it was when it was read last."""
+    """A folder when it was last read."""
 
     state: _State
     since: float
     """When it was first seen in this state."""
     settled: bool
-    """Whether it was read when it had been in this state for a while, and need not be read for what is in it."""
+    """Whether it had been in this state for a while when it was read: it is not read again until its state changes."""
     folders: Sequence[str]
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """What is in a folder."""
+    """The content of a folder."""
 
     files: list[str]
     folders: list[str]
@@ -72,7 +72,7 @@ class Listing:
     _warned: set[str] = field(default_factory=set)
 
     def news(self, known: PathSet) -> News:
-        """The files that are there and not known; a `SourceOutage` where a folder cannot be read."""
+        """The files that are not known; `SourceOutage` if a folder cannot be read."""
         began = time.monotonic()
         whole = began >= self._whole_after
         folders, found, loops = dict[str, _Folder](), list[Found](), list[str]()
@@ -88,10 +88,10 @@ class Listing:
                 since = before.since if before is not None and same else began
                 entries = self._entries(folder)
                 self._require_mounted(folder, state, entries)
-                new, again = self._new_files(entries.files, known)
+                new, has_unseen = self._new_files(entries.files, known)
                 found += new
                 loops += entries.loops
-                before = _Folder(state, since, not again and began - since >= SETTLED, entries.folders)
+                before = _Folder(state, since, not has_unseen and began - since >= SETTLED, entries.folders)
             folders[folder] = before
             left += before.folders
         self._folders = folders
@@ -101,8 +101,7 @@ class Listing:
         return News(in_reading_order(found), self._new_loops(loops, known))
 
     def _require_mounted(self, folder: str, state: _State, entries: _Entries) -> None:
-        """An empty folder of another file system, in the place of one that was listed before, is what is left where
-        that was mounted."""
+        """Refuse an empty folder that is on another file system than before: its file system was unmounted."""
         before = self._folders.get(folder)
         if before is not None and before.state[0] != state[0] and not (entries.files or entries.folders):
             raise SourceOutage(
@@ -110,7 +109,7 @@ class Listing:
             )
 
     def _state(self, folder: str) -> _State | None:
-        """What changes when something is put into a folder; None where it has gone since it was seen."""
+        """What changes when something is put into a folder; None if the folder is gone by now."""
         status = None
         with self._outages(folder):
             status = Path(folder).stat()
@@ -118,7 +117,7 @@ class Listing:
 
     @contextmanager
     def _outages(self, folder: str) -> Iterator[None]:
-        """What the system refuses may pass. A folder may go meanwhile, but for the source's own."""
+        """An error of the system is an outage. A folder may be gone by now, unless it is the source's own."""
         try:
             yield
         except OSError as error:
@@ -126,23 +125,23 @@ class Listing:
                 raise SourceOutage(f"source folder {folder} cannot be listed: {error.strerror}") from error
 
     def _entries(self, folder: str) -> _Entries:
-        """The files in a folder, and those folders in it that may hold files of the path."""
-        found, start = _Entries([], [], []), folder.rstrip("/") + "/"
-        with self._outages(folder), os.scandir(folder) as entries:
-            for entry in entries:
+        """The files in a folder, and the folders in it that may hold files of the path."""
+        entries, start = _Entries([], [], []), folder.rstrip("/") + "/"
+        with self._outages(folder), os.scandir(folder) as scanned:
+            for entry in scanned:
                 path = start + entry.name
                 if not _is_folder(entry):
-                    found.files.append(path)
+                    entries.files.append(path)
                 elif entry.is_symlink() and not is_hidden_folder(entry.name) and loops_back(path):
-                    found.loops.append(path)
+                    entries.loops.append(path)
                 elif self.path.leads_to(path) and self._is_text(path):
-                    found.folders.append(path)
-        return found
+                    entries.folders.append(path)
+        return entries
 
     def _new_files(self, paths: Sequence[str], known: PathSet) -> tuple[list[Found], bool]:
-        """Those of the path that are not known; and whether some cannot be seen, and may be at any time, without a
+        """The files of the path that are not known, and whether some cannot be seen now but may be later without a
         change of the folder: links to nothing."""
-        found, again = [], False
+        found, has_unseen = [], False
         for path in _unknown(paths, known):
             if not self.path.matches(path) or not self._is_text(path):
                 continue
@@ -151,12 +150,12 @@ class Listing:
             except OSError as error:
                 if error.errno not in _UNSEEN:
                     raise SourceOutage(f"{path} cannot be looked at: {error.strerror}") from error
-                again = True
+                has_unseen = True
                 continue
             if not stat.S_ISREG(status.st_mode) and (kind := special_kind(path)) is not None:
                 LOG.warning("%s is not read: it is %s; it is a dead letter", path, kind)
             found.append(Found(path, status.st_mtime_ns // 1_000_000 * 1000))
-        return found, again
+        return found, has_unseen
 
     def _new_loops(self, links: Sequence[str], known: PathSet) -> list[str]:
         new = _unknown([link for link in links if self._is_text(link)], known)
@@ -167,22 +166,22 @@ class Listing:
         return new
 
     def _is_text(self, path: str) -> bool:
-        """Whether a path is UTF-8: no table could say that a row is from one that is not."""
+        """Whether a path is UTF-8. Others are not read, since no table can hold their names."""
         if path.isascii() or is_text(path):
             return True
         self._warn(path, f"{path!r} is not read: its name is not UTF-8; rename it")
         return False
 
     def _warn(self, path: str, words: str) -> None:
-        """Warn of a path, once."""
+        """Warn about a path, once."""
         if path not in self._warned:
             self._warned.add(path)
             LOG.warning("%s", words)
 
 
 def _unknown(paths: Sequence[str], known: PathSet) -> list[str]:
-    held = known.holds(digests_of(paths)).tolist()
-    return [path for path, there in zip(paths, held, strict=True) if not there]
+    are_known = known.holds(digests_of(paths)).tolist()
+    return [path for path, is_known in zip(paths, are_known, strict=True) if not is_known]
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Files of messages as a source: each file is divided, and its messages are decoded as those of a topic are."""
+"""Files of messages as a source: each file is cut into messages, which are decoded like those of a topic."""
 
 from __future__ import annotations
 
@@ -10,37 +10,32 @@ import pyarrow as pa
 from latecomer.config.registered import Layout, Registered
 from latecomer.model.dead_letters import REST
 from latecomer.source.base import Chunk, Slice, Split
-from latecomer.source.columns import BROKEN, POSITION
+from latecomer.source.columns import POSITION
 from latecomer.source.decode.base import FileSplit
-from latecomer.source.decode.columns import CORRUPT
 from latecomer.source.decode.frames import FramedDecoder
 from latecomer.source.decode.messages import Message, messages_of
+from latecomer.source.decode.null_rows import broken_row
 from latecomer.source.decode.retrying import reading_unchanged
-from latecomer.source.files import FilePart, broken_row
-from latecomer.source.found_files import FileSlice, FoundFiles, files_of, present
+from latecomer.source.files import FilePart
+from latecomer.source.found_files import FoundFiles
 from latecomer.source.letters import RecordLetters
 from latecomer.source.records import RecordSource
 from latecomer.source.staging import Staging
-from latecomer.store.layout import source_type
 
 _MOST_AT_ONCE = 32 << 20
-"""Bytes of messages that are decoded in one go."""
+"""Bytes of messages that are decoded together."""
 
 
 @dataclass(frozen=True)
 class MessageFiles(FoundFiles, RecordSource):
-    """The pipeline's files, where they are of messages. A message stands where it begins in its file."""
+    """The pipeline's files of messages. The position of a message is the byte at which it begins."""
 
     @property
     def named(self) -> str:
         return "source files"
 
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
-        known = slice_.unreadable if isinstance(slice_, FileSlice) else {}
-        found = []
-        for file in files_of(slice_):
-            found.append(FilePart(FileSplit(present(file)), known.get(file.path) or self.misplaced(file)))
-        return found
+        return [FilePart(FileSplit(file), reason) for file, reason in self.present_files(slice_)]
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
         letters, decoder = RecordLetters(self.pipeline, self.read_columns), self.task_decoder
@@ -53,28 +48,18 @@ class MessageFiles(FoundFiles, RecordSource):
 
     def _rows(self, split: FilePart, decoder: FramedDecoder) -> Iterator[pa.Table]:
         if split.unreadable is not None:
-            yield broken_row(split.unreadable, self.read_columns)
+            yield broken_row(self.read_columns, split.unreadable)
             return
         file = split.part.file
         with reading_unchanged(file):
             for messages in _in_parts(messages_of(file, self._layout, decoder)):
-                if messages[-1].is_rest:
-                    yield self._rest(messages[-1])
+                if (rest := messages[-1]).is_rest:
+                    yield broken_row(self.read_columns, REST, rest.start, rest.record)
                 else:
                     rows = decoder.decode([each.record for each in messages], self.read_columns)
                     yield rows.append_column(
                         POSITION, pa.array([each.start for each in messages], pa.int64())
                     )
-
-    def _rest(self, message: Message) -> pa.Table:
-        """The row of what follows in a file where a message has no end."""
-        nothing = {name: pa.nulls(1, source_type(kind)) for name, kind in self.read_columns.items()}
-        about = {
-            CORRUPT: pa.array([message.record], pa.binary()),
-            BROKEN: pa.array([REST], pa.string()),
-            POSITION: pa.array([message.start], pa.int64()),
-        }
-        return pa.table({**nothing, **about})
 
     @property
     def _layout(self) -> Layout:
@@ -84,17 +69,17 @@ class MessageFiles(FoundFiles, RecordSource):
 
 
 def _in_parts(messages: Iterator[Message]) -> Iterator[list[Message]]:
-    """Messages, not too many at once; the rest of a file by itself. Those of an empty part are none."""
-    held, size = list[Message](), 0
+    """Messages, not too many at once; the rest of a file by itself. No part is empty."""
+    part, size = list[Message](), 0
     for message in messages:
         if message.is_rest or size > _MOST_AT_ONCE:
-            if held:
-                yield held
-            held, size = [], 0
+            if part:
+                yield part
+            part, size = [], 0
         if message.is_rest:
             yield [message]
             continue
-        held.append(message)
+        part.append(message)
         size += len(message.record)
-    if held:
-        yield held
+    if part:
+        yield part

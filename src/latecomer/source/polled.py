@@ -1,7 +1,7 @@
-"""A source of the user's own that is asked how far it reaches: a slice is what lies between two answers.
+"""A user's own source, which is asked how far it reaches: a slice is what lies between two answers.
 
-Each answer that is news is written down in the store, durably, before it is read. So a batch that was interrupted has
-the same bounds again, whatever the source has got since.
+Each new answer is written down in the store, durably, before it is read. So a batch that was interrupted has the same
+bounds again, whatever the source has received since.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from latecomer.config.own import PolledSource
 from latecomer.errors import LatecomerError, SourceError, SourceOutage, StoreError, first_line
 from latecomer.errors.redacting import without_secrets
-from latecomer.source.base import Chunk, Clock, FollowedSource, Slice, Split
+from latecomer.source.base import Chunk, FollowedSource, Slice, Split
 from latecomer.source.checkpoint import CHECKPOINT
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.decode.base import other_columns
@@ -32,7 +32,6 @@ from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.store import files
 from latecomer.store.answers import Answer, Answers
 from latecomer.store.files import Location
-from latecomer.store.layout import source_type
 from latecomer.store.recovery import RESTORE
 
 LOG = logging.getLogger(__name__)
@@ -40,15 +39,15 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Range(Slice):
-    """What lies between two answers."""
+    """The rows between two answers."""
 
     since: Any
-    """None: from the very beginning."""
+    """None: from the beginning."""
     until: Any
 
 
 class StandIn(PolledSource):
-    """What a task knows of a source of the user's own: its rows are staged, and it is not asked for anything."""
+    """Takes the place of a user's own source in tasks: its rows are staged, and it is not asked for anything."""
 
     like: str
     skips: bool
@@ -58,8 +57,8 @@ class StandIn(PolledSource):
 
 
 def resume_answers(root: Location, accepted: int, logged: bool) -> None:
-    """Refuse answers that are not those of the store: they end with the last `accepted` batch of the source, or go
-    beyond it, and must, where the next is `logged` already. What they say of batches before is forgotten."""
+    """Refuse answers that do not belong to the store: they must reach the last `accepted` batch of the source, and the
+    next one if that is `logged` already. Earlier answers are forgotten."""
     last = Answers(root).last()
     if last < accepted + logged or (accepted >= 0 and Answers(root).read(accepted) is None):
         raise StoreError(
@@ -71,7 +70,7 @@ def resume_answers(root: Location, accepted: int, logged: bool) -> None:
 
 @dataclass(frozen=True)
 class Polled(RecordSource, FollowedSource):
-    """Rows between the answers of a class that latecomer does not know."""
+    """Rows between the answers of a class outside latecomer."""
 
     reader: PolledSource
     pause = 1.0
@@ -84,10 +83,6 @@ class Polled(RecordSource, FollowedSource):
     def skips_tombstones(self) -> bool:
         with self._asking("skips_tombstones"):
             return self.reader.skips_tombstones()
-
-    @property
-    def clock(self) -> Clock:
-        return Clock.BROKER if self.reader.kind == "kafka" else Clock.SOURCE
 
     @property
     def stamps_arrivals(self) -> bool:
@@ -115,7 +110,7 @@ class Polled(RecordSource, FollowedSource):
         resume_answers(root, accepted, logged)
 
     def ask_for_all(self, root: Location, number: int = 0) -> None:
-        """Ask until nothing is new, or until an answer says that nothing is left."""
+        """Ask until nothing is new, or until nothing is unread after an answer."""
         LOG.info("asking how far the source reaches")
         while (answer := self._ask(root)) is not None and self._unread(answer.until) != 0:
             pass
@@ -125,7 +120,7 @@ class Polled(RecordSource, FollowedSource):
         return Answers(root).read(number) is not None
 
     def answered(self, root: Location, number: int) -> Range | None:
-        """The slice of an answer that was written down, if there is one; what has gone since then is left out."""
+        """The slice of an answer that was written down, if there is one; without rows that are gone since then."""
         answers = Answers(root)
         answer = answers.read(number)
         if answer is None:
@@ -138,8 +133,8 @@ class Polled(RecordSource, FollowedSource):
         return self._slice(answer)
 
     def news(self, root: Location, number: int) -> Range | None:
-        """The slice up to what the source says now, if that is more than before; it is asked when all answers before
-        this `number` are accepted."""
+        """The slice up to a new answer of the source, if it reaches further than before. All answers before this
+        `number` are accepted."""
         answer = self._ask(root)
         if answer is None:
             return None
@@ -147,7 +142,7 @@ class Polled(RecordSource, FollowedSource):
         return self._slice(answer)
 
     def _ask(self, root: Location) -> Answer | None:
-        """What the source says, if it reaches further than before; it is written down."""
+        """A new answer of the source, written down, if it reaches further than before."""
         answers = Answers(root)
         last = answers.last()
         before = answers.read(last)
@@ -160,59 +155,56 @@ class Polled(RecordSource, FollowedSource):
         return answer
 
     def _slice(self, answer: Answer) -> Range:
-        now = time.time_ns() // 1000  # the arrival of rows that say none
+        now = time.time_ns() // 1000  # the arrival of rows that have none of their own
         partitions, unread = self._partitions(answer.until), self._unread(answer.until)
         return Range(now, answer.since, answer.until, partitions=partitions, unread=unread)
 
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
         """Spark, or the class itself, computes the rows; they are staged."""
         if not isinstance(slice_, Range):
-            raise TypeError(f"a {type(slice_).__name__} is nothing that {self.named} has")
+            raise TypeError(f"a {type(slice_).__name__} is no slice of {self.named}")
         with self._asking("read"):
-            found = self.reader.read(staging.spark, slice_.since, slice_.until)
-            if isinstance(found, pa.Table):
-                found = staging.spark.createDataFrame(found)
-            if not isinstance(found, DataFrame):
-                raise TypeError(f"it returned {found!r}; return a DataFrame or an Arrow table")
+            rows = self.reader.read(staging.spark, slice_.since, slice_.until)
+            if isinstance(rows, pa.Table):
+                rows = staging.spark.createDataFrame(rows)
+            if not isinstance(rows, DataFrame):
+                raise TypeError(f"it returned {rows!r}; return a DataFrame or an Arrow table")
         try:
-            return staging.staged(self._prepared(found), slice_.newest)
+            return staging.staged(self._prepared(rows), slice_.newest)
         except SPARK_ERRORS:
-            self.require()  # an outage of the source's may pass
+            self.require()  # raises an outage if the source has one
             raise
 
-    def _prepared(self, found: DataFrame) -> DataFrame:
-        """What the class has made, checked, with what only Spark can decode of it."""
+    def _prepared(self, made: DataFrame) -> DataFrame:
+        """The rows that the class has made, checked, and decoded as far as only Spark can."""
         for name, what in ((ORIGIN, "ORIGIN"), (POSITION, "POSITION")):
-            if name not in found.columns:
+            if name not in made.columns:
                 raise SourceError(
-                    f"{self.named}: its rows have no column {what} ({', '.join(found.columns)} are there); name it by "
+                    f"{self.named}: its rows have no column {what} ({', '.join(made.columns)} are there); name it by "
                     f"the constant of the class, self.{what}. A row has self.ORIGIN, text that says where it comes "
                     "from, and self.POSITION, its number there; it may have self.ARRIVAL, self.PARTITION, self.RECORD"
                 )
         wanted = self.read_columns
-        if RECORD in found.columns:
-            wanted = {name: kind for name, kind in wanted.items() if name in found.columns}
-        for there, _, kind in other_columns(dict(found.dtypes), wanted):
+        if RECORD in made.columns:
+            wanted = {name: kind for name, kind in wanted.items() if name in made.columns}
+        for actual, _, kind in other_columns(dict(made.dtypes), wanted):
             raise SourceError(
-                f"{self.named}: its rows have other columns than the pipeline: {there}, and it should be {kind}; "
+                f"{self.named}: its rows have other columns than the pipeline: {actual}, and it should be {kind}; "
                 "cast it, or correct source.schema"
             )
-        typed = {ORIGIN: "string", POSITION: "bigint"} | (
-            {LANDED: "timestamp"} if LANDED in found.columns else {}
-        )
-        typed |= {PARTITION: "string"} if PARTITION in found.columns else {}
-        rows = found.withColumns({name: F.col(name).try_cast(kind) for name, kind in typed.items()})
+        private = {ORIGIN: "string", POSITION: "bigint", LANDED: "timestamp", PARTITION: "string"}
+        casts = {name: F.col(name).try_cast(kind) for name, kind in private.items() if name in made.columns}
+        rows = made.withColumns(casts)
         return self.decoded_by_spark(rows) if RECORD in rows.columns else rows
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
-        kinds = {name: source_type(kind) for name, kind in self.read_columns.items()}
         for split in splits:
             if isinstance(split, StagedSplit):
-                for rows in staged_rows(split, kinds):
+                for rows in staged_rows(split, self.read_columns):
                     yield self.chunk(rows, split.newest)
 
     def _partitions(self, until: Any) -> Mapping[str, bool] | None:
-        """The partitions that the source names, unless a column of the rows does."""
+        """The source's partitions, unless a column of the rows names the partition."""
         if self.pipeline.partition_column is not None:
             return None
         with self._asking("partitions"):
@@ -228,7 +220,7 @@ class Polled(RecordSource, FollowedSource):
 
     @contextmanager
     def _asking(self, method: str) -> Iterator[None]:
-        """What the class raises, in one sentence. What the system refuses may pass."""
+        """What the class raises, in one sentence. An error of the system is an outage."""
         try:
             yield
         except (SourceOutage, OSError) as error:

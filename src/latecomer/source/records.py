@@ -1,4 +1,4 @@
-"""Sources of records: bytes to decode, or rows, each with its origin and position."""
+"""Sources of records: bytes that are decoded, or rows, each with its origin and position."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from latecomer.source.decode.choose import record_decoder
 from latecomer.source.decode.columns import RECORD
 from latecomer.source.decode.frames import UnknownSchemas
 from latecomer.source.decode.framing import FramedRecords
+from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.letters import RecordLetters
-from latecomer.store.layout import source_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,34 +36,34 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RecordSource(Source):
-    """What such sources have in common: how records become rows."""
+    """How records become rows, for all such sources."""
 
     @property
     @abstractmethod
     def named(self) -> str:
-        """The source, for people."""
+        """The source as messages name it."""
 
     @property
     def skips_tombstones(self) -> bool:
-        """Whether records without a value are left out, and only counted."""
+        """Whether records without a value are left out and only counted."""
         return False
 
     @property
-    def clock(self) -> Clock:
-        """What says when a row came, where its LANDED is not null."""
+    def landed_clock(self) -> Clock:
+        """The clock that LANDED is from, where it is not null."""
         return Clock.SOURCE
 
     decoding: RecordDecoder | None = field(default=None, kw_only=True)
-    """What decodes in a task, with the schemas that the driver has learned."""
+    """The decoder in tasks, with the schemas that the driver knows."""
 
     @cached_property
     def decoder(self) -> RecordDecoder:
-        """What the driver knows of decoding."""
+        """The decoder as the driver has it."""
         return record_decoder(self.pipeline)
 
     @cached_property
     def task_decoder(self) -> RecordDecoder:
-        """What decodes records."""
+        """The decoder as tasks have it."""
         if self.decoding is not None:
             return self.decoding
         return self.decoder.in_tasks() if isinstance(self.decoder, FramedRecords) else self.decoder
@@ -82,21 +82,19 @@ class RecordSource(Source):
         self.decoder.know(unknown.ids)
 
     def decoded_by_spark(self, records: DataFrame) -> DataFrame:
-        """Records of which Spark decodes what only Spark can: with the columns instead of RECORD then."""
-        decoder = self.decoder
-        if not isinstance(decoder, OwnRecords):
+        """For a user's own decoder, the records with their columns instead of RECORD; for others, as they are."""
+        if not isinstance(self.decoder, OwnRecords):
             return records
-        given = [name for name in self.read_columns if name in records.columns]
-        asked = {name: kind for name, kind in self.read_columns.items() if name not in given}
-        return decoder.decoded(records, asked)
+        missing = {name: kind for name, kind in self.read_columns.items() if name not in records.columns}
+        return self.decoder.decoded(records, missing)
 
     @property
     def record_letters(self) -> Letters:
         return RecordLetters(self.pipeline, self.read_columns)
 
     def chunk(self, found: pa.Table, newest: int) -> Chunk:
-        """Rows of what was found: RECORD, or the source's columns; ORIGIN, POSITION and, where they are known, LANDED
-        (null where it is not), PARTITION and FULL_ORIGIN."""
+        """The rows of a table that has RECORD or the source's columns, ORIGIN and POSITION. It may have LANDED with
+        nulls, PARTITION and FULL_ORIGIN."""
         skipped = 0
         if RECORD in found.column_names:
             valueless = np.asarray(flat(found.column(RECORD)).is_null())
@@ -116,10 +114,10 @@ class RecordSource(Source):
         return Chunk(pa.table({**named, **kept, LANDED: landed}), clock, self.record_letters, skipped)
 
     def _decoded(self, found: pa.Table, valueless: Flags) -> pa.Table:
-        """The columns of records, beside what was found of them; a record without a value is a tombstone."""
+        """The decoded columns of records, beside those that are there; a record without a value is a tombstone."""
         given = [name for name in self.read_columns if name in found.column_names]
-        asked = {name: kind for name, kind in self.read_columns.items() if name not in given}
-        rows = self._decoded_values(flat(found.column(RECORD)), valueless, asked)
+        missing = {name: kind for name, kind in self.read_columns.items() if name not in given}
+        rows = self._decoded_values(flat(found.column(RECORD)), valueless, missing)
         for name in (*given, ORIGIN, POSITION, PARTITION, FULL_ORIGIN):
             if name in found.column_names:
                 rows = rows.append_column(name, found.column(name))
@@ -133,21 +131,15 @@ class RecordSource(Source):
             return self.task_decoder.decode(records.to_pylist(), columns)
         rows = self.task_decoder.decode(records.drop_null().to_pylist(), columns)
         place = np.cumsum(~valueless) - 1
-        return (
-            rows.take(pa.array(place, mask=valueless)) if rows.num_rows else _no_values(columns, len(records))
-        )
+        if not rows.num_rows:
+            return pa.table(null_columns(columns, len(records)))
+        return rows.take(pa.array(place, mask=valueless))
 
     def _landed(self, found: pa.Table, newest: int) -> tuple[pa.Array, Clock]:
-        """When each row came, in microseconds, and what said so: one that does not say came when it was read."""
+        """When each row arrived, in microseconds, and the clock. A row without LANDED arrived when it was read."""
         count = found.num_rows
         if LANDED not in found.column_names:
             return pa.array(np.full(count, newest, np.int64)), Clock.READ if count else NO_CLOCK
-        said = flat(found.column(LANDED)).cast(pa.timestamp("us")).cast(pa.int64())
-        clock = (self.clock if said.null_count < count else NO_CLOCK) | (
-            Clock.READ if said.null_count else NO_CLOCK
-        )
-        return pc.fill_null(said, newest), clock
-
-
-def _no_values(columns: Mapping[str, str], count: int) -> pa.Table:
-    return pa.table({name: pa.nulls(count, source_type(kind)) for name, kind in columns.items()})
+        landed = flat(found.column(LANDED)).cast(pa.timestamp("us")).cast(pa.int64())
+        clock = self.landed_clock if landed.null_count < count else NO_CLOCK
+        return pc.fill_null(landed, newest), clock | (Clock.READ if landed.null_count else NO_CLOCK)

@@ -1,8 +1,8 @@
-"""Dead letters as a source: their records are decoded once more, with a fix applied to them.
+"""Dead letters as a source: their records are decoded again, with a fix applied to them.
 
-Each record is decoded by the decoder of its own form: JSON, a line of CSV under the header of its file, or what a
-decoder of the user's reads. A column that the fix makes anew is not decoded, so that it does not matter what is wrong
-with it. What the fix says is SQL: Spark applies it to the texts of the columns.
+Each record is decoded by the decoder of its form: JSON, a line of CSV under the header of its file, or the pipeline's
+own format. A column that the fix computes is not decoded, so it does not matter what is wrong with it. The fix is SQL:
+Spark applies it to the texts of the columns.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.choose import framed_decoder, record_decoder
 from latecomer.source.decode.columns import CORRUPT, INVALID, KEPT, RECORD, SCHEMA_ID
 from latecomer.source.decode.csv_rows import CsvLines
-from latecomer.source.decode.in_sql import list_of, number
+from latecomer.source.decode.in_sql import list_of, literal, number
 from latecomer.source.decode.json import JsonRecords
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.decode.stored_values import texts_of
@@ -52,12 +52,11 @@ from latecomer.source.letters import RecordLetters
 from latecomer.source.staging import StagedSplit, Staging, staged_rows
 from latecomer.spark.at_url import frame_of
 from latecomer.store.files import Location, read_table, write_table
-from latecomer.store.layout import source_type
 from latecomer.store.repairs import Repair
 from latecomer.store.sql import quoted
 
 _TYPED, _TEXT = f"{PRIVATE}typed_", f"{PRIVATE}decoded_text_"
-"""Before the name of a column: as it was decoded, and its text."""
+"""Prefixes of column names: for the decoded value, and for its text."""
 _RAW = f"{PRIVATE}raw_record"
 
 LETTERS = pa.schema(
@@ -98,14 +97,14 @@ JSON = Form("json")
 
 @dataclass(frozen=True)
 class RepairSlice(Slice):
-    """Dead letters that are to be read once more; `newest` is when they arrive."""
+    """Dead letters to be read again; `newest` is when they arrive."""
 
     letters: Location
     forms: Sequence[Form]
 
 
 def slice_of(repair: Repair) -> RepairSlice:
-    """What a replay that was written down reads."""
+    """The slice of a replay that was written down."""
     try:
         forms = [Form.restored(form) for form in repair.forms]
         return RepairSlice(repair.arrival, repair.letters, forms, source=repair.source)
@@ -122,34 +121,32 @@ class RepairedSource(Source):
     fix: Fix
 
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
-        """The rows as the fix makes them: computed once, and staged."""
+        """The rows with the fix applied: computed once, and staged."""
         if not isinstance(slice_, RepairSlice):
             raise TypeError(f"a {type(slice_).__name__} has no dead letters")
         letters = read_table(slice_.letters)
-        found: list[StagedSplit] = []
+        splits: list[StagedSplit] = []
         for nth, form in enumerate(slice_.forms or [JSON]):
             records = letters.filter(pc.equal(letters.column(FORM), nth))
             if records.num_rows:
-                found += staging.staged(
-                    self._fixed(self._decoded(records, form, staging), slice_), slice_.newest
-                )
-        return found
+                splits += staging.staged(self._fixed(self._decoded(records, form, staging)), slice_.newest)
+        return splits
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
-        kinds = {name: source_type(kind) for name, kind in self.columns.items()}
+
         letters = RecordLetters(self.pipeline, self.read_columns)
         for split in splits:
             if isinstance(split, StagedSplit):
-                for rows in staged_rows(split, kinds):
+                for rows in staged_rows(split, self.columns):
                     landed = pa.array(np.full(rows.num_rows, split.newest, np.int64))
                     yield Chunk(rows.append_column(LANDED, landed), Clock.READ, letters)
 
     def _decoded(self, records: pa.Table, form: Form, staging: Staging) -> DataFrame:
-        """Each record with its columns in their own types, and as texts, under private names."""
+        """Each record with its columns in their types and as texts, under private names."""
         strict = {
             name: kind
             for name, kind in self.read_columns.items()
-            if form.kind == "own" or name not in self._anew
+            if form.kind == "own" or name not in self._text_only
         }
         if form.kind == "own" and isinstance(self.decoder, OwnRecords):
             return self._decoded_by_spark(records, self.decoder, strict, staging)
@@ -187,8 +184,8 @@ class RepairedSource(Source):
     def _decoded_by_spark(
         self, records: pa.Table, decoder: OwnRecords, strict: Mapping[str, str], staging: Staging
     ) -> DataFrame:
-        found = _staged_frame(records.append_column(_RAW, records.column(RECORD)), staging)
-        decoded = decoder.decoded(found, strict)
+        frame = _staged_frame(records.append_column(_RAW, records.column(RECORD)), staging)
+        decoded = decoder.decoded(frame, strict)
         noted = {name: F.lit(None).cast(_SPARK[name]) for name in self._noted}
         return decoded.select(
             *_CARRIED,
@@ -206,7 +203,7 @@ class RepairedSource(Source):
 
     @property
     def _noted(self) -> dict[str, pa.DataType]:
-        """What a decoder may say of a record besides."""
+        """The private columns that the decoder may add."""
         ids = {SCHEMA_ID: pa.int32()} if self._has_ids else {}
         kept = {KEPT: pa.string()} if self.looks_for_unknown else {}
         checked = {INVALID: pa.bool_()} if isinstance(self.pipeline.format, RegisteredJson) else {}
@@ -222,7 +219,7 @@ class RepairedSource(Source):
         return isinstance(self.pipeline.format, Registered) and self.pipeline.source.has_records
 
     def _framed(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
-        """Records that name their schema; those of which nothing is known anywhere are corrupt."""
+        """Records that name their schema; those whose schema is not known anywhere are corrupt."""
         decoder = framed_decoder(self.pipeline)
         decoder.know(decoder.in_tasks().unknown_ids(records), wait=False)
         return decoder.decode(records, columns)
@@ -230,20 +227,20 @@ class RepairedSource(Source):
     def _csv(
         self, records: Sequence[bytes], header: Sequence[str], strict: Mapping[str, str] | None
     ) -> pa.Table:
-        """Lines of CSV: in the types that are asked for, or else as texts."""
+        """Lines of CSV in the `strict` types, or all as texts."""
         kinds = dict.fromkeys(self.read_columns, "string") if strict is None else dict(strict)
         unknown = "ignore" if strict is None else self.pipeline.source.unknown_fields
         lines = CsvLines(header, kinds, self.pipeline.files.delimiter, unknown, self.pipeline.source.numbers)
-        found = [lines.read(Lines.of_records([record])) for record in records]  # a blank line would be none
-        return pa.concat_tables(found, promote_options="default")
+        rows = [lines.read(Lines.of_records([record])) for record in records]  # a blank line has no row
+        return pa.concat_tables(rows, promote_options="default")
 
     @cached_property
-    def _anew(self) -> set[str]:
-        """The source's columns that are read as text alone: what is made anew, and a time that is written otherwise."""
+    def _text_only(self) -> set[str]:
+        """The source's columns that are read only as text: those that the fix computes, and a time that it parses."""
         timed = {self.pipeline.event.time} if self.fix.time_format or self.fix.time_unit else set()
         return {self.pipeline.source_name(column) for column in {*self.fix.columns, *timed}}
 
-    def _fixed(self, rows: DataFrame, slice_: RepairSlice) -> DataFrame:
+    def _fixed(self, rows: DataFrame) -> DataFrame:
         """The columns of the pipeline, with the fix applied."""
         named = self.pipeline.source_name
         others = [name for name in rows.columns if not name.startswith(_TEXT)]
@@ -273,7 +270,7 @@ class RepairedSource(Source):
     def _value(self, column: str, kind: str) -> Column:
         if column in self.fix.columns:
             return F.expr(self.fix.value(column, kind))
-        if self.pipeline.source_name(column) in self._anew:  # it may still be as the pipeline says
+        if self.pipeline.source_name(column) in self._text_only:  # it may still be as the pipeline says
             text = quoted(column)
             if is_nested(kind):
                 return F.expr(list_of(text, kind))
@@ -286,13 +283,13 @@ class RepairedSource(Source):
         return typed if is_nested(kind) else F.coalesce(typed, self._of_folder(column, kind))
 
     def _of_folder(self, column: str, kind: str) -> Column:
-        """What the folders of a record's file say of a column."""
+        """The value of a column in the folder names of the record's file."""
         text = F.try_element_at(F.col(FOLDERS), F.lit(self.pipeline.source_name(column)))
         if kind == "string":
             return text
         if is_decimal(kind):
-            name = self.pipeline.source_name(column).replace("\\", "\\\\").replace("'", "\\'")
-            return F.expr(number(f"try_element_at({FOLDERS}, '{name}')", kind, self._signs(column)))
+            name = literal(self.pipeline.source_name(column))
+            return F.expr(number(f"try_element_at({FOLDERS}, {name})", kind, self._signs(column)))
         return text.try_cast(kind)
 
     def _signs(self, column: str) -> Signs:
@@ -304,7 +301,7 @@ def _staged_frame(rows: pa.Table, staging: Staging) -> DataFrame:
 
 
 def _as_texts(decoded: pa.Table, columns: Mapping[str, str]) -> pa.Table:
-    """Columns as texts: as Spark casts them, lists and maps as JSON."""
+    """Columns as Spark casts them to texts; lists and maps as JSON."""
     return pa.table(
         {name: pa.array(texts_of(decoded.column(name), kind), pa.string()) for name, kind in columns.items()}
     )

@@ -1,5 +1,5 @@
-"""Rows that only Spark can compute, because users wrote it for Spark: the DataFrame of a source of their own, or a
-decoder that is a Column. Spark writes them down once, and tasks log them like any other split.
+"""Rows that only Spark can compute: the DataFrame of a user's own source, or the Column of a user's own decoder. Spark
+writes them to files once, and tasks log them like any other split.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from latecomer.store.files import (
     size,
     write_table,
 )
+from latecomer.store.layout import source_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _AT_ONCE = 100_000
-"""So many rows are handed over together."""
+"""Rows that are handed over together."""
 
 
 @dataclass(frozen=True)
 class StagedSplit(Split):
-    """A file of rows that was written for this batch alone."""
+    """A file of rows that was written for this batch only."""
 
     file: Location
     bytes: int
     newest: int
-    """When a row came that does not say so."""
+    """The arrival of rows that have none of their own."""
 
     @property
     def size(self) -> int:
@@ -47,13 +48,13 @@ class StagedSplit(Split):
 
 
 class Recorded(Protocol):
-    """A source whose records can be had before they are decoded."""
+    """A source whose records can be read without decoding them."""
 
     def recorded(self, splits: Sequence[Split]) -> Iterator[pa.Table]:
-        """RECORD, and where each record stands, a chunk at a time."""
+        """RECORD, and the origin and position of each, a chunk at a time."""
 
     def portable(self) -> Self:
-        """The source as tasks are given it."""
+        """The source as it is sent to tasks."""
 
 
 class Staging:
@@ -80,11 +81,11 @@ class Staging:
         ]
 
     def new_file(self) -> Location:
-        """Where a file may be written that is needed meanwhile."""
+        """A new path for a temporary file."""
         return self.folder / f"{new_token()}.parquet"
 
     def records(self, source: Recorded, splits: Sequence[Split]) -> DataFrame | None:
-        """The records of splits, to Spark; None where there are none."""
+        """The records of splits as a DataFrame; None if there are none."""
         place = self.folder / new_token()
         kernel = partial(_write_records, Shared(source.portable()), place)
         files = [
@@ -104,15 +105,13 @@ def _write_records(source: Shared[Recorded], place: Location, splits: Sequence[S
     ]
 
 
-def staged_rows(split: StagedSplit, columns: Mapping[str, pa.DataType]) -> Iterator[pa.Table]:
-    """The rows of a staged file, some at a time. Text that was corrupt need not be UTF-8."""
+def staged_rows(split: StagedSplit, columns: Mapping[str, str]) -> Iterator[pa.Table]:
+    """The rows of a staged file, some at a time, with these columns in their types. CORRUPT need not be UTF-8."""
+    types = {name: source_type(kind) for name, kind in columns.items()} | {CORRUPT: pa.binary()}
     with open_parquet(split.file) as opened:
         for part in opened.iter_batches(_AT_ONCE):
             rows = pa.Table.from_batches([part])
-            if CORRUPT in rows.column_names:
-                place = rows.schema.get_field_index(CORRUPT)
-                rows = rows.set_column(place, CORRUPT, rows.column(place).cast(pa.binary()))
-            for name, kind in columns.items():
+            for name, kind in types.items():
                 if name in rows.column_names and rows.schema.field(name).type != kind:
                     place = rows.schema.get_field_index(name)
                     rows = rows.set_column(place, name, rows.column(place).cast(kind))

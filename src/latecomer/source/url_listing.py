@@ -1,4 +1,4 @@
-"""What a source's path names at a URL now: all below its base is listed, and not too often, for each time costs."""
+"""Lists the objects of a source's path at a URL: all below its base, and not too often, since each listing costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from latecomer.source.listing import SHARE, News
 from latecomer.store.found import Found, PathSet, digests_of, in_reading_order
 
 SELDOM = 2.0
-"""Seconds between two questions, at least."""
+"""Seconds between two listings, at least."""
 
 
 @dataclass
@@ -25,18 +25,18 @@ class UrlListing:
     _sizes: dict[str, int] = field(default_factory=dict)
 
     def news(self, known: PathSet) -> News:
-        """The objects that are there and not known; a `SourceOutage` where they cannot be listed."""
+        """The objects that are not known; `SourceOutage` if they cannot be listed."""
         began = time.monotonic()
         if began < self._after:
             return News([], [])
         base = Url(self.path.base)
         try:
-            there = [(f"{base}/{name}", about) for name, about in below(base)]
+            objects = [(f"{base}/{name}", about) for name, about in below(base)]
         except (StoreError, OSError) as error:
             raise SourceOutage(f"source folder {base} cannot be listed: {error}") from error
-        found = [(path, about) for path, about in there if about["size"] and self.path.matches(path)]
-        held = known.holds(digests_of([path for path, _ in found])).tolist()
-        new = [each for each, old in zip(found, held, strict=True) if not old]
+        matching = [(path, about) for path, about in objects if about["size"] and self.path.matches(path)]
+        are_known = known.holds(digests_of([path for path, _ in matching])).tolist()
+        new = [each for each, is_known in zip(matching, are_known, strict=True) if not is_known]
         self._sizes |= {path: about["size"] for path, about in new}
         landed = (Found(path, round(about["last_modified"].timestamp() * 1000) * 1000) for path, about in new)
         ended = time.monotonic()
@@ -44,7 +44,7 @@ class UrlListing:
         return News(in_reading_order(landed), [])
 
     def size(self, path: str) -> int:
-        """The size of an object when it was found; as it is now, where that was in another run; 0 where it is gone."""
+        """The size of an object when it was found, or now if another run found it; 0 if it is gone."""
         try:
             return self._sizes.pop(path) if path in self._sizes else size(Url(path))
         except FileNotFoundError:

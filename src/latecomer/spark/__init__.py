@@ -1,1 +1,1 @@
-"""Spark's own matters: sessions, its errors in one sentence, progress."""
+"""Everything about Spark itself: sessions, tasks, and its errors in one sentence."""

@@ -1,11 +1,11 @@
 """Spark's classes as an archive, which a JVM maps into memory instead of reading and checking hundreds of jars anew.
 
-Java calls it class-data sharing, and makes the archive itself when a JVM ends that was asked to. The first run of a
-pipeline is asked. Its JVM writes under a name of the run's own, after the command has ended and given the terminal
-back. A later run gives the file its name (`adopt`), and is quicker by some ten seconds.
+Java calls it class-data sharing. A JVM with the right option writes the archive when it ends: that of the first run
+of a pipeline, under a name of its own, after the command has returned. A later run renames the file (`adopt`), and
+starts some ten seconds faster.
 
 An archive belongs to the Java and the Spark that it was made with. Java checks that too, and runs without an archive
-that does not fit. Nothing here is ever a reason not to run.
+that does not fit. No problem here ever stops a run.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import pyspark
 from latecomer.spark.cache import cache_folder
 
 MAGIC = (0xF00BABA8).to_bytes(4, "little"), (0xF00BABA8).to_bytes(4, "big")
-"""What a whole archive begins with: Java writes it last."""
+"""The first bytes of a complete archive: Java writes them last."""
 TRIES = 3
-"""How many runs may fail to leave an archive before no other is asked."""
+"""After so many runs that left no archive, no other run is asked for one."""
 SETTLED = 20.0
-"""For how many seconds nobody must have written to a file that is taken for whole."""
+"""An archive counts as complete when nothing was written to it for so many seconds."""
 MOST_ARCHIVES = 3
-"""How many are kept, each of about 150 MiB: one for each pair of versions that was used lately."""
+"""How many archives of about 150 MiB each are kept: one for each pair of versions used last."""
 
 
 def archive_options(java: str, jars: Path) -> list[str]:
     """Options for a JVM: to use the archive, to make one when it ends, or none.
 
-    `java` says which Java it is and `jars` where Spark's are.
+    `java` is the version text of Java, and `jars` the folder of Spark's jars.
     """
     if os.environ.get("LATECOMER_CLASS_ARCHIVE") == "off":
         return []
@@ -56,30 +56,30 @@ def archive_options(java: str, jars: Path) -> list[str]:
 
 
 def adopt(archive: Path) -> None:
-    """Give an archive that an earlier run left its name."""
-    whole = next(filter(_is_whole, _tries(archive)), None)
-    if whole is not None:
-        whole.replace(archive)
+    """Rename a complete archive that an earlier run has left."""
+    complete = next(filter(_is_complete, _tries(archive)), None)
+    if complete is not None:
+        complete.replace(archive)
 
 
 def tidy(archive: Path) -> None:
-    """Note that an archive is used. Remove what other runs made at the same time, and the archives that have not been
-    used for longest."""
+    """Note that an archive is used. Remove the archives that other runs made at the same time, and those that were
+    unused for longest."""
     os.utime(archive)
-    for left in _tries(archive):
-        if not _is_running(_maker(left)):
-            left.unlink(missing_ok=True)
+    for file in _tries(archive):
+        if not _is_running(_maker(file)):
+            file.unlink(missing_ok=True)
     named = [each for each in archive.parent.glob("*.jsa") if not _maker(each)]
     for old in sorted(named, key=_last_used, reverse=True)[MOST_ARCHIVES:]:
         old.unlink(missing_ok=True)
 
 
 def _own_folder() -> Path:
-    """The folder of the archives, which nobody else may write: Java trusts what it finds in them."""
+    """The folder of the archives. Only its user may write it: Java trusts the archives."""
     folder = cache_folder("classes")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found = folder.stat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+    status = folder.stat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise PermissionError(f"{folder} can be written by others")
     if any(char.isspace() or char in "\"'\\" for char in str(folder)):
         raise OSError(f"{folder} cannot be written among the options of Java")
@@ -94,19 +94,19 @@ def _versions(java: str, jars: Path) -> str:
 
 
 def _tries(archive: Path) -> list[Path]:
-    """What runs of these versions left or are going to write."""
+    """The files that runs of these versions have left or are going to write."""
     return sorted(archive.parent.glob(f"{archive.stem}-*.jsa"))
 
 
-def _is_whole(left: Path) -> bool:
-    if _is_running(_maker(left)) or time.time() - left.stat().st_mtime < SETTLED:
+def _is_complete(file: Path) -> bool:
+    if _is_running(_maker(file)) or time.time() - file.stat().st_mtime < SETTLED:
         return False
-    with open(left, "rb") as file:
-        return file.read(4) in MAGIC
+    with open(file, "rb") as opened:
+        return opened.read(4) in MAGIC
 
 
 def _maker(path: Path) -> int:
-    """The process that a file is of; 0 for an archive that has its name.
+    """The process that writes a file; 0 for an archive with its final name.
 
     >>> _maker(Path("0f3a-1234.jsa")), _maker(Path("0f3a.jsa"))
     (1234, 0)

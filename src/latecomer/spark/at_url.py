@@ -1,7 +1,7 @@
-"""Frames of what is in a store, which only Spark can compute: what users wrote in SQL, and decoders of theirs.
+"""Frames over the files of a store, for what only Spark can compute: users' SQL and users' decoders.
 
-In a folder Spark reads and writes Parquet itself. At a URL it would need a connector of Hadoop's: there its Python
-workers read and write, and no connector is needed.
+In a folder Spark reads and writes Parquet itself. At a URL it would need a connector of Hadoop's: so there its Python
+workers read and write.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from latecomer.store.files import (
 
 
 def frame_of(spark: SparkSession, files: Sequence[Location], ddl: str | None = None) -> DataFrame:
-    """The rows of Parquet files, with the columns of a schema; else with those of the first."""
+    """The rows of Parquet files, with the columns of a schema, or those of the first file."""
     if not any(map(is_url, files)):
         reader = spark.read if ddl is None else spark.read.schema(ddl)
         return reader.parquet(*map(url, files))
@@ -42,7 +42,7 @@ def frame_of(spark: SparkSession, files: Sequence[Location], ddl: str | None = N
 
 
 def write_frame(frame: DataFrame, folder: Location) -> list[Location]:
-    """Write a frame as Parquet files into a folder; gives them in the order of the frame's partitions."""
+    """Write a frame as Parquet files into a folder. Gives the files in the order of the frame's partitions."""
     if not is_url(folder):
         frame.write.parquet(url(folder))
         return parquet_files(folder)
@@ -54,22 +54,22 @@ def write_frame(frame: DataFrame, folder: Location) -> list[Location]:
 def _read(
     files: Sequence[Location], schema: pa.Schema, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some files, with these columns in this order; those that a file does not have are null."""
+    """The rows of some files, with these columns in this order; columns that a file lacks are null."""
     for batch in numbers:
         for nth in batch.column(0).to_pylist():
             yield from dataset([files[nth]], schema).to_batches()
 
 
 def _write(folder: Location, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the rows of a partition into a file of this attempt, and say what it is called: by the partition first."""
-    every = iter(rows)
-    first = next(every, None)
+    """Write the rows of a partition into a file of this attempt. Gives its name, which begins with the partition."""
+    batches = iter(rows)
+    first = next(batches, None)
     if first is None:
         return
     partition = cast(TaskContext, TaskContext.get()).partitionId()
     name = f"{partition:06}-{new_token()}.parquet"
     with new_parquet(folder / name, first.schema) as writer:
         writer.write_batch(first)
-        for batch in every:
+        for batch in batches:
             writer.write_batch(batch)
     yield pa.record_batch({"name": pa.array([name])})

@@ -1,7 +1,7 @@
 """What runs kernels: Spark (`spark/runner.py`), or this process, for tests and for verbs on small stores.
 
-A runner has one method. It takes a kernel and tasks, and gives what the kernel makes of each, in their order. Where
-there are buckets, the kernel says what belongs to which of them, and a second kernel makes something of each bucket.
+A runner's `run` calls a kernel with each task, and gives the results in the order of the tasks. With buckets, the
+kernel also gives parts for some of them, and a second kernel is called with the parts of each bucket.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Parted(Generic[_Result]):
-    """What a kernel makes of a task, where there are buckets."""
+    """The result of a task, and its parts for buckets."""
 
     result: _Result
     parts: Mapping[int, Any] = field(default_factory=dict)
-    """What belongs to each bucket; a bucket that is not named gets nothing."""
+    """Bucket → what this task gives it."""
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """What is made of each bucket."""
+    """The buckets, and the kernel that is called with each."""
 
     kernel: Callable[[Any, list[Any]], Any]
-    """Of a bucket's own task, and of what all tasks have made for it."""
+    """Called with a bucket's own task, and the parts that all tasks gave it."""
     tasks: Sequence[Any]
     """One for each bucket."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """What came of all tasks, and of all buckets, each in their order."""
+    """The results of all tasks and of all buckets, each in order."""
 
     tasks: list[Any]
     buckets: list[Any]
@@ -51,7 +51,7 @@ class Made:
 
 @dataclass
 class Work:
-    """What Spark's tasks have done for a run: nothing where it has none."""
+    """What Spark's tasks have done for a run; all 0 without Spark."""
 
     jobs: int = 0
     tasks: int = 0
@@ -92,12 +92,12 @@ class Runner(Protocol):
 
     @property
     def spark(self) -> SparkSession:
-        """For what users have written in SQL. It is started when it is asked for."""
+        """A session, for what users have written in SQL. It is started on first use."""
 
     def run(
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
     ) -> Made:
-        """What kernels make of tasks and buckets; `what` is for people who watch."""
+        """Run a kernel on tasks, and that of the buckets on these; `what` describes the job for people."""
 
 
 class InProcess:
@@ -119,18 +119,18 @@ class InProcess:
     def run(
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
     ) -> Made:
-        found = [kernel(task) for task in tasks]
+        results = [kernel(task) for task in tasks]
         if buckets is None:
-            return Made(found, [])
-        made = [
-            buckets.kernel(task, [each.parts[nth] for each in found if nth in each.parts])
+            return Made(results, [])
+        of_buckets = [
+            buckets.kernel(task, [each.parts[nth] for each in results if nth in each.parts])
             for nth, task in enumerate(buckets.tasks)
         ]
-        return Made([each.result for each in found], made)
+        return Made([each.result for each in results], of_buckets)
 
 
 class Shared(Generic[_Value]):
-    """A value that all tasks of a run share, such as the pipeline: it is pickled once, and made once in each worker."""
+    """A value that all tasks of a run share, such as the pipeline: pickled once, and unpickled once in each worker."""
 
     pickler: ClassVar[Callable[[Any], bytes]] = pickle.dumps
 
@@ -146,12 +146,11 @@ class Shared(Generic[_Value]):
 
 @lru_cache(maxsize=32)
 def _restored(pickled: bytes) -> Shared[Any]:
-    return Shared(pickle.loads(pickled))  # noqa: S301 - it is this run's own
+    return Shared(pickle.loads(pickled))  # noqa: S301 - pickled by this run
 
 
 def task_count(size: int, least: int, most: int, cores: int) -> int:
-    """How many tasks are worth while for a size: none smaller than `least` or larger than `most`, if that can be; and
-    as many on each core.
+    """How many tasks to make for a size: each between `least` and `most` if possible, and as many on each core.
 
     >>> [task_count(size, 4, 128, 2) for size in (1, 5, 8, 100, 257)]
     [1, 2, 2, 2, 4]
@@ -163,32 +162,32 @@ def task_count(size: int, least: int, most: int, cores: int) -> int:
 def in_turn_together(
     tasks: Iterable[_Task], size: Callable[[_Task], int], most: int
 ) -> Iterator[list[_Task]]:
-    """Things to do in their order, so many together as come to no more than this; one that is larger stands alone.
+    """Tasks in order, in groups of no more than `most` in size; a larger task is a group of its own.
 
     >>> list(in_turn_together([3, 1, 2, 9, 1], lambda each: each, 4))
     [[3, 1], [2], [9], [1]]
     """
-    group, taken = list[_Task](), 0
+    group, total = list[_Task](), 0
     for task in tasks:
-        if group and taken + size(task) > most:
+        if group and total + size(task) > most:
             yield group
-            group, taken = [], 0
+            group, total = [], 0
         group.append(task)
-        taken += size(task)
+        total += size(task)
     if group:
         yield group
 
 
 def shared_out(tasks: Iterable[_Task], size: Callable[[_Task], int], parts: int) -> list[list[_Task]]:
-    """Things to do in at most so many parts of about one size, in order within each: the largest are handed out first.
+    """Tasks in at most so many groups of similar size, in order within each: the largest are assigned first.
 
     >>> shared_out([5, 1, 4, 2], lambda each: each, 2)
     [[5, 1], [4, 2]]
     """
-    every = list(enumerate(tasks))
-    groups: list[list[tuple[int, _Task]]] = [[] for _ in range(min(parts, len(every)))]
+    numbered = list(enumerate(tasks))
+    groups: list[list[tuple[int, _Task]]] = [[] for _ in range(min(parts, len(numbered)))]
     sizes = [0] * len(groups)
-    for nth, task in sorted(every, key=lambda each: -size(each[1])):
+    for nth, task in sorted(numbered, key=lambda each: -size(each[1])):
         least = sizes.index(min(sizes))
         groups[least].append((nth, task))
         sizes[least] += size(task) + 1

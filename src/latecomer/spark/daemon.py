@@ -1,8 +1,8 @@
 """The process from which Spark forks its Python workers (`spark.python.daemon.module`, ADR 0073).
 
-For every task a worker forgets what it knows of `sys.path`, and reads the directories of all zips and jars on it again:
-150 ms a task, where nothing is imported at all. So what Spark puts there is taken away, since pyspark is installed.
-What every task needs is imported before the first fork, and is not looked at by the garbage collector any more.
+For every task a worker drops its cache of `sys.path`, and reads the directories of all zips and jars on it again. That
+takes 150 ms a task, even if nothing is imported. So Spark's own zips and jars are removed from the path: pyspark is
+installed. What every task needs is imported before the first fork, and frozen: the garbage collector skips it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def _is_sparks(name: str) -> bool:
 def main() -> None:
     """Import what tasks need, then hand out workers."""
     sys.path[:] = without_archives(sys.path)
-    for gone in sys.path_importer_cache.keys() - without_archives([*sys.path_importer_cache]):
-        del sys.path_importer_cache[gone]  # it is these that are read again
+    for archive in sys.path_importer_cache.keys() - without_archives([*sys.path_importer_cache]):
+        del sys.path_importer_cache[archive]  # these would be read again
     for name in _NEEDED:
         import_module(name)
     import_module("pyarrow").set_cpu_count(int(os.environ.get("OMP_NUM_THREADS", "1")))  # a task's cores

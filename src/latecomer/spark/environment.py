@@ -1,8 +1,8 @@
 """The environment of this process as an archive for executors: `latecomer cluster pack`, for `spark.archives`.
 
-It holds Python itself with its standard library, and latecomer with all that it and its installed extras need; packages
-of users are named. Nothing in it knows where it lies, so it runs wherever it is unpacked: executors need neither Python
-nor packages of their own, only an operating system like this one's.
+It holds Python itself with its standard library, and latecomer with all that it and its installed extras need. Users
+may name more packages. It contains no absolute paths, so it runs wherever it is unpacked. Executors need neither Python
+nor packages, only an operating system like this machine's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from latecomer.errors import MachineError
 
 OUT = "latecomer-environment.tar.gz"
 ALIAS = "environment"
-"""The folder that executors unpack it into."""
+"""The folder into which executors unpack it."""
 PYTHON = f"./{ALIAS}/bin/python"
 _VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _LIBRARY = f"lib/{_VERSION}"
@@ -31,7 +31,7 @@ _LEFT_OUT = frozenset(
     {"__pycache__", "site-packages", "dist-packages", "test", "idlelib", "ensurepip", "lib2to3"}
 )
 _NOT_ON_EXECUTORS = ("pyspark/jars/", "pyspark/examples/", "pyspark/tests/", "pyspark/licenses/")
-"""Executors have Spark's jars already, and without them the archive is a third of the size."""
+"""Executors have Spark's jars. Without them the archive is a third of the size."""
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^]]*)\])?")
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 _STARTS = f"""#!/bin/sh
@@ -47,11 +47,11 @@ class Packed:
 
     file: Path
     packages: tuple[str, ...]
-    """Names with versions, in order."""
+    """Names with versions, sorted."""
 
     @property
     def options(self) -> dict[str, str]:
-        """What Spark has to be given, as settings."""
+        """The settings for Spark."""
         return {
             "spark.archives": f"{self.file}#{ALIAS}",
             "spark.pyspark.python": PYTHON,
@@ -60,14 +60,14 @@ class Packed:
 
 
 def pack(out: Path, more: Iterable[str] = (), start: str = "latecomer") -> Packed:
-    """Write the archive; `more` are packages of the user's own, by the names that pip knows them by."""
-    found = needed([start, *more])
+    """Write the archive; `more` are the names of users' packages, as pip knows them."""
+    packages = needed([start, *more])
     out = out.expanduser().absolute()
     draft = out.with_name(f".{out.name}")
     try:
         with tarfile.open(draft, "w:gz", compresslevel=1) as archive:
             _add_python(archive)
-            for each in found.values():
+            for each in packages.values():
                 for file, name in _files_of(each):
                     archive.add(file, f"{_LIBRARY}/site-packages/{name}", recursive=False, filter=_plain)
         draft.replace(out)
@@ -77,13 +77,13 @@ def pack(out: Path, more: Iterable[str] = (), start: str = "latecomer") -> Packe
         ) from error
     finally:
         draft.unlink(missing_ok=True)
-    return Packed(out, tuple(f"{each.metadata['Name']} {each.version}" for each in found.values()))
+    return Packed(out, tuple(f"{each.metadata['Name']} {each.version}" for each in packages.values()))
 
 
 def needed(names: Iterable[str]) -> dict[str, Distribution]:
-    """Installed packages by name, with all that they need and what their extras need, where that is installed. Refused
-    is a name that is not."""
-    found: dict[str, Distribution] = {}
+    """Packages by name, with all that they and their extras need, as far as that is installed. A given name that is not
+    installed is refused."""
+    packages: dict[str, Distribution] = {}
     done: set[Requirement] = set()
     waiting = [Requirement(_plain_name(name), None) for name in names]
     first = set(waiting)
@@ -93,15 +93,15 @@ def needed(names: Iterable[str]) -> dict[str, Distribution]:
             continue
         done.add(wanted)
         try:
-            package = found.setdefault(wanted.name, distribution(wanted.name))
+            package = packages.setdefault(wanted.name, distribution(wanted.name))
         except PackageNotFoundError:
             if wanted in first:
                 raise MachineError(
                     f"{wanted.name} is not installed here; name a package as pip does, or install it first"
                 ) from None
-            continue  # of an extra, or for another platform
+            continue  # needed by an extra, or on another platform
         waiting += _requirements(package, wanted.extras)
-    return dict(sorted(found.items()))
+    return dict(sorted(packages.items()))
 
 
 class Requirement(NamedTuple):
@@ -131,7 +131,7 @@ def _plain_name(name: str) -> str:
 
 
 def _files_of(package: Distribution) -> Iterator[tuple[Path, str]]:
-    """The files of a package, each with its place in the library."""
+    """The files of a package, each with its path in the library."""
     if package.files is None:
         raise MachineError(
             f"{package.metadata['Name']} does not say which files it has; install it with pip, in a venv of its own"
@@ -144,9 +144,8 @@ def _files_of(package: Distribution) -> Iterator[tuple[Path, str]]:
         )
     for each in package.files:
         name = each.as_posix()
-        outside = name.startswith(("..", "/", "latecomer/"))
         if (
-            outside
+            name.startswith(("..", "/", "latecomer/"))
             or "__pycache__" in each.parts
             or name.startswith(_NOT_ON_EXECUTORS)
             or name.endswith(".pth")
@@ -158,7 +157,7 @@ def _files_of(package: Distribution) -> Iterator[tuple[Path, str]]:
 
 
 def _package_of(folder: Path) -> Iterator[tuple[Path, str]]:
-    """A package by its sources, wherever they are."""
+    """The source files of a package."""
     for file in sorted(folder.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             yield file, file.relative_to(folder.parent).as_posix()
@@ -191,7 +190,7 @@ def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
 
 
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """A file that belongs to nobody in particular."""
+    """An entry without its owner, readable for all."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mode |= 0o444

@@ -24,7 +24,7 @@ _Result = TypeVar("_Result")
 
 
 def explained(doing: str) -> Callable[[Callable[_Given, _Result]], Callable[_Given, _Result]]:
-    """What goes wrong in a function on Spark, or with the files under it, in one sentence of ours."""
+    """A decorator: errors of Spark and of files become one sentence."""
 
     def decorated(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
         @functools.wraps(function)
@@ -41,15 +41,17 @@ def explained(doing: str) -> Callable[[Callable[_Given, _Result]], Callable[_Giv
 
 
 def in_words(error: Exception, written: Iterable[Path]) -> str:
-    """What went wrong: what the operating system refused, in one of the folders `written` or in Spark's own, or
-    else what was behind it all."""
+    """What went wrong: what the operating system refused, in one of the folders `written` or in Spark's own; else the
+    root cause."""
     return refusal(error, written) or (
-        root_cause(error) if isinstance(error, SPARK_ERRORS) else _line(str(error))
+        root_cause(error)
+        if isinstance(error, SPARK_ERRORS)
+        else _line(str(error).strip() or type(error).__name__)
     )
 
 
 def refusal(error: Exception, written: Iterable[Path]) -> str | None:
-    """What the operating system refused, where and what to do; None where it was something else."""
+    """What the operating system refused, where, and what to do; None for any other error."""
     places = [*written, *scratch_folders()]
     if not isinstance(error, SPARK_ERRORS):
         return refused_sentence(error, places)
@@ -58,13 +60,13 @@ def refusal(error: Exception, written: Iterable[Path]) -> str | None:
         if (sentence := refused_sentence(cause, places)) is not None:
             return sentence
     if any(cause.startswith("IOException") for cause in chain):
-        # Hadoop does not say why it could not make a folder or rename a file.
-        return next((refused_in_words(why, place) for place, why in refused(places)), None)
+        # Hadoop gives no reason where it could not make a folder or rename a file.
+        return next((refused_in_words(reason, place) for place, reason in refused(places)), None)
     return None
 
 
 def scratch_folders() -> list[Path]:
-    """Where Spark on this machine puts what it shuffles and spills."""
+    """The folders of this machine in which Spark shuffles and spills."""
     named = os.environ.get("SPARK_LOCAL_DIRS", _JAVA_SCRATCH)
     return [Path(folder) for folder in named.split(",") if folder]
 
@@ -81,13 +83,13 @@ def _folders_in(arguments: Iterable[Any]) -> Iterator[Path]:
 
 
 def first_line(error: BaseException) -> str:
-    """What Spark says, without the plan and the trace after it."""
+    """Spark's message, without the plan and the trace after it."""
     message = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
-    return _line(str(message))
+    return _line(str(message).strip() or type(error).__name__)
 
 
 def root_cause(error: BaseException) -> str:
-    """What was behind it all: the kind of the innermost exception, and its message."""
+    """The kind of the innermost exception, and its message."""
     *_, innermost = [first_line(error), *causes(error)]
     return innermost
 
@@ -101,7 +103,7 @@ def causes(error: BaseException) -> Iterator[str]:
 
 
 def _line(text: str) -> str:
-    """The first line; of a traceback of Python's the last, which says what went wrong."""
+    """The first line; of a Python traceback the last line, which has the error."""
     lines = text.strip().split("\n\n")[0].splitlines()
     line = lines[-1] if any(_TRACEBACK in each for each in lines) else lines[0]
     return shortened(line, LONGEST)

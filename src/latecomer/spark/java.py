@@ -1,4 +1,4 @@
-"""What is installed on this machine: Java, and Spark's jars."""
+"""The Java and the Spark jars of this machine."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Java:
 
     version: int
     version_text: str
-    """What it says of itself: its whole version, who built it, and for which machine."""
+    """Its own text: the whole version, who built it, and for which machine."""
 
 
 def required_java() -> Java:
-    """The Java that Spark would use, which is new enough; or a `MachineError`."""
+    """The Java that Spark would use. `MachineError` where there is none that is new enough."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None or not Path(java).exists():
@@ -45,13 +45,13 @@ def required_java() -> Java:
     except subprocess.TimeoutExpired:
         raise MachineError(f"Java at {java} does not answer within {_LONGEST} s; run again") from None
     except OSError as error:
-        refused = refusal_of(error)
-        fix = refused.fix if refused is not None else f"install Java {JAVA_AT_LEAST} or newer"
+        refusal = refusal_of(error)
+        fix = refusal.fix if refusal is not None else f"install Java {JAVA_AT_LEAST} or newer"
         raise MachineError(f"Java at {java} cannot be started ({error.strerror}); {fix}") from None
-    # Java also says which options it has picked up from the environment.
+    # Java also prints the options that it has picked up from the environment.
     version_text = "\n".join(line for line in answer.splitlines() if "Picked up" not in line)
-    found = re.search(r'version "(?:1\.)?(\d+)', version_text)
-    version = int(found[1]) if found else 0
+    match = re.search(r'version "(?:1\.)?(\d+)', version_text)
+    version = int(match[1]) if match else 0
     if version < JAVA_AT_LEAST:
         raise MachineError(
             f"Java {JAVA_AT_LEAST} or newer is needed, and {java} is Java {version or 'of unknown version'}; "

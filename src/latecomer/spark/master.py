@@ -1,6 +1,6 @@
-"""Which Spark a session of latecomer's own runs on.
+"""The Spark master of latecomer's own sessions.
 
-What is said on the command line wins, then `LATECOMER_MASTER`, then what Spark itself is given: by spark-submit, in
+The command line wins, then `LATECOMER_MASTER`, then the settings of Spark itself: by spark-submit, in
 PYSPARK_SUBMIT_ARGS or in spark-defaults.conf. Else it is this machine. A session that a program hands in has its own.
 """
 
@@ -13,18 +13,18 @@ from pathlib import Path
 
 VARIABLE = "LATECOMER_MASTER"
 MASTER = "spark.master"
-HERE = "local[*]"
+THIS_MACHINE = "local[*]"
 
 
 def use_master(url: str | None) -> None:
-    """Have sessions of this process run there, if it is said where."""
+    """Set the master for the sessions of this process, unless it is None."""
     if url is not None:
         os.environ[VARIABLE] = url
 
 
 def master() -> str:
     """The Spark master that a session of latecomer's own runs on."""
-    return os.environ.get(VARIABLE) or given().get(MASTER) or HERE
+    return os.environ.get(VARIABLE) or spark_settings().get(MASTER) or THIS_MACHINE
 
 
 def is_local(master: str) -> bool:
@@ -36,13 +36,13 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def given() -> dict[str, str]:
-    """The settings that a Spark program of this process starts with."""
+def spark_settings() -> dict[str, str]:
+    """The settings with which a Spark program of this process starts."""
     return {**spark_defaults(), **_arguments(os.environ.get("PYSPARK_SUBMIT_ARGS", "")), **_submitted()}
 
 
 def spark_defaults() -> dict[str, str]:
-    """The settings that every Spark program on this machine starts with."""
+    """The settings in spark-defaults.conf."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home, "conf")) if home else None)
     return _properties(Path(folder, "spark-defaults.conf")) if folder is not None else {}
@@ -65,25 +65,25 @@ def _arguments(text: str) -> dict[str, str]:
     """
     try:
         words = iter(shlex.split(text))
-    except ValueError:  # Spark says what is wrong with it
+    except ValueError:  # Spark reports what is wrong with them
         return {}
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for word in words:
         option, has_value, value = word.partition("=")
         if option in ("--master", "--conf", "-c", "--properties-file"):
             value = value if has_value else next(words, "")
             if option == "--master":
-                found[MASTER] = value
+                settings[MASTER] = value
             elif option == "--properties-file":
-                found = {**_properties(Path(value)), **found}
+                settings = {**_properties(Path(value)), **settings}
             else:
                 name, _, set_to = value.partition("=")
-                found[name] = set_to
-    return found
+                settings[name] = set_to
+    return settings
 
 
 def _submitted() -> dict[str, str]:
-    """What spark-submit has been given that started this process: its JVM is there already."""
+    """The settings of the spark-submit that started this process, whose JVM is already running."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext

@@ -1,4 +1,4 @@
-"""Numbers in Spark's own metrics system, for whoever reads that: by JMX, by Graphite, by Prometheus."""
+"""Numbers in Spark's own metrics system, which can be read by JMX, Graphite or Prometheus."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pyspark.sql import SparkSession
 
 
 class SparkMetrics:
-    """Some numbers under a name, `latecomer.NAME.lag_seconds`, in the source `AccumulatorSource` of the driver."""
+    """Gauges under names such as `latecomer.NAME.lag_seconds`, in the source `AccumulatorSource` of the driver."""
 
     def __init__(self, spark: SparkSession, prefix: str, names: Iterable[str]) -> None:
         self.values = dict.fromkeys(names, 0.0)
         self._gauges = _registered(spark, prefix, tuple(self.values))
 
     def set(self, values: Mapping[str, float]) -> None:
-        """Have these numbers from now on."""
+        """Set some of the numbers."""
         for name, value in values.items():
             if value != self.values[name]:
                 self._gauges[name].setValue(float(value))
@@ -24,7 +24,7 @@ class SparkMetrics:
 
 
 def _registered(spark: SparkSession, prefix: str, names: tuple[str, ...]) -> dict[str, Any]:
-    """The gauges of a prefix. A name can be registered once with a Spark: those of an earlier run are used again."""
+    """The gauges of a prefix. A Spark context registers a name only once: the gauges of an earlier run are reused."""
     context, jvm = spark.sparkContext, spark._jvm
     assert jvm is not None  # noqa: S101
     known: dict[str, dict[str, Any]] = context.__dict__.setdefault("_latecomer_gauges", {})

@@ -1,11 +1,13 @@
-"""What Spark has done for a store in all its runs, as it is written down there: for `doctor`."""
+"""What Spark has done for a store in all its runs, noted in the store: for `doctor`."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from latecomer.errors import LatecomerError
 from latecomer.spark.base import Work
@@ -14,7 +16,7 @@ from latecomer.store.pins import is_store
 
 WORK = "work.json"
 PAUSE = 60.0
-"""It is written down so many seconds apart, and when a run ends."""
+"""The seconds between two notes. A run also writes one when it ends."""
 
 
 @dataclass(frozen=True)
@@ -24,19 +26,24 @@ class NotedWork:
     runs: int = 0
     work: Work = field(default_factory=Work)
     last: Work = field(default_factory=Work)
-    """Of the last of them."""
+    """That of the last run."""
 
 
 def noted_work(store: Location) -> NotedWork:
-    """What is written down: nothing where nothing is that can be read."""
-    with suppress(OSError, LatecomerError, ValueError, KeyError, TypeError):
-        found = json.loads(read_text(store / WORK))
-        return NotedWork(int(found["runs"]), Work(**found["work"]), Work(**found["last"]))
+    """The note in the store; an empty one where it cannot be read."""
+    with suppress(OSError, LatecomerError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
+        note = json.loads(read_text(store / WORK))
+        return NotedWork(int(note["runs"]), _work(note["work"]), _work(note["last"]))
     return NotedWork()
 
 
+def _work(written: Mapping[str, Any]) -> Work:
+    seconds = float(written["seconds"])
+    return Work(int(written["jobs"]), int(written["tasks"]), seconds, int(written["rows"]))
+
+
 class WorkNotes:
-    """Writes down what Spark does for a run. Nothing rests on it: where it cannot be written, the run goes on."""
+    """Notes what Spark does for a run. Nothing depends on it: where it cannot be written, the run goes on."""
 
     def __init__(self, store: Location, work: Work) -> None:
         self._store, self._work = store, work
@@ -44,12 +51,12 @@ class WorkNotes:
         self._at = time.monotonic()
 
     def now_and_then(self) -> None:
-        """A batch is done."""
+        """Write the note if the last one is old enough."""
         if time.monotonic() - self._at >= PAUSE:
             self.write()
 
     def write(self) -> None:
-        """Write it down as it is now."""
+        """Write the note."""
         self._at = time.monotonic()
         work, runs = replace(self._work), self._before.runs + 1
         with suppress(OSError, LatecomerError):

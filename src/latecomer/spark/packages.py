@@ -1,7 +1,7 @@
-"""Jars that Spark does not bring along, such as a Kafka broker for tests: downloaded once, then read from a folder.
+"""Jars that Spark does not include, such as a Kafka broker for tests: downloaded once, then read from a folder.
 
-Spark's own resolver fetches them from a Maven repository, in a small JVM of its own. They go to the cache of the user
-(`XDG_CACHE_HOME`); later on no network is needed.
+Spark's own resolver downloads them from a Maven repository, in a small JVM. They are kept in the user's cache
+(`XDG_CACHE_HOME`): after that no network is needed.
 
 The resolver goes by the settings of Spark and Java: `DEFAULT_ARTIFACT_REPOSITORY` names a mirror, and
 `JAVA_TOOL_OPTIONS` a proxy (`-Dhttps.proxyHost=… -Dhttps.proxyPort=…`).
@@ -36,7 +36,7 @@ RESOLVER_OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 
 @dataclass(frozen=True)
 class Part:
-    """Something to be resolved, `group:artifact:version`, with what it needs in turn."""
+    """Maven coordinates, `group:artifact:version`, resolved with their dependencies."""
 
     coordinates: str
 
@@ -51,25 +51,24 @@ class Part:
 
 @dataclass(frozen=True)
 class Package:
-    """Jars that are used together, and what users know them as."""
+    """Jars that are used together, and their name for users."""
 
     title: str
     parts: tuple[Part, ...]
 
     @property
     def folder(self) -> Path:
-        """Where the cache keeps them: another recipe has another folder."""
+        """Their folder in the cache: other parts have another folder."""
         recipe = hashlib.sha256(repr(self.parts).encode()).hexdigest()[:8]
         return cache_folder("jars") / f"{self.parts[0].artifact}-{self.parts[0].version}-{recipe}"
 
 
 def jars(package: Package) -> list[Path]:
-    """The paths of a package's jars in the cache; they are downloaded first if need be."""
-    found = cached(package)
-    if found is not None:
-        return found
+    """The paths of a package's jars in the cache. Missing ones are downloaded first."""
+    if (in_cache := cached(package)) is not None:
+        return in_cache
     try:
-        with _turn():
+        with _download_lock():
             return cached(package) or _downloaded(package)
     except OSError as error:
         folder = cache_folder("jars")
@@ -80,13 +79,13 @@ def jars(package: Package) -> list[Path]:
 
 
 def cached(package: Package) -> list[Path] | None:
-    """The jars that an earlier download left in the cache, if there was one."""
+    """The jars in the cache; None where they were not downloaded."""
     return sorted(package.folder.glob("*.jar")) or None
 
 
 @contextlib.contextmanager
-def _turn() -> Iterator[None]:
-    """One process at a time downloads."""
+def _download_lock() -> Iterator[None]:
+    """Let one process download at a time."""
     cache_folder("jars").mkdir(parents=True, exist_ok=True)
     with open(cache_folder("jars") / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -94,7 +93,7 @@ def _turn() -> Iterator[None]:
 
 
 def _downloaded(package: Package) -> list[Path]:
-    """The jars, fetched into a folder of this attempt, which becomes the cache's when it is complete."""
+    """The jars, downloaded into a folder of this attempt. Once it is complete, it is moved into the cache."""
     LOG.info("downloading %s", package.title)
     required_java()
     with tempfile.TemporaryDirectory(dir=cache_folder("jars"), prefix=".download-") as scratch:
@@ -107,36 +106,38 @@ def _downloaded(package: Package) -> list[Path]:
 
 
 def _resolve(package: Package, ivy: Path) -> list[Path]:
-    """Have Spark's resolver fetch every part."""
+    """Download every part with Spark's resolver."""
     log = cache_folder("jars") / "download.log"
     with open(log, "w") as output, _small_jvm(output) as gateway:
-        found: list[str] = []
+        paths: list[str] = []
         for part in package.parts:
             try:
-                found += _resolve_part(gateway, part, ivy)
+                paths += _resolve_part(gateway, part, ivy)
             except Py4JJavaError as error:
                 reason = first_line(Exception(error.java_exception.getMessage() or str(error.java_exception)))
                 raise _unavailable(package, part, reason, log) from None
             except (Py4JError, OSError):
                 raise _unavailable(package, part, f"nothing for {PATIENCE:.0f} seconds", log) from None
-    return [Path(name) for name in dict.fromkeys(found)]
+    return [Path(name) for name in dict.fromkeys(paths)]
 
 
 def _resolve_part(gateway: JavaGateway, part: Part, ivy: Path) -> list[str]:
-    """The paths that Spark's resolver says, one a line."""
+    """The paths of the jars that Spark's resolver has downloaded for a part."""
     jvm: Any = gateway.jvm
     none, printed = jvm.scala.Option.empty(), jvm.java.lang.System.out
     resolver = jvm.org.apache.spark.util.MavenUtils
-    # What is in the user's Maven repository may lack a jar, and Ivy would not look further.
+    # An entry in the user's Maven repository may lack its jar, and then Ivy would not look elsewhere.
     settings = resolver.buildIvySettings(none, jvm.scala.Option.apply(str(ivy)), False, printed)
-    nothing = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
-    paths = resolver.resolveMavenCoordinates(part.coordinates, settings, none, True, nothing, False, printed)
+    no_exclusions = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
+    paths = resolver.resolveMavenCoordinates(
+        part.coordinates, settings, none, True, no_exclusions, False, printed
+    )
     return str(paths.mkString("\n")).splitlines()
 
 
 @contextlib.contextmanager
 def _small_jvm(output: Any) -> Iterator[JavaGateway]:
-    """A JVM that has Spark's classes and no Spark; it is ended after a while, whatever it is waiting for."""
+    """A JVM with Spark's classes, without a session. It is killed after PATIENCE, whatever it waits for."""
     home = os.environ.get("JAVA_HOME")
     port, token, process = launch_gateway(
         jarpath=str(next(spark_jars().glob("py4j-*.jar"))),

@@ -1,4 +1,4 @@
-"""Each `where` as Spark understands it, before it is asked of events."""
+"""Checks each `where`, trigger and derived column with Spark, before it is used on events."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from latecomer.store.layout import PaneLayout
 from latecomer.store.pins import PINS
 from latecomer.store.store import Store
 
-_WAVERS = "may say otherwise of the same event when it is asked again"
+_NOT_STABLE = "may say otherwise of the same event when it is asked again"
 _NOW = re.compile(r"""\b(date|timestamp\w*)\s*['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
 
 
 def check_predicates(spark: SparkSession, store: Store, file: str | Path | None = None) -> None:
-    """`where` must be a predicate that Spark understands, over columns that exist, and say the same of an
-    event each time: in the pipeline, and in what the store has written down of earlier batches.
+    """Refuse a `where` that Spark does not understand, that names columns that do not exist, or that may change its
+    answer for the same event: in the pipeline, and in the store's pinned definitions.
 
-    What it may call was checked when it was loaded (`model/predicates.py`). Conditions of the common case need no
-    opinion of Spark's, and it is not started for them.
+    The functions that it may call were checked when it was loaded (`model/predicates.py`). Spark is not started where
+    latecomer evaluates every condition itself.
     """
-    if not is_started(spark) and _common(store):
+    if not is_started(spark) and _needs_no_spark(store):
         return
     empty = no_rows(spark, store.layout.types)
     pipeline, seen = store.pipeline, set()
@@ -63,8 +63,8 @@ def check_predicates(spark: SparkSession, store: Store, file: str | Path | None 
         seen.add(where)
 
 
-def _common(store: Store) -> bool:
-    """Whether latecomer evaluates every condition and every derived column itself."""
+def _needs_no_spark(store: Store) -> bool:
+    """Whether latecomer itself evaluates every condition and every derived column."""
     pipeline = store.pipeline
     if any(view.watermark.needs.where is not None for view in pipeline.views.values()):
         return False
@@ -85,7 +85,7 @@ def _common(store: Store) -> bool:
 
 
 def _of_output(spark: SparkSession, store: Store, output: Output) -> DataFrame:
-    """No rows, with the columns that an output's condition may name."""
+    """An empty frame with the columns that an output's condition may name."""
     return no_rows(spark, PaneLayout(output, store.layout).types)
 
 
@@ -95,11 +95,13 @@ def _pinned(store: Store) -> Iterator[tuple[str, Output]]:
 
 
 def _check_derived(empty: DataFrame, pipeline: Pipeline, file: str | Path | None) -> None:
-    """Each derived column must be an expression that Spark understands and that means the same each time."""
+    """Refuse a derived column that Spark does not understand, or whose value may change for the same event."""
     for name, output in pipeline.outputs.items():
         for column, made in output.columns.items():
             try:
-                reason = _WAVERS if may_change(empty.selectExpr(f"({made.sql}) as made"), made.sql) else None
+                reason = (
+                    _NOT_STABLE if may_change(empty.selectExpr(f"({made.sql}) as made"), made.sql) else None
+                )
             except PySparkException as error:
                 reason = f"Spark cannot use this expression: {first_line(error)}"
             if reason is not None:
@@ -111,24 +113,24 @@ def _check_derived(empty: DataFrame, pipeline: Pipeline, file: str | Path | None
 
 def _mistake(empty: DataFrame, where: str) -> str | None:
     try:
-        asked = empty.selectExpr(f"({where}) as kept")
-        kind = asked.schema[0].dataType.simpleString()
+        frame = empty.selectExpr(f"({where}) as kept")
+        kind = frame.schema[0].dataType.simpleString()
         if kind != "boolean":
             return f"is not a predicate: it yields {kind}"
-        return _WAVERS if may_change(asked, where) else None
+        return _NOT_STABLE if may_change(frame, where) else None
     except PySparkException as error:
         return f"Spark cannot use this predicate: {first_line(error)}"
 
 
-def may_change(asked: DataFrame, where: str) -> bool:
+def may_change(frame: DataFrame, where: str) -> bool:
     """Whether an expression depends on more than the event: on chance, the clock, the session, other tables.
 
-    Spark counts the time of the query as a constant, and reads `timestamp 'now'` as the time of parsing.
+    To Spark the time of the query is a constant, and `timestamp 'now'` is the time of parsing.
     """
-    jvm: Any = asked.sparkSession._jvm
+    jvm: Any = frame.sparkSession._jvm
     catalyst = jvm.org.apache.spark.sql.catalyst
     rules, patterns = catalyst.optimizer, catalyst.trees.TreePattern
-    plan = rules.ReplaceExpressions.apply(asked._jdf.queryExecution().analyzed())
+    plan = rules.ReplaceExpressions.apply(frame._jdf.queryExecution().analyzed())
     return (
         not plan.deterministic()
         or plan.containsPattern(patterns.CURRENT_LIKE())

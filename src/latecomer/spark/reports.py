@@ -1,4 +1,4 @@
-"""What Spark says of a streaming query that hands in frames: that it has found nothing new, and that it has ended."""
+"""Spark's reports about a streaming query that hands in frames: it found nothing new, or it has ended."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 _QUERY = "sql.streaming.queryId"
 _OVERDUE, _SLACK = 1.5, 5.0
-"""A report that takes so much longer than the shortest pause before one is no sign of silence, unless that is within
-these seconds: a busy machine is late, too."""
+"""How many times as long as the shortest pause, or how many seconds longer, a pause before a report may be. After a
+longer pause the report is no sign of silence."""
 _LAST_REPORTS = 10.0
-"""So many seconds a process that ends waits for what Spark still has to say of a query."""
+"""How many seconds a process that ends waits for Spark's last report of a query."""
 _STOPPED = (
     "the query was stopped, and hands this batch in again when it goes on "
     "(py4j.protocol.Py4JJavaError: An error occurred while calling into: java.lang.InterruptedException)"
@@ -44,22 +44,22 @@ class QueryRun:
     """A run of a streaming query: from its start until it is stopped or fails."""
 
     query: str
-    """What its checkpoint calls the query, whatever runs it has."""
+    """The id of the query in its checkpoint: the same in all its runs."""
     id: str
     queries: StreamingQueryManager
-    """Those of the session that it was started in: they tell of it. The session of a batch is a copy."""
+    """The query manager of the session that started it, which reports on it. The session of a batch is a copy."""
     execution: Any
-    """The run, as the JVM has it."""
+    """The run in the JVM."""
 
     @classmethod
     def of(cls, frame: DataFrame) -> QueryRun | None:
-        """The run that hands in a frame; None where none does."""
+        """The run that hands in a frame; None for a frame of no query."""
         session: Any = frame.sparkSession
         query = session.sparkContext.getLocalProperty(_QUERY)
         if query is None:
             return None
-        known = session._jsparkSession.sharedState().activeStreamingQueries()
-        execution = known.get(session._jvm.java.util.UUID.fromString(query))
+        active = session._jsparkSession.sharedState().activeStreamingQueries()
+        execution = active.get(session._jvm.java.util.UUID.fromString(query))
         if execution is None:
             return None
         queries = StreamingQueryManager(execution.sparkSession().streams())
@@ -67,16 +67,16 @@ class QueryRun:
 
     @property
     def is_active(self) -> bool:
-        """Whether it goes on; not while it is being stopped."""
+        """Whether it goes on; False while it is being stopped."""
         return bool(self.execution.isActive())
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether Spark was stopped around it: nobody tells of it any more."""
+        """Whether its Spark was stopped: there are no more reports."""
         return bool(self.execution.sparkSession().sparkContext().isStopped())
 
     def explained(self, error: Exception) -> Exception:
-        """An error as Spark is given it: without Java's traces, on which Spark overflows its stack."""
+        """An error to raise to Spark: without Java's traces, on which Spark would overflow its stack."""
         if not self.is_active:
             return LatecomerError(_STOPPED)
         if isinstance(error, Py4JJavaError):
@@ -85,26 +85,26 @@ class QueryRun:
 
 
 class Listener(Protocol):
-    """Who hears of a query."""
+    """Receives the reports of a query."""
 
     def beat(self) -> None:
-        """Nothing has come for a while."""
+        """The query has found nothing new for a while."""
 
-    def hear(self) -> None:
-        """From here on silence counts."""
+    def restart_silence(self) -> None:
+        """The query is alive; silence counts from here on."""
 
     def ended(self, run: QueryRun) -> None:
         """A run has ended."""
 
 
 class Rhythm:
-    """The pauses between reports of which each says that nothing has come. One that is overdue is an outage."""
+    """The pauses between reports that nothing new was found. A report that is overdue means an outage."""
 
     def __init__(self, shortest: float | None = None) -> None:
         self._shortest = shortest
 
     def is_kept(self, pause: float) -> bool:
-        """Whether a pause is hardly longer than the shortest one before. The first is a pause that nobody knows.
+        """Whether a pause is hardly longer than the shortest one before. The first pause cannot be judged: False.
 
         >>> rhythm = Rhythm()
         >>> [rhythm.is_kept(pause) for pause in (20.0, 10.0, 10.4, 46.0, 10.1)]
@@ -118,7 +118,7 @@ class Rhythm:
 
 
 class Reports(StreamingQueryListener):
-    """What Spark says of a query: when it has asked its sources and found nothing, and when it has ended."""
+    """Passes Spark's reports on to a listener: a query found nothing new in its sources, or has ended."""
 
     def __init__(self, listener: Listener, run: QueryRun) -> None:
         self._listener = listener
@@ -127,8 +127,8 @@ class Reports(StreamingQueryListener):
         self._rhythm = Rhythm()
         self._ended = threading.Event()
 
-    def heard(self) -> None:
-        """A frame was handed in: the next report is due from here on."""
+    def note_frame(self) -> None:
+        """A frame was handed in: the pause before the next report begins."""
         self._last = time.monotonic()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
@@ -140,7 +140,7 @@ class Reports(StreamingQueryListener):
             if self._rhythm.is_kept(pause):
                 self._listener.beat()
             else:
-                self._listener.hear()
+                self._listener.restart_silence()
         except LatecomerError as error:  # the next frame raises it
             LOG.warning("%s", error)
 
@@ -149,7 +149,7 @@ class Reports(StreamingQueryListener):
             threading.Thread(target=self._end, name="latecomer-ended", daemon=False).start()
 
     def await_end(self) -> None:
-        """Wait until Spark has reported the end of a query that has ended, and not to a process that is gone."""
+        """Wait until Spark has reported that the query has ended, so that the process does not end before that."""
         if not self._run.is_active and not self._run.is_cut_off:
             self._ended.wait(_LAST_REPORTS)
 

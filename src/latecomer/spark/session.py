@@ -1,4 +1,4 @@
-"""A Spark session for latecomer: Java checked first, Spark's noise sent to a file."""
+"""Starts Spark sessions: Java is checked first, and Spark's output goes to a file."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ SETTINGS = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
-    # A name or a text such as ${env:HOME} is what it is. Spark would put a variable of the environment in.
+    # Else Spark would replace ${env:HOME} in names and texts by the variable of the environment.
     "spark.sql.variable.substitute": "false",
-    # Conditions are read as `model/predicates.py` reads them.
+    # Conditions are parsed as in `model/predicates.py`.
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
-    # It doubles its work with every renamed column that a predicate looks at: ten of them take seconds.
+    # Its work doubles with every renamed column in a predicate: ten of them take seconds.
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "snappy",
@@ -53,16 +53,16 @@ SETTINGS = {
     "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A damaged file may claim to unpack to any size. Then its task fails, and not all of Spark (ADR 0029).
+    # A damaged file may claim to unpack to any size. Then only its task fails, not all of Spark (ADR 0029).
     "spark.executor.killOnFatalError.depth": "0",
-    # Rows of many megabytes: look at what is in memory after each of the first, not only after a hundred.
+    # For rows of many megabytes: check the memory after each of the first rows, not only after a hundred.
     "spark.hadoop.parquet.page.size.row.check.min": "1",
     "spark.hadoop.parquet.page.size.row.check.max": "100",
     "spark.hadoop.parquet.block.size.row.check.min": "1",
     "spark.hadoop.parquet.block.size.row.check.max": "100",
-    # Without it every function call asks the JVM several times for the sake of error messages.
+    # Else every function call asks the JVM several times, only for error messages.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # A task costs a sixth of what it costs otherwise (ADR 0073).
+    # A task then costs a sixth (ADR 0073).
     "spark.python.daemon.module": "latecomer.spark.daemon",
 }
 
@@ -70,8 +70,8 @@ JAVA_OPTIONS = (
     "-XX:+UseParallelGC",
     "-XX:+PerfDisableSharedMem",
     "-XX:-DontCompileHugeMethods",
-    # Only what runs for every row is worth the best compiler's time: with the defaults it spends more on
-    # Spark's planner than the planner itself takes, on the cores that the batches need.
+    # Only code that runs for every row is worth the best compiler. With the defaults, it spends more time on Spark's
+    # planner than the planner itself takes, on the cores that the batches need.
     "-XX:Tier4InvocationThreshold=100000",
     "-XX:Tier4MinInvocationThreshold=10000",
     "-XX:Tier4CompileThreshold=200000",
@@ -86,12 +86,12 @@ NAMED_BY_PYSPARK = (
     "org.apache.spark.sql.functions",
     "org.apache.spark.sql.classic.SparkSession",
 )
-"""The Java classes that PySpark asks for with nearly every column and frame it makes."""
+"""The Java classes that PySpark looks up for nearly every column and frame."""
 
 FEW_FILES = 1024
 """Spark opens a few hundred files while it starts."""
 _NOISE = ("WARNING", "Picked up", "\t", "Error occurred during initialization of VM", "Error: ")
-"""How lines of a JVM begin that do not say why it ended."""
+"""The beginnings of a JVM's lines that do not say why it ended."""
 
 _JARS = "spark.jars"
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -104,8 +104,8 @@ _CHOOSING = threading.Lock()
 
 @contextlib.contextmanager
 def own_python(context: SparkContext | None) -> Iterator[None]:
-    """On this machine workers are this Python, not whatever `python3` is on the PATH. It is set for all threads while a
-    job is made, or a data source registered: one at a time. With Spark Connect there is no context here."""
+    """Have workers on this machine use this Python, not the `python3` on the PATH. This is set for all threads, so only
+    one at a time makes a job or registers a data source. With Spark Connect there is no context."""
     with _CHOOSING:
         if context is None or not is_local(context.master or "") or "PYSPARK_PYTHON" in os.environ:
             yield
@@ -118,18 +118,18 @@ def own_python(context: SparkContext | None) -> Iterator[None]:
 
 
 def joined(settings: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """What several want a session to be started with: the jars of all of them.
+    """Settings for a session from several places, with the jars of all of them.
 
     >>> joined([{"spark.jars": "a.jar"}, {"spark.jars": "b.jar,a.jar", "other": "1"}])
     {'spark.jars': 'a.jar,b.jar', 'other': '1'}
     """
-    made: dict[str, str] = {}
+    merged: dict[str, str] = {}
     for each in settings:
-        both = [text for text in (made.get(_JARS), each.get(_JARS)) if text]
-        made |= each
-        if both:
-            made[_JARS] = ",".join(dict.fromkeys(",".join(both).split(",")))
-    return made
+        jars = [text for text in (merged.get(_JARS), each.get(_JARS)) if text]
+        merged |= each
+        if jars:
+            merged[_JARS] = ",".join(dict.fromkeys(",".join(jars).split(",")))
+    return merged
 
 
 def build_session(pipeline: str, log: Path | None = None, **settings: str) -> SparkSession:
@@ -156,7 +156,7 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
     for name, value in chosen.items():
         builder = builder.config(name, value)
     try:
-        with _noise_to(log):
+        with _output_to(log):
             spark = builder.getOrCreate()
             spark.sparkContext.setLogLevel("WARN")
     except (*SPARK_ERRORS, OSError) as error:
@@ -168,21 +168,21 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
 
 
 def _choose_python(context: SparkContext) -> None:
-    """Spark itself heeds `spark.pyspark.python` only where spark-submit has started the driver."""
+    """Apply `spark.pyspark.python`: Spark itself only does where spark-submit has started the driver."""
     chosen = context.getConf().get("spark.pyspark.python")
     if chosen is not None and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = chosen
 
 
 def _keep_scratch_to_user(spark: SparkSession) -> None:
-    """Spark gives the folders of what it shuffles and spills the modes of the umask, and rows are in there."""
+    """Let only the user read the folders in which Spark shuffles and spills rows: Spark makes them by the umask."""
     blocks = getattr(spark._jvm, "org.apache.spark.SparkEnv").get().blockManager()
     for folder in blocks.diskBlockManager().localDirs():
         Path(str(folder)).chmod(0o700)
 
 
 def why_not_started(error: Exception, log: Path | None) -> str:
-    """Why, and what to do. A JVM that ends before it answers leaves its reason in its log, if anywhere."""
+    """The reason, and what to do. A JVM that ends before it answers has its reason in its log, if anywhere."""
     if (sentence := refusal(error, [])) is not None:
         return sentence
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -193,11 +193,13 @@ def why_not_started(error: Exception, log: Path | None) -> str:
     reason = next(filter(_is_reason, _console_lines(log)), first_line(error))
     if "heap" in reason:
         return f"{reason}; set LATECOMER_MEMORY to the memory that Spark may have, such as 2g"
-    return f"{reason}; `latecomer doctor` looks at Java, and logs/spark.console.log of the store has what it said"
+    return (
+        f"{reason}; `latecomer doctor` looks at Java, and logs/spark.console.log of the store has its output"
+    )
 
 
 def _console_lines(log: Path | None) -> list[str]:
-    """What the JVM that was started last wrote, beside its log or in its place."""
+    """The output of the JVM that was started last, beside its log or in its place."""
     for file in (log.with_suffix(".console.log"), log) if log is not None else ():
         with contextlib.suppress(OSError):
             if lines := file.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -232,10 +234,10 @@ def own_session(spark: SparkSession, **settings: str) -> SparkSession:
 
 
 def remember_classes(spark: SparkSession) -> None:
-    """Keep the Java classes that PySpark names all the time.
+    """Cache the Java classes that PySpark uses all the time.
 
-    py4j looks a name up anew each time it is used, in every jar of Spark, and for a short name in every
-    package that PySpark imports: a twelfth of the processor time of a small batch.
+    py4j looks up a name at each use, in every jar of Spark, and a short name in every package that PySpark imports: a
+    twelfth of the processor time of a small batch.
     """
     jvm = spark._jvm
     for name in NAMED_BY_PYSPARK:
@@ -243,23 +245,22 @@ def remember_classes(spark: SparkSession) -> None:
 
 
 def no_rows(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
-    """A frame without rows."""
+    """An empty frame with these columns."""
     return spark.range(0).select(*(F.lit(None).cast(kind).alias(name) for name, kind in columns.items()))
 
 
 @cache
 def _warehouse() -> str:
-    """A folder of this process alone for tables of Spark's own, of which there are none; Spark wants it there.
-    It goes with the process."""
+    """An empty folder of this process for Spark's own tables, which Spark requires. It is removed with the process."""
     folder = tempfile.mkdtemp(prefix="latecomer-warehouse-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 @contextlib.contextmanager
-def _noise_to(log: Path | None) -> Iterator[None]:
-    """Have the JVM that is being started log to a file that is rotated, and lend it another stderr for the rest;
-    it keeps it, Python gets its own back."""
+def _output_to(log: Path | None) -> Iterator[None]:
+    """Have the JVM that starts meanwhile log to a rotated file, and send the rest of its output to another one. It
+    keeps stdout and stderr; Python gets its own back."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = {fd: os.dup(fd) for fd in (1, 2)}
@@ -282,8 +283,8 @@ def _noise_to(log: Path | None) -> Iterator[None]:
 
 
 def _rotated(log: Path | None) -> dict[str, str]:
-    """The environment in which the JVM rotates its log; none where it cannot, and where the user has set how Spark
-    is to log."""
+    """The environment variables with which the JVM rotates its log; none where the log cannot be written, or the user
+    has configured Spark's logging."""
     if log is None or "LOG4J_CONFIGURATION_FILE" in os.environ or re.search("[$%{}]", str(log)):
         return {}
     try:
@@ -296,8 +297,8 @@ def _rotated(log: Path | None) -> dict[str, str]:
 
 
 def _opened(log: Path | None) -> BinaryIO:
-    """The file, with what the last JVM left in it set aside; or nowhere: a store that can only be read is no
-    reason not to read it."""
+    """The log, opened; the log of the last JVM is renamed. Where no log can be written, /dev/null: a store that can
+    only be read can still be read."""
     if log is not None:
         with contextlib.suppress(OSError):
             log.parent.mkdir(parents=True, exist_ok=True)
@@ -308,10 +309,10 @@ def _opened(log: Path | None) -> BinaryIO:
 
 
 def current_umask() -> int:
-    """Which permissions files of this process lack."""
+    """The umask of this process."""
     with contextlib.suppress(OSError, StopIteration, ValueError):
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
         return int(next(line for line in status.splitlines() if line.startswith("Umask:")).split()[1], 8)
-    found = os.umask(0o077)
-    os.umask(found)
-    return found
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask

@@ -1,4 +1,4 @@
-"""What happens in a Python worker of Spark's: a kernel is called, and what comes of it goes back."""
+"""What runs in Spark's Python workers: kernels are called, and their results are sent back."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from latecomer.errors import LatecomerError, StoreError
 from latecomer.spark.base import Buckets
 
 _Part = tuple[int, Any]
-"""Something that a task has made, and which task that was."""
+"""The number of a task, and something that it made."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a task or a bucket, and how long it took."""
+    """The result of a task or a bucket, and how long it took."""
 
     result: Any
     seconds: float
     error: Exception | None = None
-    """What went wrong, where that is not Spark's to try again."""
+    """An error that Spark must not retry."""
     of_bucket: bool = False
 
 
 def done(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Done]:
-    """Call a kernel for each task. What latecomer itself says, or the operating system, is handed back as it is.
-    Anything else fails the task, and Spark tries it again."""
+    """Call a kernel for each task. Errors of latecomer and of the operating system are sent back. Any other error
+    fails the task, and Spark retries it."""
     for task in tasks:
         began = time.perf_counter()
         try:
@@ -41,7 +41,7 @@ def done(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Done]:
 
 
 def by_bucket(kernel: Callable[[Any], Any], nth: int, tasks: Iterable[Any]) -> Iterator[tuple[int, _Part]]:
-    """What a kernel makes of a task, by bucket; its own result goes with the first. `nth` says which task it is."""
+    """What a kernel makes of task `nth`, by bucket. The task's own result goes with bucket 0."""
     for each in done(kernel, tasks):
         parted = each.result
         yield 0, (nth, each if each.error is not None else replace(each, result=parted.result))
@@ -50,8 +50,8 @@ def by_bucket(kernel: Callable[[Any], Any], nth: int, tasks: Iterable[Any]) -> I
 
 
 def merged(buckets: Buckets, nth: int, found: Iterable[tuple[int, _Part]]) -> Iterator[Done]:
-    """What comes of a bucket; with the first, the results of the tasks. A shuffle hands over whatever is there first:
-    the parts are put into the order of tasks, so that every attempt does the same."""
+    """The result of a bucket; with bucket 0, the results of the tasks, too. A shuffle gives the parts in any order:
+    they are sorted by task, so that every attempt does the same."""
     parts = []
     for _, each in sorted((part for _, part in found), key=itemgetter(0)):
         if isinstance(each, Done):
@@ -67,14 +67,14 @@ def _of_bucket(kernel: Callable[[Any, list[Any]], Any], parts: list[Any], task: 
 
 
 def in_one(kernel: Callable[[Any], Any], buckets: Buckets, tasks: Iterable[Any]) -> Iterator[Done]:
-    """The same where one task does all of it: nothing is shuffled."""
+    """The same in one task, without a shuffle."""
     return merged(buckets, 0, by_bucket(kernel, 0, tasks))
 
 
 def _portable(error: Exception) -> Exception:
-    """An error that another process can raise."""
+    """The error, if it can be pickled; else a `StoreError` with its text."""
     try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
-    except Exception:  # whatever a class does in its constructor
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - pickled right here
+    except Exception:  # a constructor may raise anything
         return StoreError(str(error))
     return error

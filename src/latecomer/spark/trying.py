@@ -1,4 +1,4 @@
-"""Expressions that stop nothing where they cannot be computed for a row."""
+"""Expressions that give null for a row where Spark cannot compute them, instead of an error."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ VALUE = "value"
 
 
 def tried(spark: SparkSession, sql: str, kind: str, row: str) -> Column:
-    """The value of an expression as a type, in a struct; that is null where it cannot be computed.
+    """The value of an expression, cast to a type, in a struct. The struct is null where it cannot be computed.
 
-    Spark has this for some functions only (`try_divide`, `try_cast`). All of them are made of one expression of
-    Catalyst's, `TryEval`, which takes any other. `row` is a column that is never null: see `store.sql.holds`.
+    Spark has this for some functions only (`try_divide`, `try_cast`). They all use one expression of Catalyst's,
+    `TryEval`, which takes any expression. `row` is a column that is never null: see `store.sql.holds`.
     """
     jvm: Any = spark._jvm
     guarded = f"named_struct('{VALUE}', cast(if({row} is not null, ({sql}), null) as {kind}))"

@@ -1,4 +1,4 @@
-"""A session that is started when something is asked of it: what needs no Spark does not wait for one (ADR 0073)."""
+"""A session that is started on first use: what needs no Spark does not wait for it (ADR 0073)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 
 class _Waiting:
-    """Stands in for a session until something is asked of it."""
+    """Starts the session on first use, and passes everything on to it."""
 
     def __init__(self, start: Callable[[], SparkSession]) -> None:
         self.__start = start
@@ -28,7 +28,7 @@ class _Waiting:
 
 
 def when_needed(start: Callable[[], SparkSession]) -> SparkSession:
-    """A session that `start` makes when it is first asked for anything.
+    """A session that `start` makes on first use.
 
     >>> asked = when_needed(lambda: print("starting") or "a session")
     >>> is_started(asked)
@@ -43,5 +43,5 @@ def when_needed(start: Callable[[], SparkSession]) -> SparkSession:
 
 
 def is_started(spark: SparkSession) -> bool:
-    """Whether a session is there already."""
+    """Whether the session has been started."""
     return spark._is_started() if isinstance(spark, _Waiting) else True

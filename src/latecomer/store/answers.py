@@ -1,7 +1,7 @@
-"""What a polled source has answered, in the store: a file for each answer, named by its number.
+"""The answers of a polled source, in the store: a file for each answer, named by its number.
 
-An answer's number is that of the source's batch that it makes. Once that batch is accepted, the next answer is all that
-rests on it: then those before it are removed, but for those that say what was lost.
+The number of an answer is that of the source's batch that it makes. Once that batch is accepted, only the next answer
+needs it. Then earlier answers are removed, except those that report lost offsets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from latecomer.store.files import Location
 
 
 class Lost(NamedTuple):
-    """Offsets that were gone before they were read."""
+    """Offsets that were deleted before they were read."""
 
     partition: str
     since: int
@@ -26,7 +26,7 @@ class Lost(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """How far the source reached, and how far it did before."""
+    """How far the source has come with this answer, and how far it was before."""
 
     since: Any
     until: Any
@@ -56,13 +56,13 @@ class Answers:
         write_once(self._file(number), json.dumps(answer._asdict()) + "\n")
 
     def forget(self, before: int) -> None:
-        """Remove what no batch needs any more."""
+        """Remove the answers that no batch needs any more."""
         for number in self.numbers():
             if number < before and not self._lost(number):
                 files.remove(self._file(number))
 
     def lost(self) -> Iterator[Lost]:
-        """What the source reported as gone, in the order in which it did."""
+        """The offsets that the source reported as lost, in that order."""
         for number in self.numbers():
             yield from self._lost(number)
 

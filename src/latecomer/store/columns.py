@@ -1,7 +1,7 @@
-"""The private columns of what is stored, and of queries over it. No user's column can have such a name.
+"""The private columns of stored tables, and of queries over them. No user's column can have such a name.
 
-Those of panes and open states are in stores: their texts stay as they are. Every stage has a module like this one, with
-the columns that its modules share; a column of a stage further down is imported from there.
+The columns of panes and open states are in stores: their names never change. Every stage has a module like this one,
+with the columns that its modules share; a column of a later stage is imported from there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hashlib import sha256
 from latecomer.config.names import PRIVATE
 
 LANE = f"{PRIVATE}lane"
-"""Which of the lanes of a pass a row goes to, text. Files are in a folder for each lane, which the tables name."""
+"""The lane of a pass that a row goes to, text. There is a folder of files for each lane, which the tables name."""
 NTH = f"{PRIVATE}nth"
 """The rank of a pane among those of its window and key, the newest first, bigint: never stored."""
 
@@ -21,7 +21,7 @@ NTH = f"{PRIVATE}nth"
 EVENTS = f"{PRIVATE}events"
 """The events that a pane holds, bigint."""
 NEW_BEHIND = f"{PRIVATE}new_behind"
-"""How many of a batch's events came behind the watermark, bigint."""
+"""How many of a batch's events were behind the watermark, bigint."""
 NEW_ASSIGNMENTS = f"{PRIVATE}new_assignments"
 """With overlapping windows: a batch's (event, window) pairs, bigint."""
 NEW_PARTLY = f"{PRIVATE}new_partly"
@@ -44,11 +44,11 @@ FIRST_CLOCK = f"{PRIVATE}first_clock"
 FIRST_MARK = f"{PRIVATE}first_mark"
 """The watermark that it met, bigint."""
 EARLY_IS_OVER = f"{PRIVATE}early_is_over"
-"""Of a session: whether it has ended, 0 or more, bigint."""
+"""Of a session: more than 0 once the early trigger has ended, bigint."""
 
 
 def when_column(when: str) -> str:
-    """Where the events of a window are counted for which a predicate of its trigger is true, bigint."""
+    """The count of a window's events for which a predicate of its trigger is true, bigint."""
     return f"{PRIVATE}when_{sha256(when.encode()).hexdigest()[:12]}"
 
 
@@ -58,22 +58,22 @@ def since_when_column(when: str) -> str:
 
 
 def measure_column(measure: str) -> str:
-    """Where a pane keeps a ledger measure's sum."""
+    """The sum of a ledger measure in a pane."""
     return f"{PRIVATE}measure_{measure}"
 
 
 def new_column(column: str) -> str:
-    """Where a pane keeps what its own batch added to a private sum."""
+    """The part of a private sum that the pane's own batch added."""
     return column.replace(PRIVATE, f"{PRIVATE}new_", 1)
 
 
 def late_column(column: str) -> str:
-    """Where a session keeps how much of what its own batch added came late."""
+    """The late part of what a session's own batch added."""
     return column.replace(PRIVATE, f"{PRIVATE}new_late_", 1)
 
 
 def state_column(column: str, part: str) -> str:
-    """Where a part of the state behind an aggregate, or behind a private sum, is kept.
+    """A part of the state behind an aggregate, or behind a private sum.
 
     >>> state_column("mean", "count"), state_column(measure_column("paise"), "beyond")
     ('_lc_mean_count', '_lc_measure_paise_beyond')

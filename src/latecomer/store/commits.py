@@ -1,7 +1,7 @@
-"""The commit files of a Delta table: which are torn, and how they are brought to the disk.
+"""The commit files of a Delta table: syncing them to the disk, and finding torn ones.
 
-A power cut can leave the newest commit file empty, cut off, or full of zeros. delta-rs takes an empty one
-for a version in which nothing happened, so that a batch would be missing and nobody would know.
+A power cut can leave the newest commit file empty, cut off, or full of zeros. delta-rs takes an empty file for a
+version without changes: a batch would be missing, and nobody would know.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from latecomer.store.files import Location, sync, sync_files, sync_folder
 LOG = "_delta_log"
 _PARQUET = b"PAR1"
 _OURS = "data/"
-"""Where the files are that latecomer commits."""
+"""The folder of the files that latecomer commits."""
 _ASIDE = ".torn-"
 REACHED = "latecomer reached "
-"""Begins what a commit says of other tables, before the line that makes it whole."""
+"""The beginning of the transactions of a commit that record the last batch of other tables."""
 
 LEASE = "latecomer-lease"
-"""Begins the name under which a commit carries the token of a lease."""
+"""The beginning of the transactions of a commit that carry the token of a lease."""
 
 
 def commit_file(root: Location, version: int) -> Location:
@@ -41,28 +41,27 @@ def last_version(root: Location) -> int:
 
 
 def sync_added(root: Location, versions: Iterable[int]) -> None:
-    """Bring the files that commits have added to the disk, where delta-rs has written them itself."""
+    """Sync the files that commits have added: for files that delta-rs itself has written."""
     added = {file for version in versions for file, _ in _added(root, actions_of(commit_file(root, version)))}
     sync_files((file for file in added if files.exists(file)), root)
 
 
 def sync_commits(root: Location, versions: Iterable[int]) -> bool:
-    """Bring commits to the disk, and the checkpoint that delta-rs writes after some of them. Gives whether there was
-    one."""
-    checkpoints = 0
+    """Sync commits, and the checkpoints that delta-rs writes after some of them. Gives whether there was one."""
+    has_checkpoint = False
     for version in versions:
         sync(commit_file(root, version))
         checkpoint = root / LOG / f"{version:020d}.checkpoint.parquet"
         if files.exists(checkpoint):
             sync(checkpoint)
             sync(root / LOG / "_last_checkpoint")
-            checkpoints += 1
+            has_checkpoint = True
     sync_folder(root / LOG)
-    return checkpoints > 0
+    return has_checkpoint
 
 
 class Commit(NamedTuple):
-    """A batch as a commit brought it, and what the commit says of itself: Delta's own timestamp, and its metadata."""
+    """A batch, and the info of its commit: Delta's own timestamp, and our metadata."""
 
     application: str
     batch: int
@@ -70,12 +69,11 @@ class Commit(NamedTuple):
 
 
 def commits_of(root: Location) -> Iterator[Commit]:
-    """The batches of a table with their commits, newest first, as far back as Delta has kept these and they can be
-    read."""
+    """The batches of a table with their commits, newest first: those that Delta has kept and that can be read."""
     for version, _ in reversed(list(_sizes(root))):
         try:
             actions = actions_of(commit_file(root, version))
-        except (ValueError, FileNotFoundError):  # whoever needs the commit itself says what is wrong with it
+        except (ValueError, FileNotFoundError):  # reported by whoever needs this commit
             continue
         info: Mapping[str, Any] = next(
             (action["commitInfo"] for action in actions if "commitInfo" in action), {}
@@ -83,20 +81,20 @@ def commits_of(root: Location) -> Iterator[Commit]:
         yield from (
             Commit(action["txn"]["appId"], action["txn"]["version"], info)
             for action in actions
-            if _closes(action)
+            if _ends_commit(action)
         )
 
 
 def torn_commits(root: Location, thorough: bool = False, shared: bool = False) -> list[int]:
     """The versions whose commit files a power cut left incomplete.
 
-    All that are empty; of the others the newest is read, or, if `thorough`, each. Others write to a `shared`
-    table, too, and need not name a transaction.
+    These are all empty ones, and of the others the newest one if it is torn; if `thorough`, each is checked. Others
+    write to a `shared` table, too, and their commits need no transaction.
     """
     sizes = dict(_sizes(root))
-    looked_into = sizes if thorough else list(sizes)[-1:]
+    checked = sizes if thorough else list(sizes)[-1:]
     empty = [version for version, size in sizes.items() if size == 0]
-    return sorted({*empty, *(version for version in looked_into if not _whole(root, version, shared))})
+    return sorted({*empty, *(version for version in checked if not _is_whole(root, version, shared))})
 
 
 def _sizes(root: Location) -> Iterator[tuple[int, int]]:
@@ -108,15 +106,17 @@ def _sizes(root: Location) -> Iterator[tuple[int, int]]:
 
 
 def torn_checkpoints(root: Location) -> list[Location]:
-    """What a power cut left incomplete of the summaries that delta-rs makes of a table's commits."""
+    """The checkpoints of a table, and its `_last_checkpoint`, that a power cut left incomplete."""
     log, hint = root / LOG, root / LOG / "_last_checkpoint"
-    made = {log / name: size for name, size in files.sizes(log, ".parquet").items() if ".checkpoint" in name}
-    torn = [file for file, size in made.items() if not _ends(file, size)]
+    existing = {
+        log / name: size for name, size in files.sizes(log, ".parquet").items() if ".checkpoint" in name
+    }
+    torn = [file for file, size in existing.items() if not _is_complete_parquet(file, size)]
     if files.exists(hint):
         try:
             version = int(json.loads(files.read_bytes(hint))["version"])
-            begins = f"{version:020d}.checkpoint"
-            whole = any(name.startswith(begins) and log / name not in torn for name in files.names(log))
+            beginning = f"{version:020d}.checkpoint"
+            whole = any(name.startswith(beginning) and log / name not in torn for name in files.names(log))
         except (ValueError, KeyError, TypeError):
             whole = False
         torn += [] if whole else [hint]
@@ -124,8 +124,8 @@ def torn_checkpoints(root: Location) -> list[Location]:
 
 
 def set_aside(root: Location, shared: bool = False) -> Location | None:
-    """Move a torn commit out of the way, if it is the newest of its table. Gives where it is now. Torn
-    checkpoints, and that of the torn commit, are deleted: they only say again what the commits say."""
+    """Rename a torn commit, if it is the newest of its table. Gives its new location. Torn checkpoints, and that of the
+    torn commit, are deleted: they only repeat the commits."""
     checkpoints = torn_checkpoints(root)
     for file in checkpoints:
         files.remove(file)
@@ -149,17 +149,17 @@ def set_aside(root: Location, shared: bool = False) -> Location | None:
 
 
 def _remove_checkpoint(root: Location, version: int) -> None:
-    """Remove the summary up to a commit, and the hint at it: a table would be opened by it at a version whose commit
-    nobody can read."""
+    """Remove the checkpoint at a commit, and `_last_checkpoint`. Else the table would be opened at a version whose
+    commit cannot be read."""
     log = root / LOG
-    summaries = [name for name in files.names(log) if name.startswith(f"{version:020d}.checkpoint")]
-    for name in (*summaries, "_last_checkpoint") if summaries else ():
+    checkpoints = [name for name in files.names(log) if name.startswith(f"{version:020d}.checkpoint")]
+    for name in (*checkpoints, "_last_checkpoint") if checkpoints else ():
         if files.exists(log / name):
             files.remove(log / name)
 
 
 def put_back(aside: Location) -> None:
-    """Name a torn commit again that was set aside, unless its batch has been committed since."""
+    """Give a torn commit that was set aside its old name, unless its batch has been committed since."""
     file = aside.with_name(aside.name.removeprefix(_ASIDE))
     if not files.exists(file):
         files.move(aside, file)
@@ -167,8 +167,8 @@ def put_back(aside: Location) -> None:
 
 
 def _is_beginning(written: bytes, shared: bool) -> bool:
-    """Whether this may be what a power cut left: the beginning of a commit, or zeros where bytes should be. In
-    a shared table the commit may be whole, and the files that it adds torn."""
+    """Whether a power cut may have left this: the beginning of a commit, or zeros instead of bytes. In a shared table
+    the commit may be whole and its files torn."""
     if shared or not written or b"\0" in written:
         return True
     *lines, last = written.split(b"\n")
@@ -180,22 +180,22 @@ def _is_beginning(written: bytes, shared: bool) -> bool:
     return not last or last.startswith(b"{")
 
 
-def _whole(root: Location, version: int, shared: bool) -> bool:
-    """Whether every line of a commit can be read, and its transaction, the last line, is there; in a shared
-    table, whose files are synced after the commit, whether the files that it adds are there."""
+def _is_whole(root: Location, version: int, shared: bool) -> bool:
+    """Whether every line of a commit can be read, and it has its transaction, the last line. In a shared table, whose
+    files are synced after the commit, whether these files are complete."""
     try:
         actions = actions_of(commit_file(root, version))
     except (ValueError, FileNotFoundError):
         return False
     added = [action["add"] for action in actions if "add" in action]
-    # Another hand's commits have no transaction of ours, and name files beside our folder.
-    brings = any(file["dataChange"] and file["path"].startswith(_OURS) for file in added)
-    named = shared or not brings or any(_closes(action) for action in actions)
-    there = not shared or all(_ends(file, size) for file, size in _added(root, actions))
-    return bool(actions) and named and there
+    # Commits of other programs have no transaction of ours, and add no files in our folder.
+    adds_ours = any(file["dataChange"] and file["path"].startswith(_OURS) for file in added)
+    has_transaction = shared or not adds_ours or any(_ends_commit(action) for action in actions)
+    has_files = not shared or all(_is_complete_parquet(file, size) for file, size in _added(root, actions))
+    return bool(actions) and has_transaction and has_files
 
 
-def _closes(action: Mapping[str, Any]) -> bool:
+def _ends_commit(action: Mapping[str, Any]) -> bool:
     """Whether this is the transaction that ends a commit."""
     return "txn" in action and not action["txn"]["appId"].startswith((REACHED, LEASE))
 
@@ -205,9 +205,9 @@ def actions_of(commit: Location) -> list[dict[str, Any]]:
 
 
 def transactions_of(commit: Location) -> dict[str, int]:
-    """How far a commit says that each application is."""
-    said = (action["txn"] for action in actions_of(commit) if "txn" in action)
-    return {each["appId"]: each["version"] for each in said}
+    """The version of each application in a commit's transactions."""
+    transactions = (action["txn"] for action in actions_of(commit) if "txn" in action)
+    return {each["appId"]: each["version"] for each in transactions}
 
 
 def _added(root: Location, actions: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Location, int]]:
@@ -217,24 +217,26 @@ def _added(root: Location, actions: Iterable[Mapping[str, Any]]) -> Iterator[tup
 
 
 def tables_in(root: Location) -> list[Location]:
-    """Where a store's tables are: its own, then those of its outputs."""
+    """The folders of a store's tables: its own, then those of its outputs."""
     own = (root / name for name in files.names(root))
     return [*filter(is_table, own), *output_tables_in(root)]
 
 
 def output_tables_in(root: Location) -> list[Location]:
-    """Where the tables of all outputs are, of those too that the pipeline no longer has."""
+    """The tables of all outputs, even of those that the pipeline no longer has."""
     outputs = root / "outputs"
-    kept = (outputs / name / kept for name in files.names(outputs) for kept in files.names(outputs / name))
-    return list(filter(is_table, kept))
+    folders = (
+        outputs / output / name for output in files.names(outputs) for name in files.names(outputs / output)
+    )
+    return list(filter(is_table, folders))
 
 
 def is_table(folder: Location) -> bool:
     return files.exists(folder / LOG)
 
 
-def _ends(file: Location, size: int) -> bool:
-    """Whether a Parquet file is there to its end."""
+def _is_complete_parquet(file: Location, size: int) -> bool:
+    """Whether a Parquet file has this size and its last bytes."""
     try:
         return files.read_end(file, len(_PARQUET)) == _PARQUET and files.size(file) == size
     except OSError:

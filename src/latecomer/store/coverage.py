@@ -1,8 +1,7 @@
-"""What retention has removed, and from where on the log is whole.
+"""What retention has removed, and the event time since which the log is whole.
 
-The record is the table `removals`: for each batch, table and unit, how much went, and what the ledger said had
-become of the events. It is written before anything is removed, so the batches that it names count as gone,
-whatever is still there of them.
+The record is the table `removals`: for each batch, table and unit, how much was removed, and the fates of the events in
+the ledger. It is written before anything is removed: so its batches count as removed, even if some rows still exist.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from latecomer.store.table import Table
 
 EVENTS, DUPLICATES, DEAD_LETTERS, LATE = "events", "duplicates", "dead_letters", "late"
 LEDGER = "ledger"
-"""The ledger loses nothing; what it says of batches that go is recorded, all of them together."""
+"""Nothing is removed from the ledger. Its sums over the removed batches are recorded."""
 
 REMOVALS = pa.schema(
     [
@@ -47,29 +46,29 @@ def removals(store: Store) -> Table:
 
 
 def kind_of_removal(table: str, output: str | None = None) -> str:
-    """What is removed together, and recorded under a transaction of its own."""
+    """The transaction under which the removals of a table are recorded."""
     return f"latecomer.{table}" + (f":{output}" if output else "")
 
 
 def removed_until(store: Store, table: str, output: str | None = None) -> int:
-    """The last batch whose rows are gone from a table, -1 where none are."""
+    """The last batch whose rows were removed from a table; -1 where none were."""
     return removals(store).last_batch(kind_of_removal(table, output))
 
 
 def covered_since(store: Store) -> int | None:
-    """The event time, in microseconds, from which on the log holds every event; None where it holds all."""
+    """The event time, in microseconds, since which the log holds every event; None where it holds all."""
     table = removals(store)
     if table.last_batch(kind_of_removal(EVENTS)) < 0:
         return None
-    newest = table.query(f"select max(newest_event_time) as n from t where \"table\" = '{EVENTS}'")
-    found = newest.column("n")[0].as_py()
-    return None if found is None else to_micros(found) + 1
+    rows = table.query(f"select max(newest_event_time) as n from t where \"table\" = '{EVENTS}'")
+    newest = rows.column("n")[0].as_py()
+    return None if newest is None else to_micros(newest) + 1
 
 
 def covers(store: Store, since: int | None, window: AnyWindow | None = None) -> bool:
     """Whether the log holds all events of the windows that start at a moment or later; None for all windows.
 
-    A session that starts right where the log begins may be the end of a longer one.
+    A session that starts where the log begins may be the end of a longer one.
     """
     whole = covered_since(store)
     if whole is None:
@@ -78,7 +77,7 @@ def covers(store: Store, since: int | None, window: AnyWindow | None = None) -> 
 
 
 def require_covered(store: Store, what: str, fix: str) -> None:
-    """Refuse what needs all of the log, where it is no longer there."""
+    """Refuse what needs the whole log, where a part was removed."""
     whole = covered_since(store)
     if whole is not None:
         raise NotCovered(
@@ -90,33 +89,33 @@ def require_covered(store: Store, what: str, fix: str) -> None:
 def require_windows(
     store: Store, what: str, since: int | None, window: AnyWindow, option: str = "--from"
 ) -> None:
-    """Refuse what needs the events of windows that the log no longer holds."""
+    """Refuse what needs the events of windows that were removed from the log."""
     whole = covered_since(store)
     if whole is not None and not covers(store, since, window):
         first = whole + window.grows_by
-        asked = "all windows" if since is None else f"windows from {written(since)} on"
+        wanted = "all windows" if since is None else f"windows from {written(since)} on"
         raise NotCovered(
-            f"{what} needs every event of {asked}, and retention has removed those up to {written(whole - 1)} from the "
-            f"log; ask for windows from {written(first)} on ({option} {written(first)})"
+            f"{what} needs every event of {wanted}, and retention has removed those up to {written(whole - 1)} from "
+            f"the log; ask for windows from {written(first)} on ({option} {written(first)})"
         )
 
 
 def removed_amounts(store: Store, table: str, output: str | None = None) -> Amounts:
-    """What went from a table, batch by batch and in every unit."""
-    kept = removals(store)
-    if not kept.exists:
+    """How much was removed from a table, by batch and unit."""
+    recorded = removals(store)
+    if not recorded.exists:
         return {}
     of_output = f" and output = '{output}'" if output else " and output is null"
-    rows = kept.query(f"select batch, unit, amount from t where \"table\" = '{table}'{of_output}")
+    rows = recorded.query(f"select batch, unit, amount from t where \"table\" = '{table}'{of_output}")
     return {(row["batch"], row["unit"]): row["amount"] for row in rows.to_pylist()}
 
 
 def recorded_fates(store: Store, output: str) -> Mapping[tuple[str, str], Decimal]:
-    """Unit and fate → what the ledger said of an output in the batches that went, when they went."""
-    kept = removals(store)
-    if not kept.exists:
+    """Unit and fate → the amount in the ledger for an output, over the removed batches, when they were removed."""
+    recorded = removals(store)
+    if not recorded.exists:
         return {}
-    rows = kept.query(
+    rows = recorded.query(
         f"select unit, fate, sum(amount) as amount from t where \"table\" = '{LEDGER}' and output = '{output}' "
         "group by unit, fate"
     )
@@ -124,8 +123,8 @@ def recorded_fates(store: Store, output: str) -> Mapping[tuple[str, str], Decima
 
 
 def removal_totals(store: Store) -> pa.Table:
-    """What went from each table, in every unit: which batches, how much, up to which event time, and when."""
-    kept = removals(store)
+    """What was removed from each table, in every unit: which batches, how much, up to which event time, and when."""
+    recorded = removals(store)
     schema = pa.schema(
         [
             ("table", pa.string()),
@@ -138,9 +137,9 @@ def removal_totals(store: Store) -> pa.Table:
             ("removed_at", TIMESTAMP),
         ]
     )
-    if not kept.exists:
+    if not recorded.exists:
         return store.as_amounts(schema.empty_table())
-    rows = kept.query(
+    rows = recorded.query(
         'select "table", output, unit, min(batch) as first_batch, max(batch) as last_batch, '
         "sum(amount) as amount, max(newest_event_time) as newest_event_time, max(removed_at) as removed_at "
         f'from t where "table" <> \'{LEDGER}\' group by "table", output, unit '

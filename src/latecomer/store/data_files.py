@@ -1,4 +1,4 @@
-"""The Parquet files of a table: what is known of each, and what the name of its folder says."""
+"""The Parquet files of a table: their statistics, and what the names of their folders mean."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from latecomer.model.verdicts import END_OF_TIME
 _COUNTED = (int, datetime, date)
 _NUMBERED = frozenset({"INT32", "INT64", "INT96"})
 TO = "to"
-"""Between the first and the last batch, in the name of a folder of merged files."""
+"""Stands between the first and the last batch in the name of a folder of merged files."""
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file of a table: where it is, relative to the table, and what it holds."""
+    """A Parquet file of a table: its path relative to the table, and its statistics."""
 
     path: str
     size: int
@@ -31,15 +31,15 @@ class DataFile:
 
     @property
     def windows(self) -> tuple[int | None, int | None]:
-        """Where the first of its windows starts and the last one ends, in microseconds. None where that is not
-        known: Delta keeps no bound so far from our time as a global window's."""
+        """The start of its first window and the end of its last one, in microseconds. None where that is not known:
+        Delta keeps no statistics of moments as far away as those of a global window."""
         start, end = self.minimum.get("window_start"), self.maximum.get("window_end")
         return None if start is None else to_micros(start), None if end is None else to_micros(end)
 
     @property
     def window_ends(self) -> tuple[int, int]:
-        """Where the first and the last of its windows end, in microseconds; a bound that is not known is that of a
-        global window, which ends with time itself."""
+        """The ends of its first and its last window, in microseconds. An unknown end is that of a global window: the
+        end of time."""
         first, last = self.minimum.get("window_end"), self.maximum.get("window_end")
         return (
             END_OF_TIME if first is None else to_micros(first),
@@ -53,42 +53,42 @@ def token_of(file: DataFile) -> str:
 
 
 def batches_of(file: DataFile) -> range:
-    """The batches that a file may hold rows of, from the name of its folder: the one that wrote it, or those
-    that were merged into it."""
-    named = _folder(file)
-    if named is None:  # written by another hand
+    """The batches whose rows a file may hold, by the name of its folder: the one that wrote it, or those that were
+    merged into it."""
+    folder = _folder(file)
+    if folder is None:  # written by another program
         return range(file.minimum["batch"], file.maximum["batch"] + 1)
-    first, _, last = named.split("-")[0].partition(TO)
+    first, _, last = folder.split("-")[0].partition(TO)
     return range(int(first), int(last or first) + 1)
 
 
 def batch_of(file: DataFile) -> int:
-    """The last batch that a file may hold rows of."""
+    """The last batch whose rows a file may hold."""
     return batches_of(file)[-1]
 
 
 def is_merged(file: DataFile) -> bool:
-    """Whether a file came of others, and may hold rows of several batches."""
-    named = _folder(file)
-    return named is None or TO in named.split("-")[0]
+    """Whether a file was merged from others, and may hold rows of several batches."""
+    folder = _folder(file)
+    return folder is None or TO in folder.split("-")[0]
 
 
 def kind_of(file: DataFile) -> str:
-    """What kind of files its folder was made for, empty where none was named."""
+    """The kind of files in the name of its folder; empty where there is none."""
     return (_folder(file) or "").partition("-")[2].partition("-")[2]
 
 
 def _folder(file: DataFile) -> str | None:
-    """The folder that a file lies in, None where it is not one of ours."""
+    """The name of a file's folder; None where it is not one of ours."""
     data, _, rest = file.path.partition("/")
     return rest.partition("/")[0] if data == "data" and rest else None
 
 
 def bounds_of(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The least and the greatest value of each column of numbers and times, by the footer of a file."""
+    """The minimum and the maximum of each column of numbers and times, from the footer of a file."""
     minimum: dict[str, Any] = {}
     maximum: dict[str, Any] = {}
-    beyond = set[str]()
+    out_of_range = set[str]()
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
         for index in range(row_group.num_columns):
@@ -102,20 +102,20 @@ def bounds_of(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]
             name = column.path_in_schema
             try:
                 low, high = statistics.min, statistics.max
-            except OverflowError:  # a day in a year that Python does not count
-                beyond.add(name)
+            except OverflowError:  # a date outside Python's years
+                out_of_range.add(name)
                 continue
             if isinstance(low, _COUNTED) and not isinstance(low, bool):
                 minimum[name] = min(minimum.get(name, low), low)
                 maximum[name] = max(maximum.get(name, high), high)
-    for name in beyond:
+    for name in out_of_range:
         minimum.pop(name, None)
         maximum.pop(name, None)
     return minimum, maximum
 
 
 def statistics_of(file: DataFile) -> str:
-    """What a commit says of what a file holds."""
+    """The statistics of a file in a commit, as JSON."""
     return json.dumps(
         {
             "numRecords": file.rows,

@@ -1,4 +1,5 @@
-"""What an output's numbers mean, and how events are read: as it is written down, so that nobody changes it later."""
+"""The definition of an output's numbers, and of how events are read, as pinned in the store: it may not change
+later."""
 
 from __future__ import annotations
 
@@ -21,18 +22,18 @@ from latecomer.model.windows import Tumbling
 from latecomer.store.pins import PINS
 
 WALL_CLOCK = "wall"
-"""What the windows of a zone within its days follow, as it is written in their definition."""
+"""Pinned with windows shorter than a day in a zone: they follow its wall clock."""
 
 
 def definition_of(output: Output) -> dict[str, Any]:
-    """What an output's numbers mean; policies and sinks may change, these may not."""
-    written = output.model_dump(mode="json")
-    meaning = {key: written[key] for key in ("window", "by", "where", "aggregates")}
+    """The definition of an output's numbers, which may not change; policies and sinks may."""
+    dumped = output.model_dump(mode="json")
+    meaning = {key: dumped[key] for key in ("window", "by", "where", "aggregates")}
     if output.columns:
-        meaning["columns"] = written["columns"]
+        meaning["columns"] = dumped["columns"]
     if isinstance(output.window, Tumbling) and output.window.within_days:
         meaning["clock"] = WALL_CLOCK
-    # Panes that add up cannot follow panes that replace one another.
+    # Panes that add up cannot come after panes that replace one another.
     return {**meaning, "discarding": output.accumulation is Accumulation.DISCARDING}
 
 
@@ -48,28 +49,28 @@ def require_wall_clock(name: str, kept: Mapping[str, Any], definition: Mapping[s
 
 
 def policy_of(output: Output) -> dict[str, Any]:
-    """When an output publishes and what it does with late events, as it is written down."""
-    written = output.model_dump(mode="json")
+    """The policy of an output, as pinned: when it publishes, and what it does with late events."""
+    dumped = output.model_dump(mode="json")
     policy = ("late", "too_late", "allowed_lateness", "on_error", "trigger", "accumulation", "emit_empty")
-    return {key: written[key] for key in policy}
+    return {key: dumped[key] for key in policy}
 
 
 _BEFORE_ON_ERROR: dict[str, Any] = {"on_error": OnError.NULL.value}
-"""What a policy of an earlier version does not say: what could not be computed was null (ADR 0057)."""
+"""What a policy pinned by an earlier version lacks: an event that could not be computed gave null (ADR 0057)."""
 
 
 def require_definitions(
     pipeline: Pipeline, name: str, pinned: Mapping[str, Any], columns: Mapping[str, str]
 ) -> None:
-    """What was written down of an output must be what a pipeline file could say; every `where` above all."""
+    """Refuse a pinned definition that no pipeline file could have, above all its `where`."""
     seen = seen_types(pipeline, columns)
-    # An entry without a definition is of the one that is kept; the file may say another by now, over other columns.
+    # A policy without a definition has that of the output. The file may have another one by now, over other columns.
     kept = pinned["outputs"].get(name, {})
     for entry in ({"definition": kept}, *pinned["policies"].get(name, [])):
         try:
             then = under(pipeline.outputs[name], entry.get("definition", kept), entry.get("policy"))
             if not entry.get("definition", kept):
-                continue  # nothing is written down: what the file says is looked at where it is read
+                continue  # nothing is pinned: the file was checked when it was loaded
             mistake = then.where and column_mistake(then.where, {**seen, **then.columns})
             reason = f"where: {mistake}" if mistake else None
             for made in then.columns.values():
@@ -87,12 +88,12 @@ def require_definitions(
 
 
 def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:
-    """An output as it was when it meant this, and had that policy."""
+    """An output with a pinned definition and policy instead of its own."""
     meaning = {key: value for key, value in definition.items() if key not in ("clock", "discarding")}
     if definition:
         meaning = {"columns": {}, **meaning}
-    held = _BEFORE_ON_ERROR | dict(policy) if policy else policy_of(output)
-    return Output.model_validate({**dict(output), **held, **meaning})
+    pinned_policy = _BEFORE_ON_ERROR | dict(policy) if policy else policy_of(output)
+    return Output.model_validate({**dict(output), **pinned_policy, **meaning})
 
 
 def listed(definition: Mapping[str, Any], keys: Sequence[str]) -> str:
@@ -101,7 +102,7 @@ def listed(definition: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 
 def read_definition(pipeline: Pipeline) -> dict[str, Any]:
-    """How what is read becomes events; of several sources, of each of them."""
+    """The settings by which rows become events; with several sources, those of each."""
     if pipeline.sources:
         return {"sources": {name: read_definition(view) for name, view in pipeline.views.items()}}
     return {
@@ -117,7 +118,7 @@ def read_definition(pipeline: Pipeline) -> dict[str, Any]:
 def with_new_renames(
     before: Mapping[str, Any], now: Mapping[str, Any], pinned: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """What was written down of how events are read, with the renames of columns that the store does not have yet."""
+    """The pinned settings of reading, and the renames of columns that the store does not have yet."""
     if "sources" in before and "sources" in now:
         known = {name: {"columns": columns} for name, columns in pinned.get("sources", {}).items()}
         of_each = {
@@ -125,10 +126,10 @@ def with_new_renames(
             for name, each in before["sources"].items()
         }
         return {**before, "sources": of_each}
-    there, renames = pinned.get("columns", {}), before.get("columns") or {}
+    columns, renames = pinned.get("columns", {}), before.get("columns") or {}
     new = {
         name: written
         for name, written in (now.get("columns") or {}).items()
-        if name not in renames and name not in there and parse_column(written).name not in there
+        if name not in renames and name not in columns and parse_column(written).name not in columns
     }
     return {**before, "columns": {**renames, **new} or None}

@@ -1,7 +1,7 @@
 """The dead letters of outputs: events of the log that an output cannot compute (ADR 0057).
 
-One stands until a rebuild has computed every window of its event anew: what still fails then is filed again, under the
-batch of the rebuild.
+A dead letter stands until a rebuild has computed every window of its event again. If the event still fails then, it is
+filed again, under the batch of the rebuild.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from latecomer.store.table import Table
 
 
 def letters_of(store: Store, output: str) -> Table:
-    """The dead letters of an output, those that a rebuild has taken in, too."""
+    """All dead letters of an output, even those that a rebuild has taken in."""
     layout = PaneLayout(store.pipeline.outputs[output], store.layout)
     return store.output_tables(output, layout.published).dead_letters
 
@@ -48,15 +48,15 @@ class FailedLetters:
     """The last complete batch."""
 
     def rows(self, files: Sequence[Location], columns: Sequence[str] = DEAD_LETTERS.names) -> pa.Table:
-        """Those that stand in some files."""
+        """The dead letters in some files that stand."""
         schema = pa.schema([DEAD_LETTERS.field(name) for name in columns])
         if not files:
             return schema.empty_table()
-        read = list(dict.fromkeys([*columns, "batch", "event_time"]))
-        found = dataset(files, DEAD_LETTERS).to_table(read, pc.field("batch") <= self.last)
-        if self.rebuilds and found.num_rows:
-            found = found.filter(pa.array(~_computed_anew(found, self.rules, self.rebuilds)))
-        return found.select(schema.names).cast(schema)
+        needed = list(dict.fromkeys([*columns, "batch", "event_time"]))
+        letters = dataset(files, DEAD_LETTERS).to_table(needed, pc.field("batch") <= self.last)
+        if self.rebuilds and letters.num_rows:
+            letters = letters.filter(pa.array(~_computed_anew(letters, self.rules, self.rebuilds)))
+        return letters.select(schema.names).cast(schema)
 
 
 def failed_letters(store: Store, output: str) -> FailedLetters:
@@ -67,7 +67,7 @@ def failed_letters(store: Store, output: str) -> FailedLetters:
 
 
 def _computed_anew(letters: pa.Table, rules: Output, rebuilds: Sequence[Record]) -> npt.NDArray[np.bool_]:
-    """Whether a rebuild has computed every window of each letter's event since it was filed."""
+    """For each letter: whether a rebuild has computed every window of its event since it was filed."""
     time, batch = (np.asarray(flat(letters[name]).cast(pa.int64())) for name in ("event_time", "batch"))
     if isinstance(rules.window, Session):
         if rules.on_error is not OnError.NULL:  # no rebuild gives sessions another meaning
@@ -86,6 +86,6 @@ def _computed_anew(letters: pa.Table, rules: Output, rebuilds: Sequence[Record])
             )
             within |= end > settled
         done |= within & (batch[nth] <= record.through)
-    left = np.ones(len(time), bool)
-    left[nth[~done]] = False
-    return left
+    all_done = np.ones(len(time), bool)
+    all_done[nth[~done]] = False
+    return all_done

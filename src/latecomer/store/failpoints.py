@@ -1,8 +1,8 @@
 """Named places where a run can be made to die, so that tests can prove what a crash leaves behind.
 
 `LATECOMER_FAILPOINT=events.committed@2` kills the process with SIGKILL when batch 2 gets there: no
-handler runs, nothing is flushed, as in a power cut. `pause:events.committed@2` stops it there with SIGSTOP,
-until somebody sends SIGCONT. Unset, a failpoint costs one dictionary look-up.
+handler runs and nothing is flushed. `pause:events.committed@2` stops it there with SIGSTOP, until SIGCONT.
+Unset, a failpoint costs one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -22,5 +22,5 @@ def failpoint(name: str, batch: int) -> None:
     if wanted == f"{name}@{batch}":
         os.kill(os.getpid(), signal.SIGKILL)
     elif wanted == f"pause:{name}@{batch}":
-        # Sent to this thread: sent to the process, it may reach another one first, and this one goes on for a while.
+        # To this thread: sent to the process, the signal may reach another thread first, and this one would go on.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)

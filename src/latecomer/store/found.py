@@ -1,12 +1,12 @@
 """Which files of a source were found, in the store.
 
 found/
-  000000000012.json                   files that were found together, in reading order, cut into batches from 12 on
+  000000000012.json                   files that were found together, in reading order, as batches from 12 on
   known-000000000000-000000000011     a digest of each path of the batches up to 11
 
-A file is known by its path. What was found is written down before any of it is read, so that a batch that was
-interrupted has the same files again. Records of which every batch is accepted are made into digests now and then. None
-of these files is ever written again: each is there whole, under the numbers of its batches, or not at all.
+A file is known by its path. A record of the found files is written before any of them is read, so that a batch that
+was interrupted has the same files again. Records whose batches are all accepted are replaced by digests now and then.
+A file in found/ never changes: it exists whole, under the numbers of its batches, or not at all.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from latecomer.store.files import Location
 from latecomer.store.recovery import RESTORE
 
 MOST_FILES = 10_000
-"""In one record, unless a batch has more."""
+"""How many files one record has at most, unless a batch has more."""
 MOST_RECORDS, MOST_READ = 64, 20_000
-"""So many records, or files in them, are kept after their batches are accepted, and then made into digests."""
+"""Once so many records, or files in them, are of accepted batches, they are replaced by digests."""
 _SIZE = 16
 _KNOWN = "known-"
 _NAME = re.compile(rf"\.?(\d+\.json|{_KNOWN}\d+-\d+)")
@@ -38,10 +38,10 @@ Digests = npt.NDArray[np.bytes_]
 
 
 class Found(NamedTuple):
-    """A file, as it was found."""
+    """A file that was found."""
 
     path: str
-    """Absolute, as the operating system has it."""
+    """Absolute, as the operating system names it."""
     landed: int
     """When it was last written, in microseconds."""
 
@@ -52,7 +52,7 @@ def in_reading_order(found: Iterable[Found]) -> list[Found]:
 
 
 class Batches(NamedTuple):
-    """Some batches of a source, one after the other."""
+    """Consecutive batches of a source."""
 
     first: int
     last: int
@@ -65,10 +65,10 @@ class Record:
     first: int
     """The number of the first batch."""
     size: int
-    """How many files each batch has, but for the last."""
+    """How many files each batch has, except the last one."""
     files: Sequence[Found]
     passed_over: Sequence[str] = ()
-    """Paths that are not read, and that nobody needs to hear of again."""
+    """Paths that are not read, and not reported again."""
 
     @property
     def batches(self) -> Batches:
@@ -89,26 +89,26 @@ class Record:
 
     @classmethod
     def of_text(cls, text: str) -> Record:
-        kept = json.loads(text)
-        found = [Found(str(path), int(landed)) for path, landed in kept["files"]]
-        return cls(int(kept["first"]), int(kept["size"]), found, list(map(str, kept["passed_over"])))
+        written = json.loads(text)
+        found = [Found(str(path), int(landed)) for path, landed in written["files"]]
+        return cls(int(written["first"]), int(written["size"]), found, list(map(str, written["passed_over"])))
 
 
 class PathSet:
-    """Paths that are known, by their digests: 16 bytes each."""
+    """A set of paths, by their digests of 16 bytes each."""
 
     def __init__(self) -> None:
         self._sorted: list[Digests] = []
 
     def add(self, digests: Digests) -> None:
-        """Add digests in any order. Those of a similar number are kept together, so that there are few arrays."""
+        """Add digests in any order. Arrays of similar size are merged, so that there are few."""
         more = np.sort(digests)
         while self._sorted and len(self._sorted[-1]) <= 2 * len(more):
             more = np.sort(np.concatenate([self._sorted.pop(), more]), kind="stable")
         self._sorted.append(more)
 
     def holds(self, digests: Digests) -> npt.NDArray[np.bool_]:
-        """Which of some digests are known."""
+        """For each digest: whether it is in the set."""
         known = np.zeros(len(digests), dtype=bool)
         for each in self._sorted:
             if len(each):
@@ -118,7 +118,7 @@ class PathSet:
 
 
 def digests_of(paths: Sequence[str]) -> Digests:
-    """A digest for each path, of those too that are not UTF-8."""
+    """A digest of each path; paths need not be UTF-8."""
     joined = b"".join(
         blake2b(path.encode("utf-8", "surrogateescape"), digest_size=_SIZE).digest() for path in paths
     )
@@ -127,14 +127,14 @@ def digests_of(paths: Sequence[str]) -> Digests:
 
 @dataclass
 class FoundLog:
-    """What was found of a source whose folder in the store is `home`."""
+    """The found files of a source whose folder in the store is `home`."""
 
     home: Location
     known: PathSet = field(default_factory=PathSet)
     last: int = -1
-    """The last batch of which the files are known."""
+    """The last batch whose files are known."""
     _records: dict[Batches, int] = field(default_factory=dict)
-    """Those that are there, in order, and how many files each has."""
+    """The batches of each record, in order, and how many files the record has."""
     _digests: list[Batches] = field(default_factory=list)
     _recent: Record | None = None
 
@@ -143,29 +143,29 @@ class FoundLog:
         return self.home / "found"
 
     def open(self, accepted: int, logged: bool) -> None:
-        """Read what is there. What a power cut left incomplete is removed where no batch needs it: its files are found
-        anew. Refused is a log that does not say which files a batch has that was `accepted`, or the one after it where
-        that is `logged` already; and one that forgot the files of a batch because that was accepted once."""
+        """Read the records and digests. A file that a power cut left incomplete is removed if no batch needs it: its
+        paths are found again. An error where the files of a batch up to the `accepted` one are not known, or of the
+        next one if that is `logged` already; and where a batch after the `accepted` one has digests only."""
         files.make_folder(self.folder)
         self._clear()
         torn: list[Location] = []
         drafts, whole = self._files()
-        there = {each: what for each in whole if (what := self._read(each, torn)) is not None}
-        chain = list(_in_a_row(batches for batches, _ in there.values()))
+        contents = {each: what for each in whole if (what := self._read(each, torn)) is not None}
+        chain = list(_without_gap(batches for batches, _ in contents.values()))
         self.last = chain[-1].last if chain else -1
-        self._digests = [each for each in chain if self._digests_file(each) in there]
+        self._digests = [each for each in chain if self._digests_file(each) in contents]
         if self.last < accepted + logged:
             raise self._unknown(self.last + 1, torn)
         if self._digests and self._digests[-1].last > accepted:
             raise self._unknown(accepted + 1, torn)
         needed = {self._digests_file(each) for each in self._digests}
         needed |= {self._record_file(each.first) for each in chain if each not in self._digests}
-        for file, (batches, digests) in there.items():
+        for file, (batches, digests) in contents.items():
             if file in needed:
                 self.known.add(digests)
                 if batches not in self._digests:
                     self._records[batches] = len(digests)
-        unneeded = [file for file in (*drafts, *torn, *there) if file not in needed]
+        unneeded = [file for file in (*drafts, *torn, *contents) if file not in needed]
         if unneeded:
             confirm_held(self.folder)
         for file in unneeded:
@@ -178,7 +178,7 @@ class FoundLog:
         return None if batches is None else self._record(batches).batch(number)
 
     def write(self, found: Sequence[Found], size: int, passed_over: Sequence[str] = ()) -> None:
-        """Write down files in the order in which they are to be read, `size` to a batch; for good once this returns."""
+        """Record files in reading order, `size` to a batch; durable once this returns."""
         most = max(size, MOST_FILES // size * size)
         for begin in range(0, len(found), most):
             record = Record(self.last + 1, size, found[begin : begin + most], passed_over)
@@ -188,13 +188,13 @@ class FoundLog:
             self.last, passed_over = record.batches.last, ()
 
     def forget(self, accepted: int) -> None:
-        """Keep no more than digests of files that were read, where that is worth the while."""
+        """Replace the records of accepted batches by digests, once there are enough of them."""
         read = [each for each in self._records if each.last <= accepted]
         if len(read) >= MOST_RECORDS or sum(self._records[each] for each in read) >= MOST_READ:
             self._replace(read, np.concatenate([self._record(each).digests() for each in read]))
 
     def take_over(self, paths: Iterable[str], accepted: int) -> None:
-        """Begin with paths that were read in batches up to the one that was `accepted` last."""
+        """Start anew, with paths that were read in batches up to the `accepted` one."""
         files.remove_all(self.folder)
         files.make_folder(self.folder)
         self._clear()
@@ -208,19 +208,19 @@ class FoundLog:
         self.known, self.last, self._records, self._digests, self._recent = PathSet(), -1, {}, [], None
 
     def _replace(self, read: Sequence[Batches], digests: Digests) -> None:
-        """Have digests in the place of records, together with those of earlier ones that are about as many."""
-        gone, first = [self._record_file(each.first) for each in read], read[0].first
+        """Replace records by digests, merged with earlier digests of a similar number."""
+        replaced, first = [self._record_file(each.first) for each in read], read[0].first
         kept = self._digests
         while kept and files.size(self._digests_file(kept[-1])) <= 2 * digests.nbytes:
             last = kept[-1]
             digests = np.concatenate([_digests_in(files.read_bytes(self._digests_file(last))), digests])
-            gone, first, kept = [*gone, self._digests_file(last)], last.first, kept[:-1]
+            replaced, first, kept = [*replaced, self._digests_file(last)], last.first, kept[:-1]
         self._digests = kept
         self._write_digests(Batches(first, read[-1].last), np.sort(digests))
         for each in read:
             del self._records[each]
         confirm_held(self.folder)
-        for file in gone:
+        for file in replaced:
             files.remove(file)
 
     def _write_digests(self, batches: Batches, digests: Digests) -> None:
@@ -234,13 +234,13 @@ class FoundLog:
         return self._recent
 
     def _files(self) -> tuple[list[Location], list[Location]]:
-        """Those that were not written to their end, and those that have their names."""
+        """The drafts, which were not finished, and the finished files."""
         ours = [name for name in files.names(self.folder) if _NAME.fullmatch(name)]
         drafts = [self.folder / name for name in ours if name.startswith(".")]
         return drafts, [self.folder / name for name in ours if not name.startswith(".")]
 
     def _read(self, file: Location, torn: list[Location]) -> tuple[Batches, Digests] | None:
-        """The batches that a file is about, and its paths; None where it is not whole."""
+        """The batches of a file, and the digests of its paths; None where it is not whole."""
         try:
             if file.name.startswith(_KNOWN):
                 first, last = map(int, file.name.removeprefix(_KNOWN).split("-"))
@@ -265,15 +265,15 @@ class FoundLog:
         return self.folder / f"{_KNOWN}{batches.first:012}-{batches.last:012}"
 
 
-def _in_a_row(there: Iterable[Batches]) -> Iterator[Batches]:
-    """Batches from the first on without a gap. Where some are about the same, those that say most."""
+def _without_gap(existing: Iterable[Batches]) -> Iterator[Batches]:
+    """Batches from 0 on up to the first gap. Of those that begin with the same batch, the longest."""
     longest: dict[int, Batches] = {}
-    for each in there:
+    for each in existing:
         longest[each.first] = max(each, longest.get(each.first, each))
-    following = 0
-    while (found := longest.get(following)) is not None:
-        yield found
-        following = found.last + 1
+    first = 0
+    while (batches := longest.get(first)) is not None:
+        yield batches
+        first = batches.last + 1
 
 
 def _check(content: bytes) -> bytes:

@@ -1,9 +1,9 @@
-"""What programs hand in, in the store: Parquet files, and for each frame a receipt that names them.
+"""The frames that programs hand in, in the store: Parquet files, and for each frame a receipt that names them.
 
 A receipt is an answer of the source (`store/answers.py`): its number is that of the source's batch that it makes. It is
-written, durably, once the files are on the disk. From then on the frame is the store's: a batch that was interrupted
-is read from there again, and the program need not hand it in a second time. Where it does, the receipt says so: a giver
-(a streaming query, say) counts its frames, and what it has handed in once is not taken again.
+written, durably, once the files are on the disk. From then on the frame belongs to the store: a batch that was
+interrupted is read from there again, and the program need not hand it in again. If it does, the frame is not taken
+twice: a giver (such as a streaming query) numbers its frames, and the receipt has the last number of each giver.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def has_rows(file: Location) -> bool:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was handed in at once."""
+    """The receipt for one frame."""
 
     files: Sequence[str]
     at: int
     """When, in microseconds."""
     reached: Mapping[str, int] = field(default_factory=dict)
-    """How far each giver is, with this."""
+    """Giver → the number of its last frame, this one included."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Inbox:
     root: Location
     """The store."""
     home: Location
-    """The folder in which the store keeps how far the source was read."""
+    """The folder of the source's progress in the store."""
     source: str = ""
 
     @property
@@ -56,7 +56,7 @@ class Inbox:
         return Answers(self.home)
 
     def draft(self) -> Location:
-        """Where a frame may be written that is not received yet."""
+        """A folder to write a frame into before it is received."""
         return self.root / INBOX / DRAFTS / files.new_token()
 
     def reached(self, giver: str) -> int:
@@ -73,28 +73,28 @@ class Inbox:
         return [self.folder / name for name in receipt.files]
 
     def place(self, draft: Location, giver: str, number: int) -> list[Location]:
-        """Move the files of a draft, those that have rows, to where they are read from; they are on the disk then.
+        """Move the files of a draft that have rows to where they are read, and sync them.
 
-        Of a frame without rows one file is moved: it says the columns."""
+        Of a frame without rows one file is moved, for its columns."""
         label = f"{_AWKWARD.sub('_', giver)[:80]}-{number}"
-        for name in files.names(self.folder):  # of an attempt that was not received
+        for name in files.names(self.folder):  # left by an attempt without receipt
             if name.startswith(f"{label}-"):
                 files.remove(self.folder / name)
         written = files.parquet_files(draft)
-        found = [file for file in written if has_rows(file)] or written[:1]
-        placed = [files.move(file, self.folder / f"{label}-{nth}.parquet") for nth, file in enumerate(found)]
+        moving = [file for file in written if has_rows(file)] or written[:1]
+        placed = [files.move(file, self.folder / f"{label}-{nth}.parquet") for nth, file in enumerate(moving)]
         files.sync_files(placed, self.root)
         files.remove_all(draft)
         failpoint("inbox.placed", self.answers.last() + 1)
         return placed
 
     def discard(self, placed: Sequence[Location]) -> None:
-        """Remove files that are placed and were not received."""
+        """Remove placed files that were not received."""
         for file in placed:
             files.remove(file)
 
     def unreceived(self) -> list[Location]:
-        """Files that are placed and have no receipt: those of attempts that came to nothing, or are under way."""
+        """Placed files without a receipt: of attempts that failed or are under way."""
         receipts = (self.read(number) for number in self.answers.numbers())
         named = {name for receipt in receipts if receipt is not None for name in receipt.files}
         placed = [
@@ -103,7 +103,7 @@ class Inbox:
         return [self.folder / name for name in placed]
 
     def receive(self, placed: Sequence[Location], giver: str, number: int, at: int) -> int:
-        """Write the receipt for files that are placed; gives the number of the batch that they make."""
+        """Write the receipt for placed files. Gives the number of the batch that they make."""
         last = self.answers.last()
         before = self.read(last)
         reached = {**(before.reached if before else {}), giver: number}
@@ -113,7 +113,7 @@ class Inbox:
         return last + 1
 
     def clear(self, accepted: int) -> None:
-        """Remove what is in the log: the files of receipts up to this one."""
+        """Remove the files of receipts up to the accepted one: their rows are in the log."""
         for number in self.answers.numbers():
             receipt = self.read(number) if number <= accepted else None
             for file in self.files_of(receipt) if receipt is not None else ():

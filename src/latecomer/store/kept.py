@@ -1,11 +1,10 @@
-"""A store that is read again and again, as a dashboard does: what cannot have changed is not read twice (ADR 0013).
+"""A store that is read again and again, as by a dashboard: what cannot have changed is not read twice (ADR 0013).
 
-A file of a Delta table never changes, so a table is known by its files. Tables stay open from one answer to the next,
-and see what was committed since. Small tables of many small files, a line or two a batch, are copied into one file of a
-scratch folder: a question to them then takes milliseconds, however many batches there were. What was counted for
-complete batches is remembered.
+A file of a Delta table never changes, so the list of files identifies a table's content. Tables stay open between
+queries, and are refreshed. Small tables of many small files, with a row or two a batch, are copied into one file in a
+scratch folder. A query then takes milliseconds, however many batches there were. Counts of complete batches are cached.
 
-It is not for several threads at once.
+A store must not be used by several threads at once.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from latecomer.store.store import OutputTables, Store, open_store
 from latecomer.store.table import Table
 
 MOST_ROWS = 200_000
-"""A table with more rows is no small one: it is asked where it lies."""
+"""A table with more rows is not copied: it is queried in place."""
 
 
 class SmallTable(Table):
-    """A table of a line or two a batch: asked in a copy of one file, which follows the table."""
+    """A table with a row or two a batch: queries go to a copy in one file, which follows the table."""
 
     def __init__(
         self, root: Location, schema: pa.Schema, scratch: Location, zeros: Sequence[str] = ()
@@ -47,7 +46,7 @@ class SmallTable(Table):
         self._copy: DeltaTable | None = None
         self._copies = 0
         self._version = -1
-        """Of the table, when the copy was made."""
+        """The version of the table when the copy was made."""
 
     def queried(self) -> tuple[DeltaTable, str]:
         delta, selected = super().queried()
@@ -57,15 +56,15 @@ class SmallTable(Table):
         return (delta, selected) if self._copy is None else (self._copy, ALL)
 
     def _follow(self, files: list[DataFile]) -> None:
-        """Bring rows and copy up to the files that the table has now."""
+        """Update rows and copy to the current files of the table."""
         if sum(file.rows for file in files) > MOST_ROWS:
             self._rows = self._copy = None
             return
         paths = frozenset(file.path for file in files)
         if self._copy is not None and paths == self._paths:
             return
-        if self._rows is None or self._paths - paths:  # others took their place
-            self._rows = self._stored()
+        if self._rows is None or self._paths - paths:  # files were merged
+            self._rows = self._read_all()
         elif new := [file for file in files if file.path not in self._paths]:
             with self.explained():
                 self._rows = pa.concat_tables([self._rows, self._whole(self.dataset(new).to_table())])
@@ -75,11 +74,11 @@ class SmallTable(Table):
             self._copy = write_delta(self._scratch / str(self._copies), self._rows)
             fs.remove_all(self._scratch / str(before))
 
-    def _stored(self) -> pa.Table:
+    def _read_all(self) -> pa.Table:
         return self._whole(self._answer({"t": super().queried()}, "select * from t"))
 
     def _whole(self, rows: pa.Table) -> pa.Table:
-        """Rows with all columns of the schema, in its order; those that a later version dropped are left out."""
+        """Rows with exactly the columns of the schema, in its order."""
         columns = [
             rows[field.name].cast(field.type)
             if field.name in rows.schema.names
@@ -97,7 +96,7 @@ class KeptStore(Store):
     """A store whose tables stay open."""
 
     def keep(self, scratch: Location) -> None:
-        """Have small tables copied into a folder that lasts as long as this store is used."""
+        """Copy small tables into a folder, which must exist as long as this store is used."""
         self.ledger = SmallTable(self.root / "ledger", LEDGER, scratch / "ledger", ZERO_BEFORE)
         self.publications = SmallTable(self.root / "publications", PUBLICATIONS, scratch / "publications")
         self._outputs: dict[str, tuple[pa.Schema, OutputTables]] = {}
@@ -112,40 +111,42 @@ class KeptStore(Store):
         return known[1]
 
     def see(self) -> None:
-        """See what was committed since; a table that was torn meanwhile is an error."""
+        """Refresh all tables; a torn commit is an error."""
         tables = [each for each in vars(self).values() if isinstance(each, Table)]
-        for _, found in self._outputs.values():
-            tables += found.all
+        for _, of_output in self._outputs.values():
+            tables += of_output.all
         for table in tables:
             table.refresh_whole()
 
 
 class Shelf:
-    """The stores of some pipelines, each kept for as long as it is the same one."""
+    """Open stores of several pipelines. A store that was replaced is opened anew."""
 
     def __init__(self) -> None:
         self._scratch = fs.KeptScratch()
         self._stores: dict[Location, tuple[str, KeptStore]] = {}
-        self._taken = 0
+        self._opened = 0
 
     def store(self, pipeline: Pipeline) -> Store:
-        """The store of a pipeline as it is now."""
+        """The store of a pipeline, refreshed."""
         root = pipeline.store_path
-        named = json.dumps([read_pins(root), _made(root)], sort_keys=True, default=str)
+        identity = json.dumps([read_pins(root), _table_identities(root)], sort_keys=True, default=str)
         known = self._stores.get(root)
-        if known is not None and known[0] == named and known[1].pipeline == pipeline:
+        if known is not None and known[0] == identity and known[1].pipeline == pipeline:
             try:
                 known[1].see()
                 return known[1]
-            except LatecomerError:  # opening it anew shows what is wrong with it
+            except LatecomerError:  # opening it anew reports the error
                 pass
-        self._taken += 1
+        self._opened += 1
         store = open_store(pipeline, KeptStore)
-        store.keep(self._scratch.folder / str(self._taken))
-        self._stores[root] = named, store
+        store.keep(self._scratch.folder / str(self._opened))
+        self._stores[root] = identity, store
         return store
 
 
-def _made(root: Location) -> list[Any]:
-    """What tells a store from another that was made in its place."""
-    return [fs.made(root / name / LOG) for name in ("ledger", "publications", "watermarks", "events")]
+def _table_identities(root: Location) -> list[Any]:
+    """What tells a store from another one that was made in its place."""
+    return [
+        fs.folder_identity(root / name / LOG) for name in ("ledger", "publications", "watermarks", "events")
+    ]

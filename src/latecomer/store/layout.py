@@ -1,8 +1,8 @@
-"""What each table holds: the columns of the store, derived from the pipeline and the pinned columns.
+"""The columns of each table of the store, derived from the pipeline and the pinned columns.
 
-The event log keeps an envelope and the payload. The columns that the envelope is made from (event
-time, arrival time, and id and partition where they are text) are not stored twice; an id of several columns
-is made of them, and they are stored beside it. `view` says where each source column is found.
+The event log has an envelope and the payload. A column that the envelope holds as it is (event time, arrival time, and
+id and partition where they are text) is not stored twice. The columns of an id of several columns are stored beside
+it. `view` maps each source column to its stored column.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from latecomer.config.portable import portable
 from latecomer.model import types
 from latecomer.model.aggregates import Aggregate
 from latecomer.model.verdicts import Fate
+from latecomer.store.columns import free_name
 from latecomer.store.state_types import WHOLE
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -41,7 +42,7 @@ ENVELOPE: dict[str, str] = {
 }
 
 _MISSED = {"window_start": TIMESTAMP, "window_end": TIMESTAMP, "watermark": TIMESTAMP, "verdict": pa.string()}
-"""What the side output says beside the event."""
+"""The columns of the side output besides the event."""
 
 DEAD_LETTERS = pa.schema(
     [
@@ -72,7 +73,7 @@ REPAIRS = pa.schema(
         ("amounts", pa.list_(pa.struct([("unit", pa.string()), ("amount", AMOUNT)]))),
     ]
 )
-"""Attempts at dead letters: which one, and what became of it. The amounts are what the ledger has of it."""
+"""Attempts to repair dead letters, and their outcome. The amounts are those of the letter in the ledger."""
 
 WATERMARKS = pa.schema(
     [
@@ -101,7 +102,7 @@ WATERMARKS = pa.schema(
 
 FATE_COLUMNS = tuple(fate.value for fate in Fate)
 ZERO_BEFORE = (Fate.FAILED.value,)
-"""What the ledger of an earlier version has no column for: nothing had that fate."""
+"""Fates without a column in the ledger of an earlier version: no event had them."""
 LEDGER = pa.schema(
     [
         ("batch", pa.int64()),
@@ -115,7 +116,7 @@ LEDGER = pa.schema(
 )
 
 PUBLICATIONS = pa.schema([("batch", pa.int64()), ("output", pa.string()), ("published_at", TIMESTAMP)])
-"""When each batch was published; with an output, when that one joined after it."""
+"""When each batch was published; a row with an output says when that output joined after the batch."""
 
 _ARROW = {
     "string": pa.string(),
@@ -147,7 +148,7 @@ def arrow_type(kind: str) -> pa.DataType:
 
 
 def source_type(kind: str) -> pa.DataType:
-    """The type of a source's column before it is stored: the time of a wall clock has no zone yet."""
+    """The type of a source's column before it is stored: `timestamp_ntz` has no zone yet."""
     return pa.timestamp("us") if kind == "timestamp_ntz" else arrow_type(kind)
 
 
@@ -159,25 +160,21 @@ def stored_name(column: str, taken: Iterable[str]) -> str:
     """
     others = {name.lower() for name in taken}
     name = UNSTORABLE.sub("_", column)
-    if name.lower() in others:
-        name = f"payload_{name}"
-    while name.lower() in others:
-        name += "_"
-    return name
+    return free_name(f"payload_{name}" if name.lower() in others else name, others)
 
 
 @dataclass(frozen=True)
 class EventLayout:
-    """Where each source column lives in the event log."""
+    """Where each source column is stored in the event log."""
 
     pipeline: Pipeline
     columns: Mapping[str, str]
     wide_sums: bool = True
-    """Whether whole numbers are summed up as decimals, which no sum outgrows; in an old store they are not."""
+    """Whether sums of whole numbers are decimals, which do not overflow; in an old store they are not."""
 
     @property
     def portable(self) -> EventLayout:
-        """The same, as tasks are given it."""
+        """The same, in the form that is sent to tasks."""
         return replace(self, pipeline=portable(self.pipeline))
 
     @cached_property
@@ -189,7 +186,9 @@ class EventLayout:
         for source in self.pipeline.views.values():
             partition = source.partition_column
             if not self.pipeline.sources and self.columns.get(partition or "") == "string":
-                envelope[str(partition)] = "source_partition"  # of several, it begins with the source
+                envelope[str(partition)] = (
+                    "source_partition"  # with several sources, it begins with the source
+                )
             if source.order_by is not None:
                 envelope[source.order_by] = "arrival_time"
         envelope[event.time] = "event_time"
@@ -203,29 +202,23 @@ class EventLayout:
 
     @cached_property
     def first_arrival(self) -> str:
-        """Where an event that was a dead letter has its first arrival. Stores of earlier versions lack the column, so
-        it takes a name that no column of the source has."""
-        name, others = "first_arrival_time", {column.lower() for column in self.columns}
-        while name in others:
-            name += "_"
-        return name
+        """The column for the first arrival of an event that was a dead letter. Stores of earlier versions lack it, so
+        its name is one that no column of the source has."""
+        return free_name("first_arrival_time", self.columns)
 
     @cached_property
     def unknown_fields(self) -> str:
-        """Where an event has the fields that are no columns, as JSON text; likewise."""
-        name, others = "unknown_fields", {column.lower() for column in self.columns}
-        while name in others:
-            name += "_"
-        return name
+        """The column for an event's fields that are no columns, as JSON text; likewise."""
+        return free_name("unknown_fields", self.columns)
 
     @cached_property
     def types(self) -> dict[str, str]:
-        """Source column → type as outputs see it: times are timestamps, whatever they were written as."""
+        """Source column → type for outputs: times are timestamps, whatever their type in the source."""
         return seen_types(self.pipeline, self.columns)
 
     @cached_property
     def payload(self) -> dict[str, str]:
-        """Source column → stored column, for those that the envelope does not hold."""
+        """Source column → stored column, for columns that are not in the envelope."""
         return {column: stored for column, stored in self.view.items() if stored not in ENVELOPE}
 
     @cached_property
@@ -240,14 +233,15 @@ class EventLayout:
 
     @cached_property
     def late_schema(self) -> pa.Schema:
-        """The side output: the event as logged, and what it was late for."""
-        extra = list(_MISSED.items())
-        kept = [pa.field(name, self.schema.field(stored).type) for stored, name in self.late_names.items()]
-        return pa.schema([*extra, *kept])
+        """The side output: the event as logged, and the window that it missed."""
+        of_event = [
+            pa.field(name, self.schema.field(stored).type) for stored, name in self.late_names.items()
+        ]
+        return pa.schema([*_MISSED.items(), *of_event])
 
     @cached_property
     def late_names(self) -> dict[str, str]:
-        """Stored column → column of the side output. A first arrival and unknown fields are in the log alone."""
+        """Stored column → column of the side output, which has no first arrival and no unknown fields."""
         names: dict[str, str] = {}
         for name in self.stored:
             if name in (self.first_arrival, self.unknown_fields):
@@ -262,9 +256,9 @@ class Reading:
     """How the rows of a source become events of the log."""
 
     pipeline: Pipeline
-    """As this source sees it."""
+    """The view of this source."""
     columns: Mapping[str, str]
-    """What its rows have."""
+    """The columns of its rows."""
     log: EventLayout
     source: str = ""
     """Its name, where there are several."""
@@ -272,7 +266,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class PaneLayout:
-    """The columns of an output's panes: what is published, and the private state behind it."""
+    """The columns of an output's panes: the published ones, and the private state behind them."""
 
     output: Output
     events: EventLayout
@@ -288,18 +282,19 @@ class PaneLayout:
 
     @cached_property
     def late_schema(self) -> pa.Schema:
-        """The side output: the event as logged, what it was late for, and the derived columns that it counts in."""
-        made = [(self.late_columns[name], arrow_type(self.types[name])) for name in self.output.counted]
-        return pa.schema([*self.events.late_schema, *made])
+        """The side output: the event as logged, the window that it missed, and derived columns among keys and
+        aggregates."""
+        derived = [(self.late_columns[name], arrow_type(self.types[name])) for name in self.output.counted]
+        return pa.schema([*self.events.late_schema, *derived])
 
     @cached_property
     def late_columns(self) -> dict[str, str]:
         """Column → column of the side output."""
         names = self.events.late_names
-        found = {column: names[stored] for column, stored in self.events.view.items()}
+        columns = {column: names[stored] for column, stored in self.events.view.items()}
         for name in self.output.counted:
-            found[name] = stored_name(name, [*self.events.late_schema.names, *found.values()])
-        return found
+            columns[name] = stored_name(name, [*self.events.late_schema.names, *columns.values()])
+        return columns
 
     @cached_property
     def values(self) -> dict[str, str]:
@@ -334,7 +329,7 @@ class PaneLayout:
 
     @cached_property
     def published(self) -> pa.Schema:
-        """What sinks and readers see."""
+        """The columns for sinks and readers."""
         return pa.schema(
             [
                 ("window_start", TIMESTAMP),

@@ -1,11 +1,12 @@
-"""A lease: one engine at a time has it, on any store that can replace a file only where it is as it was read.
+"""A lease, which one engine at a time has: for any store that can replace a file only if it is unchanged.
 
-`lease.json` says who has it. The holder writes it again and again, and each time with another content. Whoever wants it
-watches: a lease that did not change for as long as it says itself is taken over, with the next token. The time is that
-of the watcher's own clock, between two looks of its own; no clocks of two machines are compared. A holder that was
-paused for so long, or cut off, does not know that yet. What it still writes is refused by its token (`fences.py`).
+`lease.json` names the holder, which renews it regularly: each time its content is different. An engine that wants the
+lease watches it. When the lease has not changed for as long as its own record allows, the watcher takes it over, with
+the next token. Only the watcher's clock counts, between two of its looks: clocks of two machines are never compared. A
+holder that was paused or cut off for so long does not know yet that it has lost the lease. What it still writes is
+refused by its token (`fences.py`).
 
-A holder that is only cut off stays the holder until somebody else takes over. It does not give up by the clock.
+A holder that is only cut off stays the holder until another engine takes over. It does not give up by the clock.
 """
 
 from __future__ import annotations
@@ -26,37 +27,38 @@ from latecomer.errors import StoreError
 
 LOG = logging.getLogger(__name__)
 TAKEOVER_SECONDS = 30.0
-"""After so long without a sign of life, where nobody says otherwise."""
+"""After so many seconds without a renewal the lease may be taken over, unless the pipeline file says otherwise."""
 RENEWALS = 5
-"""So often the holder gives a sign of life meanwhile."""
+"""How often the holder renews the lease within that time."""
 LOOKS = 10
-"""So often a watcher looks meanwhile, and every LONGEST_PAUSE seconds in any case."""
+"""How often a watcher looks within that time, and at least every LONGEST_PAUSE seconds."""
 LONGEST_PAUSE = 2.0
 _TRIES = 3
-"""So often a write is tried that was refused though nobody else has the lease."""
+"""How often a write is tried that was refused although nobody else has the lease."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What `lease.json` says."""
+    """The content of `lease.json`."""
 
     token: int
-    """One more with every holder."""
+    """Every holder has the next number."""
     holder: str
-    """What has it, in words."""
+    """The kind of process, for people."""
     id: str
-    """What tells a holder from all others."""
+    """A random id of the holder."""
     host: str
     pid: int
     takes_over_after: float
-    """How many seconds it may stay as it is."""
+    """The seconds without a renewal after which others may take over."""
     since: str
-    """When it was taken, and when it was written last, by the holder's clock: for people."""
+    """When it was taken, by the holder's clock: for people."""
     renewed: str
+    """When it was written last, likewise."""
     beat: int = 0
-    """Another with every sign of life, so that no two contents are alike."""
+    """Goes up with every renewal, so that no two contents are the same."""
     stopped: bool = False
-    """Whether the holder has let go: the next one need not wait."""
+    """Whether the holder has released it: the next one need not wait."""
 
     @property
     def in_words(self) -> str:
@@ -69,11 +71,11 @@ class Record:
 
     @property
     def renewed_seconds(self) -> float:
-        """When it was written last, likewise."""
+        """When it was written last, in seconds since the epoch."""
         return datetime.fromisoformat(self.renewed).timestamp()
 
     def gives_signs(self, now: float) -> bool:
-        """Whether there was a sign of life lately, as people see it: by the clock of the holder, and one's own."""
+        """Whether it was renewed lately. For people: this compares the holder's clock with our own."""
         return not self.stopped and now - self.renewed_seconds <= 2 * self.takes_over_after
 
     @property
@@ -83,7 +85,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Seen:
-    """A record, and the tag of the content that says it."""
+    """A record, and the tag of the file that it was read from."""
 
     record: Record
     tag: str
@@ -94,7 +96,7 @@ class Place(Protocol):
 
     @property
     def name(self) -> str:
-        """Where that is, for errors."""
+        """The place, for errors."""
         ...
 
     def read(self) -> tuple[bytes, str] | None:
@@ -102,19 +104,19 @@ class Place(Protocol):
         ...
 
     def put_new(self, content: bytes) -> str | None:
-        """Write it where there is none; the tag, or None where there is one."""
+        """Write the file if there is none; its tag, or None where there is one."""
         ...
 
     def put_over(self, content: bytes, tag: str) -> str | None:
-        """Write it over what has this tag; the new tag, or None where it has another."""
+        """Replace the file if it has this tag; the new tag, or None where it has another one."""
         ...
 
 
-class Clock:
-    """The time and the waits of an engine; tests have one of their own."""
+class LeaseClock:
+    """The time and the waits of an engine; tests use a clock of their own."""
 
     def now(self) -> float:
-        """Seconds, from any beginning. It goes on while the process is stopped."""
+        """Seconds, from any beginning. They go on while the process is stopped."""
         return time.monotonic()
 
     def moment(self) -> str:
@@ -122,33 +124,34 @@ class Clock:
         return datetime.now(UTC).isoformat(timespec="seconds")
 
     def wait(self, stopped: threading.Event, seconds: float) -> bool:
-        """Wait so long, or until somebody says that it is over; whether that is so."""
+        """Wait so many seconds, or until `stopped` is set; whether it is set."""
         return stopped.wait(seconds)
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who wants a lease."""
+    """An engine that wants a lease."""
 
     name: str
     takeover: float | None = None
-    """After how many seconds others may take over; None keeps what the lease says."""
+    """After how many seconds others may take over; None keeps the number in the lease."""
     host: str = field(default_factory=socket.gethostname)
     pid: int = field(default_factory=os.getpid)
     id: str = field(default_factory=lambda: uuid4().hex)
 
 
 def read_lease(place: Place) -> Seen | None:
-    """What is written down of a lease; None where nobody ever had it."""
-    found = place.read()
-    if found is None:
+    """The record of a lease; None where nobody ever had it."""
+    stored = place.read()
+    if stored is None:
         return None
-    content, tag = found
+    content, tag = stored
     try:
         record = Record(**json.loads(content))
         if type(record.token) is not int or record.token < 1 or not 0 < record.takes_over_after < 1e9:
             raise TypeError
-    except (ValueError, TypeError):
+        _ = record.since_seconds, record.renewed_seconds  # moments that can be read
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise StoreError(
             f"{place.name} cannot be read: it is not what latecomer wrote; make sure that no run is under way, remove "
             "it, and run again"
@@ -157,50 +160,50 @@ def read_lease(place: Place) -> Seen | None:
 
 
 class Watcher:
-    """An engine that wants a lease, and looks whether it can have it."""
+    """Watches a lease that an engine wants, and takes it as soon as possible."""
 
     def __init__(
-        self, place: Place, holder: Holder, clock: Clock, first_token: Callable[[], int] = lambda: 1
+        self, place: Place, holder: Holder, clock: LeaseClock, first_token: Callable[[], int] = lambda: 1
     ) -> None:
-        """`first_token` is asked where there is no lease yet: tables may have tokens of one that was removed."""
+        """`first_token` gives the token where there is no lease: tables may have tokens of a lease that was removed."""
         self.place, self.holder, self.clock = place, holder, clock
         self._first_token = first_token
         self.found: Record | None = None
-        """What the last look has found, of somebody else."""
+        """The record of another holder, as of the last look."""
         self.signs = 0
-        """How often its holder has given a sign of life meanwhile."""
+        """How often the holder was seen to renew it."""
         self._seen: tuple[str, float] | None = None
 
     def look(self) -> Lease | None:
-        """Take the lease if it can be had now."""
+        """Take the lease if that is possible now."""
         seen = read_lease(self.place)
         if seen is None:
-            return self._taken(self._first_token(), None)
-        if seen.record.id == self.holder.id:  # it was written, and the answer was lost
+            return self._take(self._first_token(), None)
+        if seen.record.id == self.holder.id:  # our write succeeded, and its answer was lost
             return Lease(self.place, seen, self.clock)
         self.found = seen.record
         if seen.record.stopped or self._is_silent(seen):
-            return self._taken(seen.record.token + 1, seen)
+            return self._take(seen.record.token + 1, seen)
         return None
 
     @property
     def pause(self) -> float:
-        """How long to wait before the next look. It is not long: the holder may have let go."""
+        """How long to wait before the next look. It is short: the holder may release the lease."""
         takeover = self.found.takes_over_after if self.found else TAKEOVER_SECONDS
         return min(takeover / LOOKS, LONGEST_PAUSE)
 
     def _is_silent(self, seen: Seen) -> bool:
-        """Whether the holder has given no sign of life for the whole time."""
+        """Whether the holder has not renewed the lease for the whole time."""
         now = self.clock.now()
         if self._seen is None or self._seen[0] != seen.tag:
             self.signs += self._seen is not None
             self._seen = seen.tag, now
         return now - self._seen[1] >= seen.record.takes_over_after
 
-    def _taken(self, token: int, before: Seen | None) -> Lease | None:
-        said = before.record.takes_over_after if before else TAKEOVER_SECONDS
+    def _take(self, token: int, before: Seen | None) -> Lease | None:
         moment, who = self.clock.moment(), self.holder
-        takeover = said if who.takeover is None else who.takeover
+        takeover = before.record.takes_over_after if before else TAKEOVER_SECONDS
+        takeover = takeover if who.takeover is None else who.takeover
         mine = Record(token, who.name, who.id, who.host, who.pid, takeover, moment, moment)
         tag = (
             self.place.put_new(mine.content)
@@ -211,18 +214,18 @@ class Watcher:
 
 
 class Lease:
-    """A lease that was taken, as its holder knows it."""
+    """A lease, as its holder knows it."""
 
-    def __init__(self, place: Place, mine: Seen, clock: Clock) -> None:
+    def __init__(self, place: Place, mine: Seen, clock: LeaseClock) -> None:
         self.place, self.clock = place, clock
         self._mine = mine
         self._writing = threading.Lock()
         self.lost = False
-        """Whether it is known that somebody else has it."""
+        """Whether another engine is known to have it."""
         self.lost_to: Record | None = None
-        """Who; None where that is not known."""
+        """That engine; None where it is not known."""
         self.renewed_at = clock.now()
-        """When the last sign of life was given, by the own clock."""
+        """When it was renewed last, by our own clock."""
 
     @property
     def token(self) -> int:
@@ -230,21 +233,21 @@ class Lease:
 
     @property
     def record(self) -> Record:
-        """What was written down last."""
+        """The record that was written last."""
         return self._mine.record
 
     def renew(self) -> bool:
-        """Give a sign of life. False where somebody else has taken over."""
+        """Renew it. False where another engine has taken over."""
         record = self._mine.record
         return self._write(replace(record, beat=record.beat + 1, renewed=self.clock.moment()))
 
     def let_go(self) -> None:
-        """Have the next one take it at once."""
+        """Release it, so that the next engine can take it at once."""
         record = self._mine.record
         self._write(replace(record, beat=record.beat + 1, renewed=self.clock.moment(), stopped=True))
 
     def confirm(self) -> bool:
-        """Whether this is still the holder, as the store says at this moment."""
+        """Whether this is still the holder, by the record in the store at this moment."""
         return not self.lost and self._still_mine()
 
     def _write(self, record: Record) -> bool:
@@ -261,7 +264,7 @@ class Lease:
         return True
 
     def _still_mine(self) -> bool:
-        """Whether it is ours as it is now: a write may have got through that was reported as failed."""
+        """Whether the record in the store is ours: a write that was reported as failed may have succeeded."""
         with self._writing:
             seen = read_lease(self.place)
             if seen is not None and seen.record.id == self._mine.record.id:
@@ -272,7 +275,7 @@ class Lease:
 
 
 class Heart:
-    """The thread that gives signs of life, for as long as the lease is held."""
+    """The thread that renews a lease, as long as it is held."""
 
     def __init__(self, lease: Lease, on_loss: Callable[[], None] = lambda: None) -> None:
         self.lease, self._on_loss = lease, on_loss
@@ -292,7 +295,7 @@ class Heart:
                     self._on_loss()
                     return
             except (OSError, StoreError) as error:
-                # The store cannot be reached: for others neither, or they take over.
+                # The store cannot be reached. If others can reach it, they take over.
                 if not failed:
                     LOG.warning("the lease %s could not be renewed: %s", self.lease.place.name, error)
                 failed = True

@@ -1,8 +1,8 @@
 """Files on this machine: what `files.py` offers, for locations that are paths.
 
-What must outlast a power cut is brought to the disk in order: a file that was written and not synced may be
-empty afterwards, or not be there at all, whatever was written after it. So each step of a batch syncs what it
-wrote before the next step begins (ADR 0026).
+What must survive a power cut is synced to the disk in order: a file that was not synced may be empty or missing
+afterwards, even if later files are complete. So each step of a batch syncs its files before the next step begins (ADR
+0026).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from latecomer.objects.tagged import Tagged
 Location: TypeAlias = PurePath
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _NOT_OFFERED = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""What a file system answers that cannot do what it was asked for."""
+"""Errors of a file system that does not offer an operation."""
 
 
-# What is there
+# Looking
 
 
 def exists(location: Location) -> bool:
@@ -46,12 +46,12 @@ def is_folder(location: Location) -> bool:
 
 
 def is_link(location: Location) -> bool:
-    """Whether it only leads to what is somewhere else."""
+    """Whether it is a symbolic link."""
     return Path(location).is_symlink()
 
 
 def names(folder: Location) -> list[str]:
-    """What is in a folder, in order; nothing where there is none."""
+    """The names in a folder, sorted; none where there is no folder."""
     try:
         return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
@@ -59,21 +59,17 @@ def names(folder: Location) -> list[str]:
 
 
 def sizes(folder: Location, ending: str) -> dict[str, int]:
-    """The sizes of the files in a folder whose names end so, in order of name."""
+    """The sizes of the files in a folder with this ending, in order of name."""
     try:
         with os.scandir(folder) as entries:
-            found = sorted(
-                (each for each in entries if each.name.endswith(ending)), key=lambda each: each.name
-            )
+            matching = [each for each in entries if each.name.endswith(ending)]
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    known = {}
-    for each in found:
-        try:
-            known[each.name] = each.stat().st_size
-        except FileNotFoundError:  # gone meanwhile
-            continue
-    return known
+    found = {}
+    for each in sorted(matching, key=lambda each: each.name):
+        with suppress(FileNotFoundError):  # removed meanwhile
+            found[each.name] = each.stat().st_size
+    return found
 
 
 def files_below(folder: Location) -> list[Location]:
@@ -91,17 +87,17 @@ def written_at(location: Location) -> float:
     return os.stat(location).st_mtime
 
 
-def made(folder: Location) -> tuple[int, int] | None:
-    """What tells a folder from another that took its name; None where there is none."""
+def folder_identity(folder: Location) -> tuple[int, int] | None:
+    """What tells a folder from a later one of the same name; None where there is no folder."""
     try:
-        found = os.stat(folder)
+        status = os.stat(folder)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def is_writable(folder: Location) -> bool:
-    """Whether files can be made in a folder that is there."""
+    """Whether files can be made in a folder that exists."""
     return os.access(folder, os.W_OK | os.X_OK)
 
 
@@ -120,7 +116,7 @@ def read_end(file: Location, count: int) -> bytes:
 
 
 def replace_bytes(file: Location, content: bytes) -> None:
-    """Put bytes into a file: whole or not at all, and for good once this returns."""
+    """Write bytes into a file: whole or not at all, and durable once this returns."""
     draft = file.with_name(f".{file.name}")
     with _named(draft), open(draft, "wb") as opened:
         opened.write(content)
@@ -147,12 +143,12 @@ def put_over(file: Location, content: bytes, tag: str) -> str | None:
 
 
 def _put_if(file: Location, content: bytes, tag: str | None) -> str | None:
-    """Put a content into a file whose tag is this one, or which is not there: one process after the other."""
+    """Write a file if it has this tag, or, for None, if it does not exist: one process after the other."""
     make_folder(file.parent)
     with open(file.with_name(f".{file.name}.lock"), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        found = read_tagged(file)
-        if (found and found.tag) != tag:
+        stored = read_tagged(file)
+        if (stored and stored.tag) != tag:
             return None
         replace_bytes(file, content)
         return _tag(content)
@@ -162,31 +158,31 @@ def _tag(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-# What goes, and what moves
+# Removing and moving
 
 
 def remove(file: Location) -> None:
-    """Remove a file, if it is there."""
+    """Remove a file, if it exists."""
     Path(file).unlink(missing_ok=True)
 
 
 def remove_all(folder: Location) -> None:
-    """Remove a folder with all that is in it, as far as that can be done."""
+    """Remove a folder with all its content, as far as possible."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_empty(folder: Location, within: Location) -> None:
-    """Remove a folder if it is empty, and those above it that are empty then, as long as they are within another."""
+    """Remove an empty folder, and then the empty folders above it, up to `within`, which stays."""
     while folder != within:
         try:
             os.rmdir(folder)
-        except OSError:  # not empty, or gone already
+        except OSError:  # not empty, or removed already
             return
         folder = folder.parent
 
 
 def move(file: Location, to: Location) -> Location:
-    """Have a file in another location, and no longer in this one."""
+    """Move a file to another location."""
     os.makedirs(to.parent, exist_ok=True)
     os.replace(file, to)
     return to
@@ -203,25 +199,25 @@ def copy(file: Location, to: Location) -> Location:
 
 @contextmanager
 def new_arrow(file: Location, schema: pa.Schema) -> Iterator[pa.ipc.RecordBatchFileWriter]:
-    """A new Arrow file, which gets its name once it is whole and on the disk. The name may be lost in a power cut."""
+    """A new Arrow file. It gets its name once it is complete and synced. A power cut may lose the name."""
     draft = file.with_suffix(".tmp")
     os.makedirs(file.parent, exist_ok=True)
     with pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         yield writer
-    sync(draft)  # torn in the middle it would still open
+    sync(draft)  # a file torn in the middle could still be opened
     os.replace(draft, file)
 
 
 def open_arrow(file: Location) -> pa.ipc.RecordBatchFileReader:
-    """An Arrow file. What is not asked for stays on the disk."""
+    """An Arrow file. Only the needed parts are read."""
     return pa.ipc.open_file(pa.memory_map(str(file)))
 
 
-# On the disk, in order
+# Syncing to the disk, in order
 
 
 def sync(location: Location) -> None:
-    """Bring a file's bytes, or a folder's list of names, to the disk."""
+    """Sync a file's bytes, or a folder's list of names, to the disk."""
     handle = os.open(location, os.O_RDONLY)
     try:
         with _named(location):
@@ -232,7 +228,7 @@ def sync(location: Location) -> None:
 
 @contextmanager
 def _named(location: Location) -> Iterator[None]:
-    """What goes wrong with an open file does not say which: name it."""
+    """Add the name of the file to errors: those of an open file lack it."""
     try:
         yield
     except OSError as error:
@@ -240,7 +236,7 @@ def _named(location: Location) -> Iterator[None]:
 
 
 def sync_files(files: Iterable[Location], root: Location) -> None:
-    """Bring files to the disk, and every folder on the way to them from `root`, each once."""
+    """Sync files, and every folder between `root` and them once."""
     folders: set[Location] = set()
     for file in files:
         sync(file)
@@ -250,8 +246,8 @@ def sync_files(files: Iterable[Location], root: Location) -> None:
 
 
 def sync_folder(folder: Location) -> None:
-    """Bring a folder's list of names to the disk, where that can be asked for: some file systems keep it
-    by themselves, and a folder that may not be opened is not ours to keep."""
+    """Sync a folder's list of names, where that is possible: some file systems need no sync, and a folder that may not
+    be opened is not ours."""
     try:
         sync(folder)
     except PermissionError:
@@ -267,7 +263,7 @@ def make_folders(folder: Location) -> None:
 
 
 def make_folder(folder: Location) -> None:
-    """Make a folder that is still there after a power cut."""
+    """Make a folder that survives a power cut."""
     missing = [each for each in (folder, *folder.parents) if not exists(each)]
     os.makedirs(folder, exist_ok=True)
     for each in reversed(missing):
@@ -275,7 +271,7 @@ def make_folder(folder: Location) -> None:
 
 
 def require_room(folder: Location, count: int) -> None:
-    """Refuse to begin what the disk has no room for, as far as it can be asked without writing."""
+    """Raise an error if the disk has no room for so many bytes, as far as that is known without writing them."""
     with tempfile.TemporaryFile(dir=folder) as file, _named(folder):
         try:
             os.posix_fallocate(file.fileno(), 0, count)
@@ -284,14 +280,14 @@ def require_room(folder: Location, count: int) -> None:
                 raise
 
 
-# Who may read it, and who holds it
+# Permissions and locks
 
 
 def keep_to_user(location: Location) -> None:
-    """Let nobody but their owner read a file with those that SQLite and DuckDB keep beside it, or a folder with all
-    that is in it. Links are not followed. An error says which file it was."""
+    """Let only the owner read a file with those that SQLite and DuckDB keep beside it, or a folder with all its
+    content. Links are not followed. An error names the file."""
     for each in _within(Path(location)):
-        with suppress(FileNotFoundError):  # a run that goes on beside may remove files
+        with suppress(FileNotFoundError):  # a concurrent run may remove files
             mode = each.lstat().st_mode
             if not stat.S_ISLNK(mode) and mode & _OTHERS:
                 each.chmod(stat.S_IMODE(mode) & ~_OTHERS)
@@ -306,15 +302,14 @@ def _within(location: Path) -> Iterator[Path]:
 
 
 class LockFile:
-    """A file that one process at a time can hold. The kernel lets go of it, even after SIGKILL.
+    """A file that one process at a time can lock. The kernel releases it when the process ends, even after SIGKILL.
 
-    If `whole`, the folder is held beside the file: the file can be deleted, and another process would then hold a
-    new one.
+    If `whole`, the folder is locked, too: if the file were deleted, another process could lock a new one.
     """
 
     def __init__(self, folder: Location, name: str, whole: bool) -> None:
         make_folder(folder)
-        self._file = open(folder / name, "a+", encoding="utf-8")  # noqa: SIM115 - held until it is closed
+        self._file = open(folder / name, "a+", encoding="utf-8")  # noqa: SIM115 - open as long as it is locked
         try:
             self._folder = os.open(folder, os.O_RDONLY) if whole else None
         except OSError:
@@ -322,7 +317,7 @@ class LockFile:
             raise
 
     def take(self) -> bool:
-        """Hold it from here on; False where somebody else does."""
+        """Lock it; False where another process has it."""
         try:
             for each in (self._folder, self._file.fileno()):
                 if each is not None:
@@ -333,25 +328,25 @@ class LockFile:
 
     @property
     def holder(self) -> str:
-        """Who holds it, as they have written."""
+        """The holder, as written in the file."""
         self._file.seek(0)
         return self._file.read().strip()
 
     def sign(self, holder: str) -> None:
-        """Write who holds it."""
+        """Write the holder into the file."""
         os.ftruncate(self._file.fileno(), 0)
         os.write(self._file.fileno(), holder.encode())
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
         if self._folder is not None:
             os.close(self._folder)
         self._file.close()
 
 
 def lock_holder(file: Location) -> tuple[str, float] | None:
-    """Who holds a lock, and since when; None where nobody does, or it is not ours to ask. It is asked for and let go
-    at once."""
+    """The holder of a lock, and since when; None where there is none, or the file may not be read. To find out, the
+    lock is taken and released at once."""
     try:
         with open(file, encoding="utf-8") as handle:
             try:

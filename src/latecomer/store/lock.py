@@ -1,7 +1,7 @@
-"""One engine at a time: the one door to a store for whoever changes it.
+"""One engine at a time: whoever changes a store holds it by this module.
 
 A folder has an advisory lock, which the kernel releases even after SIGKILL. A store at a URL has a lease, and so has a
-folder where the pipeline file asks for one (`lease.py`).
+folder whose pipeline file asks for one (`lease.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from latecomer.store import files
 from latecomer.store.commits import LEASE, is_table, tables_in
 from latecomer.store.fences import Fence, standing
 from latecomer.store.files import Location, LockFile, is_url, is_writable, lock_holder, make_folder
-from latecomer.store.lease import Clock, Heart, Holder, Lease, Record, Watcher, read_lease
+from latecomer.store.lease import Heart, Holder, Lease, LeaseClock, Record, Watcher, read_lease
 from latecomer.store.numbered_files import put_numbered, read_numbered
 from latecomer.store.pins import PINS
 from latecomer.store.table import Table
@@ -31,21 +31,21 @@ from latecomer.store.turns import AWAY, SOURCES, TURN
 
 LOG = logging.getLogger(__name__)
 LOCK = ".lock"
-"""The whole store."""
+"""Locks the whole store."""
 COMPACT = ".compact.lock"
-"""What keeps a store in shape beside a run: one such at a time."""
+"""Locks the upkeep beside a run: one at a time."""
 TABLE = ".table.lock"
-"""A table of the store that is filled beside a run."""
+"""Locks a table that is filled beside a run."""
 BRIEFLY = "compact in process"
-"""Who says so lets go soon: a run that starts meanwhile waits."""
+"""The beginning of the name of a holder that releases the lock soon: a run that starts meanwhile waits."""
 PATIENCE_SECONDS = 60.0
 ASKING_SECONDS = 0.3
 _REWRITTEN = (PINS, f"{SOURCES}/{TURN}", f"{SOURCES}/{AWAY}")
-"""Small files that an engine writes again and again."""
+"""Small files that an engine rewrites."""
 _LEVELS = 3
-"""Such a table is so deep in its store: outputs/NAME/corrections."""
+"""How deep a table with its own lock is in its store: outputs/NAME/corrections."""
 _AT_ONCE = 8
-"""So many tables are fenced at the same time: on an object store, each is a wait."""
+"""How many tables are fenced at the same time: on an object store, each takes a while."""
 
 
 @contextmanager
@@ -58,14 +58,15 @@ def exclusive(
     standby: threading.Event | None = None,
     mend: Callable[[], object] = lambda: None,
 ) -> Iterator[None]:
-    """Hold the store for one run, or say who holds it.
+    """Hold the store for one run; `StoreInUse` names another holder.
 
-    A store at a URL has a lease. So has a folder once somebody names the seconds until `takeover`; any other folder has
-    a lock of the kernel's. On `standby` it is waited for, until that is set. `mend` is called before tables are read.
+    A store at a URL has a lease. So has a folder once a run has given the seconds until `takeover`; any other folder
+    has a lock of the kernel. With `standby`, this waits for the store until that event is set. `mend` is called before
+    tables are read.
     """
     if takeover is None and not is_leased(store, name):
         with _locked(store, name, holder, standby):
-            if not is_leased(store, name):  # somebody may have begun with a lease meanwhile
+            if not is_leased(store, name):  # another run may have begun with a lease meanwhile
                 mend()
                 yield
                 return
@@ -82,13 +83,13 @@ def _leased(
     mend: Callable[[], object],
 ) -> Iterator[None]:
     place = LeaseFile(lease_file(store, name))
-    watcher = Watcher(place, holder, Clock(), partial(_first_token, store, name))
-    lease = _first(store, name, watcher, standby, mend) or _taken(store, watcher, standby)
+    watcher = Watcher(place, holder, LeaseClock(), partial(_first_token, store, name))
+    lease = _first_lease(store, name, watcher, standby, mend) or _await_lease(store, watcher, standby)
     heart = Heart(lease)
     try:
         mend()
         fence = Fence(store, APPLICATIONS[name], lease, around_files=name == LOCK)
-        put_up(fence, name)
+        raise_fence(fence, name)
         with standing(fence):
             try:
                 yield
@@ -98,25 +99,27 @@ def _leased(
                 raise
     finally:
         heart.stop()
-        with suppress(OSError, StoreError):  # what went wrong before is the news; the next one waits a little
+        with suppress(
+            OSError, StoreError
+        ):  # the first error is the one to report; the next engine waits a little
             lease.let_go()
 
 
 def _is_lost(fence: Fence, error: Exception) -> bool:
-    """Whether an engine has failed because somebody else has taken over, whatever it has failed with."""
+    """Whether an engine has failed because another one has taken over, whatever the error."""
     with suppress(OSError, StoreError):
         return not isinstance(error, StoreInUse) and not fence.lease.confirm()
     return False
 
 
-def _first(
+def _first_lease(
     store: Location,
     name: str,
     watcher: Watcher,
     standby: threading.Event | None,
     mend: Callable[[], object],
 ) -> Lease | None:
-    """The first lease in a folder: whoever holds the kernel's lock there knows nothing of leases."""
+    """The first lease in a folder. It is taken under the kernel's lock, which runs without a lease hold."""
     if is_url(store) or files.exists(lease_file(store, name)):
         return None
     try:
@@ -125,14 +128,14 @@ def _first(
             return watcher.look()
     except StoreInUse:
         raise
-    except StoreError:  # a folder without such locks, as some that are shared
+    except StoreError:  # some shared folders have no such locks
         make_folder(store)
         return None
 
 
-def _taken(store: Location, watcher: Watcher, standby: threading.Event | None) -> Lease:
-    """The lease, as soon as it can be had; refused where its holder gives a sign of life and nobody stands by."""
-    never, began = standby or threading.Event(), watcher.clock.now()
+def _await_lease(store: Location, watcher: Watcher, standby: threading.Event | None) -> Lease:
+    """The lease, as soon as it is free. Without `standby` it is refused once its holder renews it."""
+    stopped, began = standby or threading.Event(), watcher.clock.now()
     while True:
         try:
             if (lease := watcher.look()) is not None:
@@ -141,33 +144,33 @@ def _taken(store: Location, watcher: Watcher, standby: threading.Event | None) -
             if standby is None:
                 raise _not_writable(store, error) from None
             LOG.info("standing by for store %s, which cannot be reached (%s)", store, error)
-        found = watcher.found
-        briefly = found is not None and found.holder.startswith(BRIEFLY)
-        patience = PATIENCE_SECONDS if briefly and not watcher.holder.name.startswith(BRIEFLY) else 0.0
-        if found is not None and standby is None and watcher.signs:
+        other = watcher.found
+        is_brief = other is not None and other.holder.startswith(BRIEFLY)
+        patience = PATIENCE_SECONDS if is_brief and not watcher.holder.name.startswith(BRIEFLY) else 0.0
+        if other is not None and standby is None and watcher.signs:
             if watcher.clock.now() - began >= patience:
-                raise _in_use(store, found.in_words)
-        elif found is not None:
+                raise _in_use(store, other.in_words)
+        elif other is not None:
             what = "standing by for" if standby else "asking for a sign of life of who has"
-            LOG.info("%s store %s: %s (token %d)", what, store, found.in_words, found.token)
-        if watcher.clock.wait(never, watcher.pause):
-            raise StoreInUse(f"store {store} was never held: the run was stopped while it stood by for it")
+            LOG.info("%s store %s: %s (token %d)", what, store, other.in_words, other.token)
+        if watcher.clock.wait(stopped, watcher.pause):
+            raise _never_held(store)
 
 
 def _first_token(store: Location, name: str) -> int:
     """A token above those in the tables of a store without a lease: it may be a copy, or its lease was removed."""
-    found = [Table(root, None).last_batch(APPLICATIONS[name]) for root in _fenced_in(store, name)]
-    return max([0, *found]) + 1
+    tokens = [Table(root, None).last_batch(APPLICATIONS[name]) for root in _fenced_tables(store, name)]
+    return max([0, *tokens]) + 1
 
 
-def _fenced_in(store: Location, name: str) -> list[Location]:
-    """The tables that a lease is about."""
+def _fenced_tables(store: Location, name: str) -> list[Location]:
+    """The tables that a lease protects."""
     return [store] * is_table(store) if name == TABLE else tables_in(store)
 
 
-def put_up(fence: Fence, name: str) -> None:
-    """Have the tables and small files of a store refuse whoever had the lease before."""
-    roots = filter(fence.covers, _fenced_in(fence.root, name))
+def raise_fence(fence: Fence, name: str) -> None:
+    """Have the tables and small files of a store refuse the engine that had the lease before."""
+    roots = filter(fence.covers, _fenced_tables(fence.root, name))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for done in [pool.submit(Table(root, None).fence, fence.application, fence.token) for root in roots]:
             done.result()
@@ -180,7 +183,7 @@ def put_up(fence: Fence, name: str) -> None:
 def _locked(
     store: Location, name: str, holder: str, standby: threading.Event | None = None
 ) -> Iterator[None]:
-    """Hold the lock that the kernel keeps."""
+    """Hold the kernel's lock."""
     try:
         lock = LockFile(store, name, whole=name != COMPACT)
     except OSError as error:
@@ -194,7 +197,7 @@ def _locked(
         try:
             yield
         finally:
-            with suppress(OSError):  # what went wrong before is the news
+            with suppress(OSError):  # the first error is the one to report
                 lock.sign("")
 
 
@@ -222,19 +225,19 @@ class LeaseFile:
 
 
 APPLICATIONS = {LOCK: LEASE, COMPACT: f"{LEASE}-compact", TABLE: f"{LEASE}-table"}
-"""The transaction that carries the token of each lease: a table has several."""
+"""The transaction with the token of each lease: a table has several."""
 _NAMES = {LOCK: "lease", COMPACT: "compact.lease", TABLE: "table.lease"}
 OF_ONE_STORE = frozenset({*_NAMES, *_NAMES.values(), *(f"{name}.json" for name in _NAMES.values())})
-"""What of locks and leases lies in a store: a copy of it has its own."""
+"""The files of locks and leases in a store: a copy of the store must not have them."""
 
 
 def lease_file(store: Location, name: str = LOCK) -> Location:
-    """What says who has a lease."""
+    """The file or folder that names the holder of a lease."""
     return store / (f"{_NAMES[name]}.json" if is_url(store) else _NAMES[name])
 
 
 def is_leased(store: Location, name: str = LOCK) -> bool:
-    """Whether a store has leases: every one at a URL, and a folder in which somebody has begun with it."""
+    """Whether a store has leases: every store at a URL, and a folder in which one was ever taken."""
     root = store.parents[_LEVELS - 1] if name == TABLE else store
     return is_url(store) or files.exists(lease_file(root))
 
@@ -246,38 +249,36 @@ def require_writable(store: Location) -> None:
 
 
 def _not_writable(store: Location, error: OSError) -> StoreError:
-    refused = refusal_of(error)
-    if refused is None:
-        return StoreError(
-            f"store {store} cannot be written: {error.strerror}; check the path and its permissions"
-        )
-    return StoreError(f"store {store} cannot be written: {refused_in_words(refused, error.filename)}")
+    reason = f"{error.strerror}; check the path and its permissions"
+    if (refusal := refusal_of(error)) is not None:
+        reason = refused_in_words(refusal, error.filename)
+    return StoreError(f"store {store} cannot be written: {reason}")
 
 
 def held_since(store: Location, name: str = LOCK) -> float | None:
     """When the run that holds the store began, in seconds since the epoch; None where none does."""
-    found = held(store, name)
-    return None if found is None else found[1]
+    holder = held(store, name)
+    return None if holder is None else holder[1]
 
 
 def held(store: Location, name: str = LOCK) -> tuple[str, float] | None:
-    """Who holds the store, and since when. It is asked for and let go at once; who starts meanwhile waits. Whoever had
-    a lease holds it until somebody else has taken it."""
+    """The holder of the store, and since when; None where there is none. To find out, the lock is taken and released at
+    once: a run that starts meanwhile waits. A lease has a holder until it is released or taken over."""
     if is_leased(store, name):
         record = lease_of(store, name)
         return None if record is None or record.stopped else (record.in_words, record.since_seconds)
-    found = lock_holder(store / name)
-    return None if found is None else (found[0] or "another process", found[1])
+    holder = lock_holder(store / name)
+    return None if holder is None else (holder[0] or "another process", holder[1])
 
 
 def running_on(store: Location) -> tuple[str, float] | None:
-    """Likewise, for people: who has given no sign of life lately does not count."""
+    """Likewise, for people: a holder that has not renewed its lease lately does not count."""
     record = lease_of(store) if is_leased(store) else None
     return held(store) if record is None or record.gives_signs(time.time()) else None
 
 
 def lease_of(store: Location, name: str = LOCK) -> Record | None:
-    """What is written down of a lease; None where nobody ever had it."""
+    """The record of a lease; None where nobody ever had it."""
     seen = read_lease(LeaseFile(lease_file(store, name)))
     return None if seen is None else seen.record
 
@@ -287,17 +288,19 @@ def _take(lock: LockFile, store: Location, patient: bool, standby: threading.Eve
     while not lock.take():
         by = lock.holder or "another process"
         waited = time.monotonic() - began
-        # Whoever only asks who holds the store has let go by then.
+        # A process that only asks for the holder (`held`) has released the lock by then.
         wait = PATIENCE_SECONDS if patient and by.startswith(BRIEFLY) else ASKING_SECONDS
         if standby is not None:
             LOG.info("standing by for store %s: %s", store, by)
             if standby.wait(ASKING_SECONDS):
-                raise StoreInUse(
-                    f"store {store} was never held: the run was stopped while it stood by for it"
-                )
+                raise _never_held(store)
         elif waited > wait:
             raise _in_use(store, by)
         time.sleep(0.05)
+
+
+def _never_held(store: Location) -> StoreInUse:
+    return StoreInUse(f"store {store} was never held: the run was stopped while it stood by for it")
 
 
 def _in_use(store: Location, by: str) -> StoreInUse:

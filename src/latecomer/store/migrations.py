@@ -1,8 +1,8 @@
-"""Stores of earlier versions: each step brings what a store has written down from one format to the next.
+"""Stores of earlier versions: each step brings `pipeline.json` from one format to the next.
 
-Reading takes the steps in memory, so an old store can be read as it is. The next run writes down where they lead.
-Tables need no step so far: a column that came later is empty in old files. What is not as latecomer writes it is left
-as it is, for whoever reads it to refuse.
+Reading takes the steps in memory, so an old store can be read as it is. The next run writes the result. Tables have
+needed no step so far: a new column is null in old files. A part that latecomer cannot have written stays as it is: its
+reader refuses it.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ from latecomer.model.verdicts import LatePolicy
 from latecomer.store.state_types import NARROW
 
 FORMAT = 3
-"""What this version writes."""
+"""The format that this version writes."""
 SUMS = "sums"
-"""How whole numbers are summed up."""
+"""The key for the type of sums of whole numbers."""
 
 
 def _with_first_defaults(pinned: Mapping[str, Any]) -> dict[str, Any]:
-    """1 → 2: what the first versions could not do otherwise, and later ones can, is written down.
+    """1 → 2: settings that the first versions did not have are written down.
 
-    Whole numbers were summed up as such, without room for more (ADR 0028). No output discarded, fired early or
-    published empty windows.
+    Sums of whole numbers were 64 bits wide (ADR 0028). No output discarded, fired early or published empty windows.
     """
     found = {SUMS: NARROW, **pinned}
     if isinstance(outputs := pinned.get("outputs"), dict):
-        found["outputs"] = {name: _defined(definition) for name, definition in outputs.items()}
+        found["outputs"] = {name: _with_discarding(definition) for name, definition in outputs.items()}
     if isinstance(policies := pinned.get("policies"), dict):
         found["policies"] = {name: _with_policies(entries) for name, entries in policies.items()}
     return found
 
 
-def _defined(definition: Any) -> Any:
+def _with_discarding(definition: Any) -> Any:
     return {"discarding": False, **definition} if isinstance(definition, dict) else definition
 
 
@@ -53,11 +52,11 @@ def _with_policy(entry: Any) -> Any:
         "emit_empty": False,
     }
     entry = {**entry, "policy": {**before, **entry["policy"]}}
-    return {**entry, "definition": _defined(entry["definition"])} if "definition" in entry else entry
+    return {**entry, "definition": _with_discarding(entry["definition"])} if "definition" in entry else entry
 
 
 def _with_cadence(pinned: Mapping[str, Any]) -> dict[str, Any]:
-    """2 → 3: triggers were looked at when a batch ended (ADR 0010)."""
+    """2 → 3: triggers fired only at the end of a batch (ADR 0010)."""
     policies = pinned.get("policies")
     if not isinstance(policies, dict):
         return dict(pinned)
@@ -78,16 +77,16 @@ def _per_batch(entry: Any) -> Any:
 
 
 STEPS: dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]] = {1: _with_first_defaults, 2: _with_cadence}
-"""From a format to the next one."""
+"""Format → the step to the next one."""
 MEANINGS = {
     1: "what the first versions could not do otherwise is written down: sums, triggers, accumulation",
     2: "triggers were looked at when a batch ended, and that is written down",
 }
-"""What each step means to whoever owns the store."""
+"""What each step means, for the owner of the store."""
 
 
 def upgraded(pinned: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is written down, in the format of this version; None for a format that it does not know."""
+    """The content of `pipeline.json` in the format of this version; None for a format that it does not know."""
     found, now = dict(pinned), pinned.get("format")
     while now != FORMAT:
         if not isinstance(now, int) or now not in STEPS:

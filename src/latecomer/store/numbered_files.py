@@ -1,10 +1,10 @@
-"""A small file of a folder that engines replace without a lock, as a row of numbered versions.
+"""A small file in a folder that engines replace without a lock: a folder of numbered versions.
 
-A lock would not do for a lease: an engine that is stopped while it holds one keeps it, and nobody could take over from
-it. Some shared folders have no locks at all. A version gets its number by a hard link, which the file system makes for
-one of several, and its content is whole by then. The highest number is the file. Older ones are removed.
+A lease cannot use a lock: an engine that is stopped keeps its lock, and nobody could take over from it. Some shared
+folders have no locks at all. A version gets its number by a hard link, once its content is complete. Of several
+engines, one gets the link. The highest number is the file, and older versions are removed.
 
-Whoever was slow may get a number that was removed long ago. It sees higher ones then, and nobody ever looks at its own.
+A slow engine may get a number that was removed long ago. Then it sees a higher one, and nobody ever reads its own.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def read_numbered(folder: Location) -> tuple[bytes, str] | None:
 
 
 def put_numbered(folder: Location, content: bytes, tag: str | None) -> str | None:
-    """Replace the version that has this tag, or write the first one; the new tag, or None where there is another by
-    now. It may be there for a moment even then."""
+    """Replace the version with this tag, or write the first one for None. Gives the new tag, or None where there is
+    another version by now; even then the new one may exist for a moment."""
     number = int(tag or 0) + 1
     make_folder(folder)
     draft = folder / f".{uuid4().hex}"
@@ -35,7 +35,7 @@ def put_numbered(folder: Location, content: bytes, tag: str | None) -> str | Non
         with open(draft, "wb") as opened:
             opened.write(content)
         sync(draft)
-        if not _linked(draft, _version(folder, number)):
+        if not _link(draft, _version(folder, number)):
             return None
     finally:
         Path(draft).unlink(missing_ok=True)
@@ -49,11 +49,12 @@ def put_numbered(folder: Location, content: bytes, tag: str | None) -> str | Non
     return str(number)
 
 
-def _linked(draft: Location, version: Location) -> bool:
+def _link(draft: Location, version: Location) -> bool:
+    """Give a draft the name of a version; False where the name is taken."""
     try:
         os.link(draft, version)
     except FileExistsError:
-        return Path(draft).stat().st_nlink > 1  # a server that was asked twice has made it the first time
+        return Path(draft).stat().st_nlink > 1  # a server that got the request twice made it the first time
     return True
 
 

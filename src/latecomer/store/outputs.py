@@ -1,4 +1,4 @@
-"""Which outputs a store has had, how far each has come, and which are still to be computed from its log."""
+"""The outputs of a store, the last batch of each, and those that are still to be computed from the log."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ def reached_by_output(store: Store, until: int = LAST) -> dict[str, int]:
     """The last batch, up to one, in which each output took part."""
     if not store.ledger.exists:
         return {}
-    found = store.ledger.query(
+    rows = store.ledger.query(
         f"select output, max(batch) as last from t where batch <= {until} group by output"
     )
-    return {row["output"]: row["last"] for row in found.to_pylist()}
+    return {row["output"]: row["last"] for row in rows.to_pylist()}
 
 
 def outputs_to_compute(store: Store) -> list[str]:
-    """The outputs that were added since the store was made, to be computed from its log; an error where that
-    cannot be done."""
+    """The new outputs, to be computed from the log; an error where that is impossible."""
     if store.ledger.last_batch() < 0:
         return []
     reached = reached_by_output(store)

@@ -1,4 +1,4 @@
-"""A store's past, to compute from again: its log is read, what follows from it goes elsewhere."""
+"""A store as it was after an earlier batch, to compute its outputs again: the log is read, results go elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from latecomer.store.table import Table
 
 
 class PastTable(Table):
-    """A table as it stood when a batch was complete. It is neither made nor written."""
+    """A table as it was when a batch was complete. It cannot be made or written."""
 
     def __init__(self, root: Location, schema: pa.Schema, last: int, zeros: Sequence[str] = ()) -> None:
         super().__init__(root, schema, zeros)
@@ -47,14 +47,14 @@ class PastTable(Table):
 
 
 class ReplayStore(Store):
-    """A store over another one's log, as it stood after batch `last`.
+    """A store over the log of another store, as it was after batch `last`.
 
-    Outputs and ledger are its own. The timeline is the other's, unless it is to be computed anew.
+    Outputs and ledger are its own. The timeline is that of the other store, unless it is computed anew.
     """
 
     def __init__(self, pipeline: Pipeline, origin: Store, last: int, new_timeline: bool) -> None:
         super().__init__(pipeline, origin.columns)
-        self.wide_sums = origin.wide_sums  # numbers that are held side by side are of one type
+        self.wide_sums = origin.wide_sums  # so that numbers of the two can be compared
         self.layout = EventLayout(pipeline, self.columns, self.wide_sums)
         self.replay_of = origin.root
         self.logged_every = origin.pipeline.watermark.every
@@ -69,5 +69,5 @@ class ReplayStore(Store):
             self.watermarks = self.past_watermarks
 
     def go_to(self, batch: int) -> None:
-        """From here on the log ends with this batch."""
+        """Let the log end with this batch."""
         self._log.last = batch

@@ -1,5 +1,5 @@
-"""`pipeline.json`: what a store has written down about itself. Nothing in it is taken on trust: what reaches
-SQL (types of columns, numbers of batches) must be what latecomer writes."""
+"""`pipeline.json`: what a store has written down about itself. All of it is checked: what reaches SQL (types of
+columns, numbers of batches) must be what latecomer writes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from latecomer.store.migrations import FORMAT, SUMS, upgraded
 
 PINS = "pipeline.json"
 MOVED = "moved_to"
-"""Where a store is now that was here."""
+"""The key for the new location of a store that was moved."""
 _PINNED = {"pipeline": str, "outputs": dict, "policies": dict, "columns": dict, SUMS: str}
-"""What every store has written down, besides its format."""
+"""The keys that every store has besides its format, and their types."""
 
 
 def is_store(root: Location) -> bool:
-    """Whether a store is there."""
+    """Whether there is a store."""
     return files.is_file(root / PINS)
 
 
 def read_pins(root: Location) -> dict[str, Any] | None:
-    """What is written down, of the shape that it must have; None where there is no store."""
+    """The checked content of `pipeline.json`; None where there is no store."""
     try:
         written: Any = json.loads(files.read_text(root / PINS))
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def write_pins(root: Location, pins: Mapping[str, Any]) -> None:
 
 
 def mark_moved(root: Location, to: str) -> None:
-    """Have a store refused from here on by whoever opens it in this place."""
+    """Mark a store as moved: from here on it cannot be opened in this place."""
     write_pins(root, {**json.loads(files.read_text(root / PINS)), MOVED: to})
 
 
@@ -69,8 +69,8 @@ def _misshapen(pinned: Mapping[str, Any]) -> str | None:
     sources = pinned.get("sources", {})
     if not isinstance(sources, dict) or not all(isinstance(each, dict) for each in sources.values()):
         return "sources"
-    found = {"columns": pinned["columns"], **{f"sources.{name}": each for name, each in sources.items()}}
-    for place, columns in found.items():
+    of_each = {"columns": pinned["columns"], **{f"sources.{name}": each for name, each in sources.items()}}
+    for place, columns in of_each.items():
         for column, kind in columns.items():
             if not _is_type(kind):
                 return f"{place}.{column} ({kind!r})"
@@ -98,7 +98,7 @@ def _is_schema(entry: object) -> bool:
 
 
 def _is_period(entry: object) -> bool:
-    """Whether it is a policy, since which batch, and perhaps what the output meant."""
+    """Whether it has a policy, the batch since which it applies, and perhaps a definition."""
     return (
         isinstance(entry, dict)
         and type(entry.get("since")) is int

@@ -1,7 +1,7 @@
-"""`private: true`: what a pipeline writes is for its user alone.
+"""`private: true`: only the user may read what a pipeline writes.
 
-From the first use of such a pipeline, the process makes files and folders that nobody else may read; so does
-the JVM that it starts. A store and sinks that are there already are tightened.
+From the first use of such a pipeline, the process and the JVM that it starts make files and folders that nobody else
+may read. The permissions of an existing store and of existing sinks are changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UMASK = 0o077
 
 
 def keep_private(pipeline: Pipeline) -> None:
-    """Where the pipeline is private, let nobody else read what is there and what is written from here on."""
+    """For a private pipeline: let nobody else read existing files, and those that this process writes from here on."""
     if not pipeline.private:
         return
     write_privately(pipeline)
@@ -31,6 +31,6 @@ def keep_private(pipeline: Pipeline) -> None:
 
 
 def write_privately(pipeline: Pipeline) -> None:
-    """Where the pipeline is private, let nobody else read what this process writes from here on."""
+    """For a private pipeline: let nobody else read what this process writes from here on."""
     if pipeline.private:
         os.umask(os.umask(UMASK) | UMASK)

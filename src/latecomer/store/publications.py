@@ -1,8 +1,8 @@
 """When each batch was published, by the wall clock (ADR 0013).
 
-A batch is published with the commit of the ledger that completes it, and that commit says when. The table
-`publications` has the same for every batch, for Delta forgets its commits in time. It follows the ledger: what it
-lacks is read out of the commits. Those of earlier versions say nothing, but have Delta's own timestamp.
+A batch is published by the commit of the ledger that completes it. That commit has the time. Delta deletes old
+commits, so the table `publications` has the times of all batches. It follows the ledger: missing times are read from
+the commits. Commits of earlier versions have Delta's own timestamp only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from latecomer.store.table import NOTHING_REACHED, moments
 
 PUBLISHED_AT = "published_at"
 _LATELY = 1000
-"""So many batches sinks need not ask for: they are hardly ever further behind."""
+"""The times of so many batches are kept in memory for sinks, which are hardly ever further behind."""
 
 
 def wall_clock() -> int:
@@ -35,7 +35,7 @@ def wall_clock() -> int:
 
 
 class Publications:
-    """A store's publication times. Whoever reads them in a thread has one of these for itself."""
+    """The publication times of a store. Each thread needs an object of its own."""
 
     def __init__(self, store: Store) -> None:
         self._ledger = store.own_table(store.ledger)
@@ -43,7 +43,7 @@ class Publications:
         self._lately = store.published_lately
 
     def last_by(self, moment: int, output: str) -> int | None:
-        """The last batch of an output that had been published by a moment; None where nobody can tell."""
+        """The last batch of an output that was published by a moment; None where that is not known."""
         complete = self._ledger.last_batch()
         known = last_known(moment, self._around(moment), complete)
         if known is None:
@@ -54,47 +54,47 @@ class Publications:
         return joined - 1 if at is not None else known if joined < known else None
 
     def times(self, first: int, last: int, output: str) -> dict[int, int]:
-        """When the batches of an output were published, from one to another, as far as that is known."""
+        """When the batches of an output from `first` to `last` were published, as far as that is known."""
         lately = {batch: self._lately[batch] for batch in range(first, last + 1) if batch in self._lately}
         if len(lately) == last + 1 - first:
             return lately
         self._ledger.refresh()
-        found = self._asked(f"output is null and batch between {first} and {last}")
+        times = self._in_table(f"output is null and batch between {first} and {last}")
         if self._table.last_batch() < min(last, self._ledger.last_batch()):
-            found |= self._in_commits(APPLICATION)
+            times |= self._in_commits(APPLICATION)
         joined, at = self._joined(output)
-        found.pop(joined, None)
-        found |= {} if at is None else {joined: at}
-        return {batch: at for batch, at in found.items() if first <= batch <= last}
+        times.pop(joined, None)
+        times |= {} if at is None else {joined: at}
+        return {batch: at for batch, at in times.items() if first <= batch <= last}
 
     @property
     def by_delta(self) -> bool:
-        """Whether the times are Delta's own timestamps: all batches are of a version that wrote none down."""
+        """Whether all times are Delta's own timestamps: the store is of a version that wrote no others."""
         newest = None if self._table.exists else next(commits_of(self._ledger.root), None)
         return newest is not None and PUBLISHED_AT not in newest.info
 
     def _around(self, moment: int) -> dict[int, int]:
-        """The last batch that was published by a moment and the one after it, as they are written down."""
+        """The last batch that was published by a moment, and the one after it, in the table."""
         last = f"select max(batch) from t where output is null and published_at <= {moment_literal(moment)}"
-        return self._asked(f"output is null and batch >= coalesce(({last}), -1) order by batch limit 2")
+        return self._in_table(f"output is null and batch >= coalesce(({last}), -1) order by batch limit 2")
 
     def _joined(self, output: str) -> tuple[int, int | None]:
-        """The batch after which an output was computed from the log, and when that was published, if it is known;
-        -1 where the output was there from the beginning."""
+        """The batch after which an output was computed from the log, and when that was published, if known. -1 where
+        the output was there from the beginning."""
         batch = self._ledger.last_batch(joining(output))
         if batch < 0:
             return batch, BEGIN_OF_TIME
-        found = self._asked(f"output = {text_literal(output)}") or self._in_commits(joining(output))
-        return batch, found.get(batch)
+        times = self._in_table(f"output = {text_literal(output)}") or self._in_commits(joining(output))
+        return batch, times.get(batch)
 
-    def _asked(self, condition: str) -> dict[int, int]:
+    def _in_table(self, condition: str) -> dict[int, int]:
         if not self._table.exists:
             return {}
         rows = self._table.query(f"select batch, published_at from t where {condition}").to_pylist()
         return {row["batch"]: to_micros(row[PUBLISHED_AT]) for row in rows}
 
     def _in_commits(self, application: str) -> dict[int, int]:
-        """Of the batches that are not in the table yet, when they were committed to the ledger."""
+        """The commit times of the batches that are not in the table yet."""
         written = self._table.last_batch(application)
         if written >= self._ledger.last_batch(application):
             return {}
@@ -102,7 +102,7 @@ class Publications:
 
 
 class PublicationClock:
-    """Publishes batches: closes them in the ledger, each at a moment of its own that never goes back."""
+    """Publishes batches: closes them in the ledger, each with a time that is never before that of another."""
 
     def __init__(self, store: Store, clock: Callable[[], int] = wall_clock) -> None:
         self._store = store
@@ -111,8 +111,8 @@ class PublicationClock:
         self._begun = False
 
     def begin(self) -> None:
-        """Write down what a run before this one did not: of the batch that it was about, or of all batches where it
-        was of a version that did not do so."""
+        """Write the times that earlier runs did not: of an interrupted batch, or, for an earlier version, of all
+        batches."""
         table, ledger = self._store.publications, self._store.ledger
         for application, output in self._applications().items():
             last = ledger.last_batch(application)
@@ -120,8 +120,8 @@ class PublicationClock:
                 times = _times_of(commits_of(ledger.root), application, before)
                 table.append(last, _rows(times, output), application)
         if table.exists:
-            found = table.query("select max(published_at) as last from t").to_pylist()[0]["last"]
-            self._last = None if found is None else to_micros(found)
+            last_at = table.query("select max(published_at) as last from t").to_pylist()[0]["last"]
+            self._last = None if last_at is None else to_micros(last_at)
         self._begun = True
 
     def _applications(self) -> dict[str, str | None]:
@@ -134,9 +134,9 @@ class PublicationClock:
         reached: Mapping[str, int] = NOTHING_REACHED,
         output: str | None = None,
     ) -> int:
-        """Close a batch in the ledger, or the past of an output that joins after it. Gives when that was.
+        """Close a batch in the ledger, or the past of an output that joins after it. Gives the time.
 
-        One commit completes the batch and says when: whatever happens after it, there is no second time.
+        One commit completes the batch and has the time: so a batch never gets another time.
         """
         if not self._begun:
             self.begin()
@@ -157,22 +157,22 @@ class PublicationClock:
 
 
 def _times_of(commits: Iterator[Commit], application: str, after: int) -> dict[int, int]:
-    """When the batches after one were committed; none is before the batch before it."""
-    found: dict[int, int] = {}
+    """When the batches after one were committed; made ascending."""
+    committed: dict[int, int] = {}
     for commit in commits:
         if commit.application == application and commit.batch <= after:
             break
         if commit.application == application and (at := _time_of(commit)) is not None:
-            found[commit.batch] = at
+            committed[commit.batch] = at
     times: dict[int, int] = {}
     last: int | None = None
-    for batch, at in sorted(found.items()):
+    for batch, at in sorted(committed.items()):
         times[batch] = last = publication_time(last, at)
     return times
 
 
 def _time_of(commit: Commit) -> int | None:
-    """When a commit was made, as it says or as Delta does; None where neither can be read."""
+    """When a commit was made, by its metadata or else by Delta; None where neither can be read."""
     published_at = commit.info.get(PUBLISHED_AT)
     try:
         if published_at is not None:

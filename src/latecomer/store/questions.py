@@ -1,4 +1,4 @@
-"""Questions in SQL to Delta tables, which need no Spark."""
+"""SQL queries over Delta tables without Spark."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SQL_TYPES = {
     pa.float64(): "double",
     pa.decimal128(38, 6): "decimal(38, 6)",
 }
-"""The types of columns that came after the first stores; any other is null of no type."""
+"""The types of columns that the first stores did not have; any other missing column is an untyped null."""
 
 
 def selected_columns(schema: pa.Schema | None, existing: Collection[str], zeros: Collection[str]) -> str:
-    """The columns of a schema in SQL, and any others that are there: those that are not there are null, or 0."""
+    """The columns of a schema, and any others that exist, in SQL: missing ones are null, or 0."""
     filled = [
         f"coalesce({name}, 0) as {name}"
         for name in map(double_quoted, (each for each in zeros if each in existing))
@@ -38,10 +38,10 @@ def selected_columns(schema: pa.Schema | None, existing: Collection[str], zeros:
 
 
 def asked(tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> Any:
-    """What Delta tables answer, as a stream of Arrow's: each under its name, with its columns in SQL."""
-    builder, widened = QueryBuilder(), []
+    """The result of a query over named Delta tables, as a stream of Arrow's. Each table has its columns in SQL."""
+    builder, with_tables = QueryBuilder(), []
     for name, (delta, selected) in tables.items():
         builder = builder.register(name if selected == ALL else f"{name}_stored", delta)
         if selected != ALL:
-            widened.append(f"{name} as (select {selected} from {name}_stored)")
-    return builder.execute(f"with {', '.join(widened)} {sql}" if widened else sql)
+            with_tables.append(f"{name} as (select {selected} from {name}_stored)")
+    return builder.execute(f"with {', '.join(with_tables)} {sql}" if with_tables else sql)

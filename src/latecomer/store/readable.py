@@ -1,4 +1,4 @@
-"""A Delta table of the store as it is read: what it holds, and how far it is."""
+"""Reading a Delta table of the store: its rows, its files, and its last batch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KEEPING = threading.Lock()
 
 
 class ReadableTable:
-    """One Delta table of the store, as far as it is read."""
+    """One Delta table of the store: the part that reads."""
 
     def __init__(
         self, root: Location, schema: pa.Schema, zeros: Sequence[str] = (), kept: int = KEPT
@@ -48,47 +48,48 @@ class ReadableTable:
         self.zeros = zeros
         """Columns that are 0, not null, in rows of an earlier version."""
         self.kept = kept
-        """How long it keeps files that were replaced, in microseconds. Its first commit writes that down."""
+        """How long it keeps files that were replaced, in microseconds. Its first commit records that."""
         self._says_so = False
         self._delta: DeltaTable | None = None
         self._known: tuple[int, dict[str, int]] = -1, {}
-        """The last batch of each application, as of a version, as far as commits were looked through for it."""
+        """A version, and the last batch of each application as of that version, from the commits read so far."""
         self._looked_back = 0
-        """The oldest of these commits."""
+        """The oldest commit that was read for it."""
         self._ahead = 0
-        """How many commits were made here that were not looked at yet."""
+        """How many commits were made here since the last refresh."""
         self._turn = threading.RLock()
-        """What is committed rests on what was read: nobody reads on in between."""
+        """A commit builds on what was read: no other thread may refresh in between."""
 
     @property
     def exists(self) -> bool:
         return self._open() is not None
 
     def explained(self) -> AbstractContextManager[None]:
-        """What Delta, Arrow and the file system say, in one sentence of ours."""
+        """Errors of Delta, Arrow and the file system become one sentence."""
         return explained(self.root)
 
     @property
     def identity(self) -> str:
-        """What tells this table from one that was in the same place before; empty before the first commit."""
+        """Delta's id of the table, which differs from that of an earlier table in the same place; empty before the
+        first commit."""
         delta = self._open()
         return "" if delta is None else str(delta.metadata().id)
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are there: a table of an earlier version may have fewer than its schema."""
+        """The columns that exist: a table of an earlier version may have fewer than its schema."""
         delta = self._open()
         return self.schema.names if delta is None else [field.name for field in delta.schema().fields]
 
     @property
     def stored_schema(self) -> pa.Schema:
-        """The columns that are there, with their types."""
+        """The columns that exist, with their types."""
         delta = self._open()
         return self.schema if delta is None else pa.schema(delta.schema().to_arrow())
 
     @property
     def is_narrower(self) -> bool:
-        """Whether a column that is there is of a narrower type than in its schema."""
+        """Whether an existing column has a narrower type than in the schema."""
         return bool(wider_schema(self.stored_schema, self.schema) != self.stored_schema)
 
     def last_batch(self, application: str = APPLICATION) -> int:
@@ -106,8 +107,8 @@ class ReadableTable:
             return known[application]
 
     def _note_since(self, before: int, delta: DeltaTable) -> None:
-        """Know the last batches as of now: those of a version before, and what the commits since say. One of these may
-        be known already, which was made here."""
+        """Update the last batches, from those of the version `before` and the commits since. One of these commits may
+        be known already: it was made here."""
         (version, known), now = self._known, delta.version()
         if version == now:
             return
@@ -120,16 +121,16 @@ class ReadableTable:
             self._known = now, known
         except (FileNotFoundError, ValueError):
             self._known, self._looked_back = (now, {}), now + 1
-            self._last_of(delta, APPLICATION)  # whoever has a table open for long finds no commits of then
+            self._last_of(delta, APPLICATION)  # while its commits still exist: a table may stay open for long
 
     def _last_of(self, delta: DeltaTable, application: str) -> int:
-        """The last batch of an application. As a rule one of the newest commits has it; Delta looks through all."""
+        """The last batch of an application. One of the newest commits usually has it; else Delta searches all."""
         known = self._known[1]
         with suppress(FileNotFoundError, ValueError):
             while application not in known and self._looked_back > max(0, delta.version() - CHECKPOINT_EVERY):
-                found = transactions_of(commit_file(self.root, self._looked_back - 1))
+                transactions = transactions_of(commit_file(self.root, self._looked_back - 1))
                 self._looked_back -= 1
-                for name, batch in found.items():
+                for name, batch in transactions.items():
                     known.setdefault(name, batch)
         if application not in known:
             known[application] = -1 if self._looked_back == 0 else self._asked_of(delta, application)
@@ -147,8 +148,8 @@ class ReadableTable:
             ) from error
 
     def reached_by(self, name: str) -> int:
-        """The last batch that another table had, or how far something was counted, when this one was last committed, as
-        it is written down here; -1 where nothing is."""
+        """The last batch of another table, or a count, as recorded in this table's newest commit; -1 where there is no
+        record."""
         return self.last_batch(REACHED + name)
 
     def holds(self, batch: int, application: str = APPLICATION) -> bool:
@@ -156,17 +157,17 @@ class ReadableTable:
         return self.last_batch(application) >= batch
 
     def files(self) -> list[DataFile]:
-        """Every file that the table is made of now."""
+        """The current files of the table."""
         delta = self._current()
         with self.explained():
             return [] if delta is None else files_of(delta)
 
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return sum(file.rows for file in self.files())
 
     def rows_of(self, batch: int) -> int:
-        """How many rows a batch has."""
+        """The number of rows of a batch."""
         files = [file for file in self.files() if batch in batches_of(file)]
         merged = [file for file in files if is_merged(file)]
         alone = sum(file.rows for file in files if not is_merged(file))
@@ -177,7 +178,7 @@ class ReadableTable:
             return alone + int(rows.count_rows(filter=pc.field("batch") == batch))
 
     def files_before(self, batch: int) -> list[DataFile]:
-        """Every file that the table was made of before a batch was committed: they are still there."""
+        """The files of the table before a batch was committed: they still exist."""
         delta = self._current()
         with self.explained():
             while delta is not None and _reached(delta) >= batch:
@@ -185,19 +186,19 @@ class ReadableTable:
             return [] if delta is None else files_of(delta)
 
     def location(self, file: DataFile) -> Location:
-        """Where one of its files is."""
+        """The location of one of its files."""
         return self.root / file.path
 
     def dataset(self, files: Iterable[DataFile], schema: pa.Schema | None = None) -> ds.Dataset:
-        """Some of its files as one, to be read without Spark: with all columns, or those of a schema."""
+        """Some of its files as a dataset, to read without Spark: with all columns, or those of a schema."""
         return fs.dataset(map(self.location, files), self.stored_schema if schema is None else schema)
 
     def paths(self, files: Iterable[DataFile]) -> list[str]:
-        """Where files are, for Spark and for whoever reads them outside."""
+        """The paths or URLs of files, for Spark and for other programs."""
         return [fs.url(self.location(file)) for file in files]
 
     def missing_file(self) -> DataFile | None:
-        """A file that the table is made of and that is not there, or not as long as it was; none if all is well."""
+        """A current file that does not exist or has another size; None if all is well."""
         for file in self.files():
             try:
                 size = fs.size(self.location(file))
@@ -208,20 +209,21 @@ class ReadableTable:
         return None
 
     def unnamed_since(self, moment: float) -> list[Location]:
-        """The files below it that were written, and taken out of it, before a moment (in seconds since the epoch), as
-        delta-rs finds them: by the hour, rounded up. When it was taken out is known for as long as `kept`."""
+        """The files in its folder that are not part of it, and were written and removed from it before a moment (in
+        seconds since the epoch). delta-rs finds them by the hour, rounded up. It knows the time of a removal for as
+        long as `kept`."""
         delta = self._open()
         if delta is None:
             return []
         self.refresh()
         hours = max(0, math.ceil((time.time() - moment - 60) / 3600))
         with self.explained():
-            found = delta.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
-        there = set(fs.files_below(self.root / "data")) if found else set()  # some are deleted already
-        return sorted(there.intersection(self.root / name for name in found))
+            unused = delta.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
+        existing = set(fs.files_below(self.root / "data")) if unused else set()  # some are deleted already
+        return sorted(existing.intersection(self.root / name for name in unused))
 
     def refresh(self) -> None:
-        """See what others have committed since."""
+        """Read what others have committed since."""
         if self._delta is not None:
             with self.explained(), self._turn:
                 before = self._delta.version()
@@ -230,14 +232,14 @@ class ReadableTable:
                 self._note_since(before, self._delta)
 
     def refresh_whole(self) -> None:
-        """Likewise, and say so where the newest commit is torn."""
+        """Likewise; an error where the newest commit is torn."""
         self.refresh()
         if self._delta is not None:
             with self.explained():
                 self._require_whole()
 
     def _current(self) -> DeltaTable | None:
-        """The table with all that was committed here: at a URL, that is looked at when somebody asks."""
+        """The table with all commits made here: at a URL they are only read when needed."""
         delta = self._open()
         if self._ahead:
             self.refresh()
@@ -253,7 +255,7 @@ class ReadableTable:
                 except DeltaError:
                     self._require_whole(thorough=True)
                     raise
-                if not fs.is_url(self.root):  # where every put is whole
+                if not fs.is_url(self.root):  # there every put is whole
                     self._require_whole()
             self._keep(opened)
             if opened is not None:
@@ -262,8 +264,8 @@ class ReadableTable:
         return self._delta
 
     def _keep(self, opened: DeltaTable | None) -> None:
-        """Keep the table as it was opened first. Another thread may have opened it meanwhile, and committed since: a
-        commit on what was read before that is refused."""
+        """Keep the table that was opened first. Another thread may have opened it meanwhile, and have committed since:
+        a commit on top of an older version would be refused."""
         with _KEEPING:
             if self._delta is None:
                 self._delta = opened
@@ -276,8 +278,8 @@ class ReadableTable:
             raise TornCheckpoint(checkpoints[0])
 
     def _require_made_before(self) -> None:
-        """Refuse a table that was made since this process took over, and by somebody else: what is known here of the
-        store does not go with what it holds."""
+        """Refuse a table that another engine has made since this process took over: its content does not fit what this
+        process has read of the store."""
         late = (fence for fence in fences_over(self.root) if fence.around_files)
         if any(self.last_batch(fence.application) < fence.token for fence in late) and self.last_batch() >= 0:
             self._delta = None

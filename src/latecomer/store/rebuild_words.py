@@ -1,4 +1,4 @@
-"""A rebuild's plan in words and in tables: for the command line and for notebooks."""
+"""A rebuild's plan as text and as HTML: for the command line and for notebooks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from latecomer.store.rebuilds import Rebuild, Record
 
 
-def title(found: Rebuild) -> str:
-    """Which plan it is, and for which windows."""
-    return f"plan {found.id}: {found.record.output}, windows that start {range_in_words(found.record)}"
+def title(rebuild: Rebuild) -> str:
+    """The plan's id, output and windows."""
+    return f"plan {rebuild.id}: {rebuild.record.output}, windows that start {range_in_words(rebuild.record)}"
 
 
 def range_in_words(record: Record) -> str:
@@ -41,7 +41,7 @@ def _moment(micros: int) -> str | None:
 
 
 def lines(record: Record) -> Iterator[str]:
-    """What it rests on, and how much it changes."""
+    """What it was computed from, and how much it changes."""
     counts = record.counts
     size = _size(counts["bytes"])
     files, rows = counted(counts["files"], "file"), counted(counts["rows"], "row")
@@ -60,7 +60,7 @@ def lines(record: Record) -> Iterator[str]:
 
 
 def sums(record: Record) -> list[dict[str, str]]:
-    """What the changed rows come to, before and after; nothing where nothing changes."""
+    """The sums of the changed rows, before and after; empty where nothing changes."""
     if not record.changes:
         return []
     return [
@@ -89,48 +89,47 @@ def largest(record: Record) -> Iterator[dict[str, Any]]:
         }
 
 
-def state(found: Rebuild) -> str:
-    """How far it has come."""
-    if found.batch is not None:
-        return f"published as batch {found.batch}"
-    if found.stale:
+def state(rebuild: Rebuild) -> str:
+    """The state of a plan: published, stale, or waiting."""
+    if rebuild.batch is not None:
+        return f"published as batch {rebuild.batch}"
+    if rebuild.stale:
         return "stale: the store has gone on in its range, so it has to be planned anew"
-    return "to be published by the running pipeline" if found.asked else "nothing is published yet"
+    return "to be published by the running pipeline" if rebuild.asked else "nothing is published yet"
 
 
-def as_text(found: Rebuild) -> str:
+def as_text(rebuild: Rebuild) -> str:
     """A plan in lines of text, with times in the zone of the output's windows."""
-    with in_zone(_zone(found)):
-        tables = [
-            pa.Table.from_pylist(rows) for rows in (sums(found.record), list(largest(found.record))) if rows
-        ]
+    record = rebuild.record
+    with in_zone(_zone(rebuild)):
+        tables = [pa.Table.from_pylist(rows) for rows in (sums(record), list(largest(record))) if rows]
         texts = (line for each in tables for line in ("", *text_table(each, current_zone(), MOST_ROWS)))
-        return "\n".join([title(found), *lines(found.record), state(found), *texts])
+        return "\n".join([title(rebuild), *lines(record), state(rebuild), *texts])
 
 
-def shown(found: Rebuild) -> str:
+def as_html(rebuild: Rebuild) -> str:
     """A plan as a part of a page, with times in the zone of the output's windows."""
-    with in_zone(_zone(found)):
-        return fragment(_parts(found))
+    with in_zone(_zone(rebuild)):
+        return fragment(_parts(rebuild))
 
 
-def _zone(found: Rebuild) -> str:
-    """The zone of the windows, as it is pinned in the store that the plan lies in."""
+def _zone(rebuild: Rebuild) -> str:
+    """The zone of the windows, as pinned in the store of the plan."""
     try:
-        pinned = read_pins(found.folder.parents[3]) or {}
+        pinned = read_pins(rebuild.folder.parents[3]) or {}
     except LatecomerError:  # a plan can be read where its store cannot
         pinned = {}
-    definition = found.record.definition or pinned.get("outputs", {}).get(found.record.output, {})
+    definition = rebuild.record.definition or pinned.get("outputs", {}).get(rebuild.record.output, {})
     zone = definition.get("window", {}).get("zone")
     return zone if isinstance(zone, str) and is_zone(zone) else "UTC"
 
 
-def _parts(found: Rebuild) -> Iterator[str]:
-    yield from heading(title(found), "; ".join(lines(found.record)))
-    yield warning(state(found)) if found.stale else f"<p>{escape(state(found))}</p>"
-    if changed := sums(found.record):
+def _parts(rebuild: Rebuild) -> Iterator[str]:
+    yield from heading(title(rebuild), "; ".join(lines(rebuild.record)))
+    yield warning(state(rebuild)) if rebuild.stale else f"<p>{escape(state(rebuild))}</p>"
+    if changed := sums(rebuild.record):
         yield from table(list(changed[0]), [list(row.values()) for row in changed], numbers=[1, 2, 3])
-    rows = list(largest(found.record))
+    rows = list(largest(rebuild.record))
     if rows:
         names = list(dict.fromkeys(name for row in rows for name in row))
         yield from heading("the largest changes")

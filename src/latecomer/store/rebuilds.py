@@ -1,12 +1,12 @@
-"""Rebuilds as they lie in the store: what each covers, what it changes, and how far it has come.
+"""Rebuilds in the store: what each covers, what it changes, and its state.
 
 outputs/NAME/rebuilds/ID/
-  record.json      the plan: written last, so a plan that is there is whole
+  record.json      the plan: written last, so a plan that exists is whole
   panes/           the CORRECTION panes it would publish, without batch and moment
-  partials/        where an output means something else from here on: its open windows, anew
+  partials/        if the definition of the output changes: its open windows, computed anew
   failed/          dead letters of the output: events of the range that it cannot compute
-  asked            to be published by whoever runs the pipeline
-  batch            the batch it was given: from here on it is carried through, whatever happens
+  asked            to be published by the running pipeline
+  batch            its batch: from here on the rebuild is completed, whatever happens
   took             how many seconds its publication took
   stale            the store went on in its range before it could be published
 """
@@ -27,7 +27,7 @@ from latecomer.errors import StoreError
 from latecomer.store import files
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location, make_folder, parquet_files, replace_text, sync_files
-from latecomer.store.rebuild_words import as_text, shown
+from latecomer.store.rebuild_words import as_html, as_text
 
 ASKED, BATCH, STALE, TOOK = "asked", "batch", "stale", "took"
 PANES, PARTIALS, FAILED = "panes", "partials", "failed"
@@ -38,43 +38,43 @@ _SECONDS = re.compile(r"[0-9]{1,12}([.][0-9]{1,3})?")
 _ABANDONED = 86_400
 _ENDLESS = 1e12
 _NUMBERS = ("since", "until", "through", "watermark", "low", "high")
-"""What of a record stands in queries: numbers, whoever has written the file."""
+"""The fields of a record that are used in queries: they must be numbers."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A rebuild: its range, what it rests on, and what it changes."""
+    """A rebuild: its range, what it was computed from, and what it changes."""
 
     output: str
     since: int
     until: int
     """The windows that start in [since, until), in microseconds."""
     through: int
-    """The last batch whose events it has taken in."""
+    """The last batch whose events it includes."""
     watermark: int
-    """The watermark after that batch: windows that end later are left to the pipeline."""
+    """The watermark after that batch: windows that end later are not rebuilt."""
     low: int
     high: int
-    """Events from `low` until `high` that came later would make it stale."""
+    """Later events with times from `low` until `high` make it stale."""
     definition: Mapping[str, Any] | None
-    """What the output means from here on, where that changes."""
+    """The new definition of the output, if that changes."""
     taken_in: Mapping[str, int | str]
-    """What the rebuilt windows hold more than before: assignments, and each measure of the ledger."""
+    """How much more the rebuilt windows hold than before: assignments, and each measure of the ledger."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Windows computed, windows and keys that change, rows new, changed and withdrawn, files and bytes read."""
     sums: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    """What the sums and counts of the changed rows come to, before and after, as JSON has them."""
+    """The sums and counts over the changed rows, before and after, as in JSON."""
     largest: tuple[Mapping[str, Any], ...] = ()
     """The rows that change most."""
     made_at: int = 0
     seconds: float = 0.0
-    """How long it took to compute it; 0 where an earlier version did."""
+    """How long it took to compute it; 0 if an earlier version did."""
 
     @property
     def id(self) -> str:
-        """The same plan on the same store has the same name."""
-        what = {name: value for name, value in asdict(self).items() if name not in ("made_at", "seconds")}
-        return sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:12]
+        """A digest: the same plan on the same store has the same id."""
+        content = {name: value for name, value in asdict(self).items() if name not in ("made_at", "seconds")}
+        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
     @property
     def changes(self) -> int:
@@ -103,7 +103,7 @@ class Rebuild:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took in all, its publication too; None where an earlier version computed it."""
+        """How long it took, with its publication; None if an earlier version computed it."""
         written = _read(self.folder / TOOK) or "0"
         if not _SECONDS.fullmatch(written.strip()):
             raise StoreError(f"{self.folder / TOOK} is not a number of seconds; remove it")
@@ -119,12 +119,12 @@ class Rebuild:
 
     @property
     def kept(self) -> bool:
-        """Whether it is still there."""
+        """Whether it still exists."""
         return files.exists(self.folder)
 
     @property
     def whole(self) -> bool:
-        """Whether what it would publish is there."""
+        """Whether the panes that it would publish exist."""
         return bool(self.panes) or not self.record.changes
 
     @property
@@ -140,24 +140,24 @@ class Rebuild:
         return parquet_files(self.folder / FAILED)
 
     def ask(self) -> None:
-        """Have it published."""
+        """Request its publication."""
         files.remove(self.folder / STALE)
         replace_text(self.folder / ASKED, "")
 
     def accept(self, batch: int) -> None:
-        """Give it a batch; this is not taken back."""
+        """Give it a batch; this is final."""
         confirm_held(self.folder)
         replace_text(self.folder / BATCH, str(batch))
 
     def refuse(self) -> None:
-        """Say that the store has gone on: it has to be computed again."""
+        """Mark it as stale: the store has gone on, and it has to be computed again."""
         confirm_held(self.folder)
         replace_text(self.folder / STALE, "")
         files.remove(self.folder / ASKED)
         files.remove(self.folder / BATCH)
 
     def tidy(self, seconds: float) -> None:
-        """Published, which took so long: the record stays, the staged files are in the tables."""
+        """It was published, which took so many seconds: the record stays, the staged files are removed."""
         confirm_held(self.folder)
         replace_text(self.folder / TOOK, f"{seconds:.3f}")
         for name in _STAGED:
@@ -172,7 +172,7 @@ class Rebuild:
         return as_text(self)
 
     def _repr_html_(self) -> str:
-        return shown(self)
+        return as_html(self)
 
 
 class Rebuilds:
@@ -189,40 +189,40 @@ class Rebuilds:
                 yield Rebuild(folder, _record(folder, written))
 
     def asked(self) -> list[Rebuild]:
-        """Those that wait to be published."""
+        """The plans that wait to be published."""
         if not any(files.exists(folder / ASKED) for folder in self._folders()):
             return []
         return [each for each in self if each.asked]
 
     def of_batch(self, batch: int) -> Rebuild | None:
-        """The rebuild that a batch publishes."""
+        """The rebuild that a batch publishes; None where there is none."""
         return next((each for each in self if each.batch == batch), None)
 
     def published(self, last: int) -> list[Rebuild]:
-        """Those that are part of the store's history up to a batch, in order."""
+        """The rebuilds that were published up to a batch, in order."""
         done = [(each.batch, each) for each in self if each.batch is not None and each.batch <= last]
         return [each for _, each in sorted(done, key=lambda pair: pair[0] or 0)]
 
     def taken_in(self, unit: str, last: int) -> Decimal:
-        """What all rebuilds so far have added to what the windows hold."""
+        """How much all rebuilds up to a batch have added to the windows."""
         return sum((Decimal(each.record.taken_in.get(unit, 0)) for each in self.published(last)), Decimal(0))
 
     def draft(self) -> Location:
-        """A folder to compute a plan in; it is none until it is kept. What was left for a day is cleared away."""
+        """A folder to compute a plan in, which becomes a plan by `keep`. Drafts older than a day are removed."""
         for other in (self.root / name for name in files.names(self.root) if name.startswith(_DRAFT)):
             if time.time() - files.written_at(other) > _ABANDONED:
                 files.remove_all(other)
         return self.root / f"{_DRAFT}{uuid.uuid4().hex[:12]}"
 
     def keep(self, draft: Location, record: Record) -> Rebuild:
-        """Make a draft a plan. If the same plan is there, that one is kept."""
+        """Make a draft a plan. If the same plan exists, that one is kept."""
         home = self.root / record.id
         written = _read(home / _RECORD)
         if written is not None:
-            there = Rebuild(home, _record(home, written))
-            if there.whole:
+            existing = Rebuild(home, _record(home, written))
+            if existing.whole:
                 files.remove_all(draft)
-                return there
+                return existing
         files.remove_all(home)
         make_folder(home)
         for name in _STAGED:

@@ -1,9 +1,8 @@
-"""A store after a power cut: what is torn is set aside, and what is missing is found before anything is run.
+"""A store after a power cut: torn commits are set aside, and a store that lacks more is refused.
 
-Each step of a batch is on the disk before the next begins, so only the newest commit of a table can be
-torn, and nothing rests on it: without it the batch is simply run again. A store that lacks more than that
-was not written in that order (by an earlier version, on a disk that does not keep its word, or as a copy
-made while it was in use), and is refused.
+Each step of a batch is on the disk before the next one begins. So only the newest commit of a table can be torn, and
+nothing builds on it: the batch is simply run again. A store that lacks more was not written in that order, and is
+refused: an earlier version wrote it, the disk did not sync, or it is a copy of a store in use.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ RESTORE = (
 def held_for_run(
     root: Location, *, takeover: float | None = None, standby: threading.Event | None = None
 ) -> Iterator[list[Location]]:
-    """Hold the store for one run; gives the torn commits that were set aside.
+    """Hold the store for one run. Gives the torn commits that were set aside.
 
-    If the run fails before their batches are committed again, they are put back: nobody shall read a store
-    that is short of a batch without an error.
+    If the run fails before their batches are committed again, they are put back: without them, the store could be read
+    without an error although it lacks a batch.
     """
     files.require_conditional_puts(root)  # before anything is written
     aside: list[Location] = []
@@ -52,7 +51,7 @@ def held_for_run(
 
 
 def set_aside_torn(root: Location) -> list[Location]:
-    """Move torn commits out of the way, each the newest of its table. Gives where they are now."""
+    """Set aside torn commits, each the newest of its table. Gives their new locations."""
     moved = (commits.set_aside(table) for table in tables_in(root))
     aside = [file for file in moved if file is not None]
     for file in aside:
@@ -64,21 +63,21 @@ def set_aside_torn(root: Location) -> list[Location]:
 
 
 def require_whole_tables(root: Location) -> None:
-    """Refuse a store in which a commit is torn, and say what to do about it."""
+    """Refuse a store with a torn commit; the error has the fix."""
     for table in tables_in(root):
         Table(table, None).last_batch()
 
 
 def require_unbroken(store: Store) -> None:
-    """Refuse a store that lacks a batch in one table that another has, or a file that a commit names.
+    """Refuse a store in which one table lacks a batch that another has, or a file of a commit is missing.
 
-    A copy made of a store in use is like that: its tables are of different moments. What rests on others is asked
-    before them, so that a run may go on beside.
+    A copy of a store in use is like that: its tables are of different moments. A table is read before those that it
+    builds on, so that a concurrent run does no harm.
     """
     complete, timeline = (table.last_batch() for table in (store.ledger, store.watermarks))
     if complete > timeline:
         raise StoreError(_lacks(store, complete, "ledger", "timeline"))
-    store.ledger.refresh()  # it goes on beside, but the timeline is never more than the batch under way ahead
+    store.ledger.refresh()  # a run may go on, but its timeline is at most one batch ahead
     if timeline > store.ledger.last_batch() + 1:
         raise StoreError(_lacks(store, timeline - 1, "timeline", "ledger"))
     _require_reached(store, store.ledger, _LOGS)
@@ -91,25 +90,23 @@ def require_unbroken(store: Store) -> None:
             raise StoreError(f"table {table}: the file {file.path} is missing, or not whole; {RESTORE}")
     if timeline < 0:
         return
-    found = store.watermarks.query(
-        "select max(batch) as last from t where kind in ('tick', 'repair')"
-    ).to_pylist()
-    last_data = found[0]["last"]
+    rows = store.watermarks.query("select max(batch) as last from t where kind in ('tick', 'repair')")
+    last_data = rows.to_pylist()[0]["last"]
     store.events.refresh()
     if last_data is not None and last_data > store.events.last_batch():
         raise StoreError(_lacks(store, last_data, "timeline", "log"))
 
 
 def require_output(store: Store, output: str) -> None:
-    """Refuse what an output has published where it is behind the ledger."""
+    """Refuse an output whose published tables are behind the ledger."""
     _require_reached(store, store.ledger, [f"outputs/{output}/{name}" for name in _PUBLISHED])
 
 
 def _require_not_ahead(store: Store, output: str) -> None:
-    """Refuse an output whose tables are further than what is committed before them, or than the batch under way.
+    """Refuse an output with a table that is ahead of the one that is committed before it, or of the batch under way.
 
-    A batch commits panes, then the open states, then the ledger. States without the panes that were made of them
-    would make the panes of that batch short when it is run again.
+    A batch commits panes, then the open states, then the ledger. With states but without the panes made of them, the
+    batch would publish too little when it is run again.
     """
     states, panes = (Table(store.root / "outputs" / output / name, None) for name in ("partials", "panes"))
     ahead = states.last_batch() if states.exists else -1
@@ -122,9 +119,9 @@ def _require_not_ahead(store: Store, output: str) -> None:
 
 
 def _require_reached(store: Store, witness: Table, names: Iterable[str]) -> None:
-    """Refuse tables that are not as far as another says that they were.
+    """Refuse tables that are behind the batch that another table, the witness, has recorded of them.
 
-    The witness is asked first: whoever reads beside a run finds the tables as far, or further.
+    The witness is read first: with a concurrent run, the tables are then as far or further.
     """
     expected = {name: witness.reached_by(name) for name in names}
     for name, batch in expected.items():
@@ -136,5 +133,5 @@ def _require_reached(store: Store, witness: Table, names: Iterable[str]) -> None
             )
 
 
-def _lacks(store: Store, batch: int, there: str, missing: str) -> str:
-    return f"store {store.root}: batch {batch} is in the {there} and not in the {missing}; {RESTORE}"
+def _lacks(store: Store, batch: int, ahead: str, behind: str) -> str:
+    return f"store {store.root}: batch {batch} is in the {ahead} and not in the {behind}; {RESTORE}"

@@ -1,4 +1,4 @@
-"""What can be done about an output whose definition is no longer the one it was computed with."""
+"""The fix for an output whose definition differs from the one that it was computed with."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from latecomer.model.panes import Accumulation
 from latecomer.store.layout import EventLayout, PaneLayout
 
 _OWN_STATE = frozenset({"sum", "count", "min", "max"})
-"""Aggregates whose value is all that is stored of them."""
+"""Aggregates that store nothing but their value."""
 
 
 def fix_for(name: str, before: Output, after: Output, events: EventLayout) -> str:
-    """What works: a new name always does, a rebuild where the output keeps the columns that it has."""
+    """The fix: a new name, which always works; or a rebuild, which works if the output keeps its columns."""
     renamed = "give the changed output a new name, and it is computed from the log"
     if not _fits_its_tables(before, after, events):
         return renamed
@@ -27,8 +27,8 @@ def fix_for(name: str, before: Output, after: Output, events: EventLayout) -> st
 
 
 def _fits_its_tables(before: Output, after: Output, events: EventLayout) -> bool:
-    """Whether a rebuild certainly takes the new definition: the same windows, keys of the same types, and every
-    aggregate that there was with the name, the type and the state it had."""
+    """Whether a rebuild accepts the new definition: windows and keys with their types are the same, and every old
+    aggregate has its name, type and state."""
     if (before.window, before.by) != (after.window, after.by) or after.window.merges:
         return False
     if not set(before.counted) <= set(after.counted):

@@ -1,12 +1,12 @@
-"""Dead letters that were replayed, as the store knows them.
+"""Replays of dead letters, in the store.
 
-repairs/               what became of each: a table with a row for every attempt at a dead letter
+repairs/               a table with a row for every attempt at a dead letter, and its outcome
 repairing/             a replay that has a batch and is not complete
-  plan.json            its batch, its moment and its fix: written last, so a plan that is there is whole
+  plan.json            its batch, its moment and its fix: written last, so a plan that exists is whole
   letters.parquet      the records that are to become events
   outcome.parquet      the rows for `repairs`
 
-A dead letter is named by its batch, origin, position and the reason that it was filed with.
+A dead letter is identified by its batch, origin, position and first reason.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from latecomer.store.table import Table
 FOLDER = "repairing"
 _PLAN, _LETTERS, _OUTCOME = "plan.json", "letters.parquet", "outcome.parquet"
 FILED_AS = "letter_reason"
-"""The reason that a dead letter was filed with; the newest one may be another."""
+"""The first reason of a dead letter; the newest one may differ."""
 
 
 @dataclass(frozen=True)
 class Repair:
-    """A replay of dead letters that has a batch: it is carried through, whatever happens."""
+    """A replay of dead letters that has a batch: it is completed, whatever happens."""
 
     folder: Location
     batch: int
@@ -46,20 +46,20 @@ class Repair:
     """When its events arrive, in microseconds."""
     fix: Mapping[str, Any]
     forms: Sequence[Mapping[str, Any]]
-    """How its records are written; each record says which of these."""
+    """The formats of its records; each record has the number of one."""
     source: str = ""
-    """The source that they are of, where there are several."""
+    """Their source, where there are several."""
 
     @property
     def letters(self) -> Location:
         return self.folder / _LETTERS
 
     def outcome(self) -> pa.Table:
-        """What becomes of each dead letter, as `repairs` has it."""
+        """The outcome of each dead letter, as rows for `repairs`."""
         return files.read_table(self.folder / _OUTCOME)
 
     def tidy(self) -> None:
-        """It is complete."""
+        """Remove it: it is complete."""
         confirm_held(self.folder)
         files.remove_all(self.folder)
 
@@ -74,7 +74,7 @@ def keep_repair(
     outcome: pa.Table,
     source: str = "",
 ) -> Repair:
-    """Write down a replay, durably. From here on its batch is taken."""
+    """Write a replay, durably. From here on its batch is taken."""
     folder = root / FOLDER
     confirm_held(root)
     files.remove_all(folder)
@@ -97,10 +97,10 @@ def kept_repair(root: Location) -> Repair | None:
     try:
         plan = json.loads(text)
         fix, forms, source = dict(plan["fix"]), list(plan["forms"]), str(plan.get("source", ""))
-        found = Repair(folder, plan["batch"], plan["arrival"], fix, forms, source)
-        if not (type(found.batch) is int and type(found.arrival) is int):
+        repair = Repair(folder, plan["batch"], plan["arrival"], fix, forms, source)
+        if not (type(repair.batch) is int and type(repair.arrival) is int):
             raise TypeError
-        return found
+        return repair
     except (ValueError, TypeError, KeyError, RecursionError):
         raise StoreError(
             f"{folder / _PLAN} cannot be read: it is not what latecomer wrote; restore the store from a backup"
@@ -108,31 +108,30 @@ def kept_repair(root: Location) -> Repair | None:
 
 
 _STANDING = "_standing_"
-"""What a query over dead letters that are dead still calls them."""
+"""Stands for the dead letters that are still dead, in a query."""
 
 
 def standing_letters(store: Store) -> pa.Table:
-    """The dead letters that are dead still, each with its newest reason; FILED_AS is the first."""
+    """The dead letters that are still dead, each with its newest reason; FILED_AS is the first."""
     schema = pa.schema([*DEAD_LETTERS, (FILED_AS, pa.string())])
-    found = _of_standing(store, f"select * from {_STANDING} order by {DEAD_LETTER_ORDER}")
-    return schema.empty_table() if found is None else found.select(schema.names).cast(schema)
+    rows = _query_standing(store, f"select * from {_STANDING} order by {DEAD_LETTER_ORDER}")
+    return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
 
 
 def standing_letters_by(store: Store, column: str, since: int = 0) -> pa.Table:
-    """How many dead letters of these batches there are for each value of a column, the most first, and the detail of
-    one of them."""
+    """The number of dead letters since a batch for each value of a column, the most first, and the detail of one of
+    them."""
     schema = pa.schema([DEAD_LETTERS.field(column), ("dead_letters", pa.int64()), ("example", pa.string())])
-    found = _of_standing(
+    rows = _query_standing(
         store,
         f"select {column}, count(*) as dead_letters, min(detail) as example from {_STANDING} where batch >= {since:d} "
         f"group by {column} order by dead_letters desc, {column}",
     )
-    return schema.empty_table() if found is None else found.cast(schema)
+    return schema.empty_table() if rows is None else rows.cast(schema)
 
 
-def _of_standing(store: Store, query: str) -> pa.Table | None:
-    """What a query answers over `_STANDING`, the dead letters that are dead still; None where there have never been
-    any."""
+def _query_standing(store: Store, query: str) -> pa.Table | None:
+    """The result of a query over `_STANDING`; None where there were never any dead letters."""
     if not store.dead_letters.exists:
         return None
     standing, others = standing_letters_in_sql(store)
@@ -140,7 +139,7 @@ def _of_standing(store: Store, query: str) -> pa.Table | None:
 
 
 def standing_letters_in_sql(store: Store) -> tuple[str, dict[str, Table]]:
-    """A query for the dead letters that are dead still, over the table of all of them, `t`; and what else it asks."""
+    """A query for the dead letters that are still dead, over the table of all of them, `t`; and its other tables."""
     repairs = store.repairs
     if not repairs.exists:
         return f"select *, reason as {FILED_AS} from t", {}
@@ -161,11 +160,11 @@ def standing_letters_in_sql(store: Store) -> tuple[str, dict[str, Table]]:
 
 
 Moved = dict[tuple[int, str], Decimal]
-"""Batch and unit → what its repaired dead letters had come to."""
+"""Batch and unit → the amount of its repaired dead letters."""
 
 
 def moved_letters(repairs: Table) -> Moved:
-    """How many dead letters each batch has taken in again, and what the ledger had read out of them."""
+    """The number of dead letters that each batch has repaired, and their amounts in the ledger."""
     listed = repairs.files()
     if not listed:
         return {}

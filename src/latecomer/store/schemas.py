@@ -1,9 +1,9 @@
-"""Schemas in the store: the one that the columns follow from, pinned, and those of writers, by their ids.
+"""Schemas in the store: the reader's, which determines the columns, pinned; and those of writers, by their ids.
 
     schemas/REGISTRY/ID.json          an Avro schema of a writer, with all that it refers to
     schemas/REGISTRY-json/ID.json     a JSON Schema, likewise; REGISTRY-protobuf has those of Protobuf
 
-An id never means another schema, so one that is here is never asked for again.
+The schema of an id never changes, so a stored schema is never fetched again.
 """
 
 from __future__ import annotations
@@ -51,29 +51,29 @@ NO_VERSION = 40402
 
 
 def client_of(registered: Registered, base: Path) -> Client:
-    """Asks the registry that a pipeline file names; `base` is the folder of that file."""
-    asked = registered.asked_with(base)
-    return Client(asked["url"], token=asked["token"])
+    """A client of the registry that a pipeline file names; `base` is the folder of that file."""
+    options = registered.asked_with(base)
+    return Client(options["url"], token=options["token"])
 
 
-# The schema that the columns follow from
+# The schema that determines the columns
 
 
 def readers_of(pipeline: Pipeline, pinned: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The schemas that the columns of the sources follow from, as a store pins them: those that are `pinned`, and
-    others as registry, file or data say them now."""
-    found = {}
+    """The schemas that determine the columns of the sources, in the form of the pins: the `pinned` ones, and others
+    from registry, file or data."""
+    readers = {}
     for view in pipeline.views.values():
         if isinstance(view.format, SchemaFormat):
-            # A file of the user's may change, as long as the columns stay.
+            # A schema file of the user's may change, as long as the columns stay.
             is_file = isinstance(view.format, Avro) and view.format.schema_file
             known = None if is_file else pinned.get(key_of(view))
-            found[key_of(view)] = known or _found(view)
-    return found
+            readers[key_of(view)] = known or _fetch_reader(view)
+    return readers
 
 
 def reader_of(view: Pipeline, readers: Mapping[str, Any] | None = None) -> Any:
-    """The schema that the columns of a source follow from; unless given, as the store has it pinned."""
+    """The schema that determines the columns of a source: one of `readers`, or else the pinned one."""
     if readers is None:
         readers = (read_pins(view.store_path) or {}).get("schemas", {})
     try:
@@ -88,7 +88,7 @@ def reader_of(view: Pipeline, readers: Mapping[str, Any] | None = None) -> Any:
 
 
 def reading_of(view: Pipeline, readers: Mapping[str, Any] | None = None) -> Any:
-    """The columns of a source, and which fields are none."""
+    """The columns of a source by its schema, and its fields that are no columns."""
     reader = reader_of(view, readers)
     try:
         if isinstance(view.format, Protobuf):
@@ -99,9 +99,9 @@ def reading_of(view: Pipeline, readers: Mapping[str, Any] | None = None) -> Any:
 
 
 def key_of(view: Pipeline) -> str:
-    """What a store calls the schema of a source."""
-    written = _format(view)
-    return written.pinned_as if written.names_schema else json.dumps(["files", view.files.path])
+    """The key of a source's schema in the pins."""
+    registered = _format(view)
+    return registered.pinned_as if registered.names_schema else json.dumps(["files", view.files.path])
 
 
 def _format(view: Pipeline) -> SchemaFormat:
@@ -110,11 +110,11 @@ def _format(view: Pipeline) -> SchemaFormat:
 
 
 def _place(view: Pipeline) -> str:
-    written = _format(view)
-    return written.subject or getattr(written, "schema_file", None) or view.files.path
+    registered = _format(view)
+    return registered.subject or getattr(registered, "schema_file", None) or view.files.path
 
 
-def _found(view: Pipeline) -> dict[str, Any]:
+def _fetch_reader(view: Pipeline) -> dict[str, Any]:
     avro = _format(view)
     if avro.subject is not None:
         return _of_subject(avro, view.base)
@@ -133,56 +133,56 @@ def _parsed(text: str, what: str) -> Schema:
 
 def columns_of_subject(json_format: RegisteredJson, base: Path) -> dict[str, str]:
     """The columns of the JSON Schema that a subject has."""
-    version, found = _version_of(json_format, base, JSON_TYPE)
+    version, parsed = _version_of(json_format, base, JSON_TYPE)
     try:
-        return jsonschema.columns_of(found.schema)
+        return jsonschema.columns_of(parsed.schema)
     except SchemaError as error:
         raise SourceError(f"the schema of {version.subject}, version {version.version}: {error}") from None
 
 
-def _of_subject(written: SchemaFormat, base: Path) -> dict[str, Any]:
-    is_avro = isinstance(written, Avro)
-    version, found = _version_of(written, base, AVRO_TYPE if is_avro else PROTOBUF_TYPE)
+def _of_subject(registered: SchemaFormat, base: Path) -> dict[str, Any]:
+    is_avro = isinstance(registered, Avro)
+    version, parsed = _version_of(registered, base, AVRO_TYPE if is_avro else PROTOBUF_TYPE)
     place = {"subject": version.subject, "version": version.version, "id": version.id}
     if is_avro:
-        return {"schema": self_contained(found.schema), **place}
-    return {**_with_references(found.schema), **place}
+        return {"schema": self_contained(parsed.schema), **place}
+    return {**_with_references(parsed.schema), **place}
 
 
 def _version_of(registered: Registered, base: Path, kind: str) -> tuple[Version, Parsed]:
-    """The version that is named of a subject, and its schema, which is of this type."""
+    """The named version of a subject, and its schema, which must be of this type."""
     client, subject = client_of(registered, base), str(registered.subject)
     try:
         version = client.version(subject, LATEST if registered.version == "latest" else registered.version)
-        found = client.parsed(version)
+        parsed = client.parsed(version)
     except RegistryError as error:
         if error.code == NO_SUBJECT:
             fix = did_you_mean(subject, client.subjects()[:50])
             raise SourceError(f"the registry {client.shown} has no subject {subject}; {fix}") from None
         if error.code == NO_VERSION:
-            there = ", ".join(map(str, client.versions(subject)))
+            versions = ", ".join(map(str, client.versions(subject)))
             raise SourceError(
                 f"the registry {client.shown} has no version {registered.version} of {subject}; there is "
-                f"{there or 'none'}"
+                f"{versions or 'none'}"
             ) from None
         raise
-    if found.type != kind:
+    if parsed.type != kind:
         raise SourceError(
-            f"subject {subject} of the registry {client.shown} has a schema of the type {found.type}; name one "
+            f"subject {subject} of the registry {client.shown} has a schema of the type {parsed.type}; name one "
             f"with {_NAMES[kind]}"
         )
-    return version, found
+    return version, parsed
 
 
 def _of_files(view: Pipeline) -> Schema:
-    """The schema of the first file that has one that can be used."""
-    there = list_files(view.source_path)
-    for name in there[:SAMPLE_FILES]:
+    """The schema of the first file with a usable schema."""
+    paths = list_files(view.source_path)
+    for name in paths[:SAMPLE_FILES]:
         try:
             return parse_schema(file_schema(readable(name)), strict=False)
         except (DamagedFile, SchemaError, OSError):
-            continue  # what cannot be read does not decide the columns
-    what = "none of the files has a schema that can be used" if there else "there is no file yet"
+            continue  # a damaged file does not determine the columns
+    what = "none of the files has a schema that can be used" if paths else "there is no file yet"
     raise SourceError(
         f"no columns could be inferred at {view.source_path}: {what}; name the schema, as in format: {{avro: "
         "{schema_file: payments.avsc}}"
@@ -201,44 +201,44 @@ _Schema = TypeVar("_Schema")
 
 @dataclass
 class KnownSchemas(ABC, Generic[_Schema]):
-    """The schemas that records were written with: in the store, or in the registry."""
+    """The schemas of writers: from the store, or from the registry."""
 
     TYPE: ClassVar[str]
-    """As a registry calls it."""
+    """The name of the type in a registry."""
     root: Location
     registered: Registered
     base: Path
     pinned: Mapping[int, _Schema] = field(default_factory=dict)
-    """The one that the columns follow from, where it has an id."""
+    """The schema that determines the columns, if it has an id."""
     _known: dict[int, _Schema | str] | None = field(default=None, repr=False)
 
     @abstractmethod
     def read(self, written: Mapping[str, Any]) -> _Schema:
-        """A schema as the store has it."""
+        """Parse a schema as it is stored."""
 
     @abstractmethod
     def written(self, schema: _Schema) -> dict[str, Any]:
-        """A schema as the store keeps it, with all that it refers to."""
+        """A schema in the form in which it is stored, with all that it refers to."""
 
     @property
     def known(self) -> dict[int, _Schema | str]:
-        """The schemas by their ids; in words why one cannot be used, where that is so."""
+        """Id → schema, or the reason why it cannot be used."""
         if self._known is None:
             names = (PurePath(name) for name in files.names(self.folder) if name.endswith(".json"))
             numbers = (int(name.stem) for name in names if name.stem.isdigit())
-            kept = {number: self._kept(number) for number in sorted(numbers)}
-            found = {number: each for number, each in kept.items() if each is not None}
-            self._known = {**self.pinned, **found}
+            stored = {number: self._stored(number) for number in sorted(numbers)}
+            usable = {number: each for number, each in stored.items() if each is not None}
+            self._known = {**self.pinned, **usable}
         return self._known
 
     def learn(self, numbers: Iterable[int], wait: bool) -> None:
-        """Have the schemas of ids. `SchemaOutage` where one cannot be had yet; unless they are waited for, ids that the
-        registry does not know count as known, and as of no use, until the next run."""
+        """Fetch the schemas of some ids. `SchemaOutage` where that is not possible yet. Without `wait`, an id that the
+        registry does not know counts as unusable until the next run."""
         for number in numbers:
             if number not in self.known:
-                self.known[number] = self._asked(number, wait)
+                self.known[number] = self._fetch(number, wait)
 
-    def _asked(self, number: int, wait: bool) -> _Schema | str:
+    def _fetch(self, number: int, wait: bool) -> _Schema | str:
         client = client_of(self.registered, self.base)
         try:
             fetched = client.schema(number)
@@ -256,15 +256,15 @@ class KnownSchemas(ABC, Generic[_Schema]):
         if fetched.definition.type != self.TYPE:
             return self._keep_problem(number, f"is of the type {fetched.definition.type}, not {self.TYPE}")
         try:
-            found: _Schema = fetched.parsed().schema
+            schema: _Schema = fetched.parsed().schema
         except LatecomerError as error:
             return self._keep_problem(number, f"cannot be used: {error}")
-        self._keep(number, **self.written(found))
-        return found
+        self._keep(number, **self.written(schema))
+        return schema
 
-    def _kept(self, number: int) -> _Schema | str | None:
-        """A schema that the store has; one that is not as it was written is asked for again. So is a `problem`, which
-        earlier versions had with schemas that can be used now."""
+    def _stored(self, number: int) -> _Schema | str | None:
+        """A schema from the store; None, so that it is fetched again, where the file is damaged, or has the `problem`
+        of an earlier version, for which this version may have support."""
         try:
             written = json.loads(files.read_text(self._file(number)))
             return str(written["unusable"]) if "unusable" in written else self.read(written)
@@ -315,15 +315,15 @@ class WriterJsonSchemas(KnownSchemas[jsonschema.Schema]):
         return cls(view.store_path, view.format, view.base)
 
     def read(self, written: Mapping[str, Any]) -> jsonschema.Schema:
-        found: jsonschema.Schema = _read_with_references(written, jsonschema.parse_schema)
-        return found
+        schema: jsonschema.Schema = _read_with_references(written, jsonschema.parse_schema)
+        return schema
 
     def written(self, schema: jsonschema.Schema) -> dict[str, Any]:
         return _with_references(schema)
 
     @property
     def folder(self) -> Location:
-        """Not that of Avro: to it, the same id is a problem."""
+        """Not the folder of Avro, where an id of a JSON Schema may be stored as unusable."""
         return self.root / "schemas" / f"{self.registered.registry_folder}-json"
 
 
@@ -348,7 +348,7 @@ class WriterProtobufSchemas(KnownSchemas[Any]):
 
 
 def writer_schemas(view: Pipeline) -> KnownSchemas[Any]:
-    """The schemas of the writers of a source whose records name them."""
+    """The schemas of writers, for a source whose records have their ids."""
     if isinstance(view.format, Avro):
         return WriterSchemas.of(view)
     return (WriterProtobufSchemas if isinstance(view.format, Protobuf) else WriterJsonSchemas).of(view)

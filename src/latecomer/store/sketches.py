@@ -1,8 +1,7 @@
-"""Approximations merged without Spark: their sketches are those of Apache DataSketches, as Spark writes them.
+"""Approximations merged without Spark, by the same sketches of Apache DataSketches that Spark writes.
 
-The library's binary form is the same in Java and in C++, so a sketch made here and one made by Spark can be
-merged on either side (`windowing/aggregates/sketched.py` has the states). tests/store/test_sketches.py compares them
-byte by byte.
+The library's binary form is the same in Java and in C++. So sketches made here and by Spark can be merged by either
+(`windowing/aggregates/sketched.py` has the states). tests/store/test_sketches.py compares them byte by byte.
 """
 
 from __future__ import annotations
@@ -26,33 +25,33 @@ from latecomer.model import types
 from latecomer.model.float_text import double_text, float_text
 
 _BITS = 12
-"""Of the registers' number: about 2 % of error."""
+"""The logarithm of the number of registers: about 2 % of error."""
 _RANKS = 200
 """Values kept on each level of a percentile's sketch: about 1.5 % of error in rank."""
 _FEW = 7
-"""So many hashes are in a sketch that is a plain list of them."""
+"""How many hashes a sketch can have that is a plain list."""
 _FLAGS, _MODE, _BY_ORDER = 5, 7, slice(8, 16)
-"""Where a counter's binary form has its flags, in which of three forms it is, and the estimate that goes by order."""
+"""Where a counter's binary form has its flags, its mode (one of three forms), and the estimate that depends on
+order."""
 _OUT_OF_ORDER, _REGISTERS = 16, 2
 _SEED = 9001
 _WORD = (1 << 64) - 1
 
 
 def merged_counter(values: Iterable[int | str | bytes], sketches: Iterable[bytes]) -> tuple[bytes, int]:
-    """The sketch of values, as they are counted, and other sketches; and how many different values it stands for: the
-    same in whatever order and in however many steps they come."""
+    """The sketch of values (see `counted`) and other sketches, and its number of different values. The result does not
+    depend on the order or the number of steps."""
     union = hll_union(_BITS)
     union.update(_counter(values))
     for each in sketches:
         union.update(hll_sketch.deserialize(each))
-    found = _in_no_order(bytes(union.get_result(tgt_hll_type.HLL_8).serialize_updatable()))
-    return found, round(hll_sketch.deserialize(found).get_estimate())
+    merged = _without_order(bytes(union.get_result(tgt_hll_type.HLL_8).serialize_updatable()))
+    return merged, round(hll_sketch.deserialize(merged).get_estimate())
 
 
-def _in_no_order(sketch: bytes) -> bytes:
-    """A counter that estimates by its registers alone. The library has them do so where registers were merged; where
-    values came one by one it prefers an estimate that goes by their order, which is another in each attempt at a batch.
-    """
+def _without_order(sketch: bytes) -> bytes:
+    """A counter that estimates by its registers alone, as the library does after merging registers. For values that
+    came one by one, it prefers an estimate that depends on their order, which differs in each attempt at a batch."""
     if sketch[_MODE] & 3 != _REGISTERS:
         return sketch
     changed = bytearray(sketch)
@@ -64,7 +63,7 @@ def _in_no_order(sketch: bytes) -> bytes:
 def merged_percentile(
     values: Iterable[Any], sketches: Iterable[bytes], kind: str, share: float
 ) -> tuple[bytes, Any]:
-    """The sketch of numbers and other sketches, and the number at this share; None where there is none."""
+    """The sketch of numbers and other sketches, and the number at this share; None for an empty sketch."""
     whole = _empty_percentile(kind)
     for value in values:
         whole.update(value)
@@ -74,19 +73,19 @@ def merged_percentile(
 
 
 def _counter(values: Iterable[int | str | bytes]) -> Any:
-    """A sketch of values as they are counted. The library takes no bytes: these are hashed first, and come as sketches
-    of a few hashes each."""
-    found = hll_sketch(_BITS, tgt_hll_type.HLL_8)
+    """A sketch of values (see `counted`). The library takes no bytes: they are hashed here, and added as sketches of a
+    few hashes each."""
+    sketch = hll_sketch(_BITS, tgt_hll_type.HLL_8)
     hashed: dict[int, None] = {}
     for value in values:
         if isinstance(value, bytes):
             hashed |= {coupon(value): None} if value else {}
         else:
-            found.update(value)
+            sketch.update(value)
     if not hashed:
-        return found
+        return sketch
     union, few = hll_union(_BITS), list(hashed)
-    union.update(found)
+    union.update(sketch)
     for begin in range(0, len(few), _FEW):
         union.update(hll_sketch.deserialize(_few_coupons(few[begin : begin + _FEW])))
     return union.get_result(tgt_hll_type.HLL_8)
@@ -107,11 +106,11 @@ def _read_percentile(sketch: bytes, kind: str) -> Any:
     return kll_doubles_sketch.deserialize(sketch)
 
 
-# Values as Spark counts them: whole numbers as they are, the others by their text
+# Values as Spark counts them: whole numbers unchanged, others by their text
 
 
 def counted(value: Any, kind: str) -> int | str | bytes:
-    """A value of a column of this type as Spark counts it."""
+    """A value of a column of this type, in the form in which Spark counts it."""
     if kind in types.INTEGERS:
         return int(value)
     if kind in types.FLOATS:
@@ -136,14 +135,14 @@ def _moment_text(moment: datetime) -> str:
 
 
 def coupon(value: bytes) -> int:
-    """The hash of bytes as a counter keeps it: 26 bits of a place, and above them how rare it is."""
+    """The hash of bytes in the form of a counter: 26 bits of address, and above them the leading zeros plus 1."""
     first, second = _murmur(value)
     rarity = min(64 - second.bit_length(), 62) + 1
     return rarity << 26 | first & ((1 << 26) - 1)
 
 
 def _few_coupons(coupons: Sequence[int]) -> bytes:
-    """A counter's binary form, where it is a plain list."""
+    """The binary form of a counter that is a plain list."""
     preamble = bytes((2, 1, 7, _BITS, 3, 0, len(coupons), 8))
     return preamble + np.array([*coupons, *[0] * (8 - len(coupons))], "<u4").tobytes()
 

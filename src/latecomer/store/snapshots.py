@@ -1,7 +1,7 @@
-"""Some files of a table as they are at a moment: chosen in one process, asked in another.
+"""The files of a table at a moment: chosen in one process, queried in another.
 
-Whoever asks needs neither the table's log nor its newest version. What is committed later is not seen, and files that
-upkeep replaces meanwhile are kept long enough to be read (ADR 0017).
+A query needs neither the table's log nor its newest version, and does not see later commits. Files that upkeep replaces
+meanwhile are kept long enough to be read (ADR 0017).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Snapshot:
 
     root: Location
     stored: pa.Schema
-    """The columns that are there."""
+    """The columns that exist."""
     selected: str
-    """Those of its schema, in SQL."""
+    """The columns of its schema, in SQL."""
     files: tuple[DataFile, ...]
 
     def of(self, files: Iterable[DataFile]) -> Snapshot:
-        """The same, of some of its files."""
+        """The same table with some of its files."""
         return replace(self, files=tuple(files))
 
     @property
@@ -41,16 +41,16 @@ class Snapshot:
         return [self.root / file.path for file in self.files]
 
     def opened(self, folder: Location) -> DeltaTable:
-        """A Delta table in a folder that nobody else has, made of these files where they are."""
-        made = create_delta(folder, self.stored, {})
+        """A new Delta table in a private folder, over these files where they are."""
+        table = create_delta(folder, self.stored, {})
         located = [replace(file, path=fs.uri(self.root / file.path)) for file in self.files]
         if located:
-            name_files(made, located, self.stored)
-        return made
+            name_files(table, located, self.stored)
+        return table
 
 
 def snapshot(table: Table) -> Snapshot:
-    """A table as it is now; of one that is not there, nothing."""
+    """A table as it is now; empty if it does not exist."""
     if not table.exists:
         return Snapshot(table.root, table.schema, ALL, ())
     _, selected = table.queried()
@@ -58,7 +58,7 @@ def snapshot(table: Table) -> Snapshot:
 
 
 def answers(tables: Mapping[str, Snapshot], sql: str) -> Iterator[pa.RecordBatch]:
-    """What files answer to a SELECT, where each table has a name."""
+    """The result of a SELECT over snapshots, each with its name in the query; one must be `t`."""
     with fs.scratch() as folder, explained(tables["t"].root):
         opened = {name: (each.opened(folder / name), each.selected) for name, each in tables.items()}
         yield from pa.RecordBatchReader.from_stream(asked(opened, sql))

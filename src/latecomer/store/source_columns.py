@@ -1,4 +1,4 @@
-"""Which columns the sources of a pipeline have: as declared, as an earlier run has found them, or as inferred."""
+"""The columns of a pipeline's sources: declared, pinned by an earlier run, or inferred."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from latecomer.store.pins import read_pins
 
 
 def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Columns:
-    """The columns that the pipeline sees: as the source declares them, else as pinned by an earlier run, else
-    as inferred from the files there; renamed as the pipeline says. `file` is named in errors."""
-    from latecomer.store.schemas import readers_of  # with the client of a registry, which readers do not need
+    """The columns that the pipeline sees: those that the source declares, else those that an earlier run pinned, else
+    those inferred from its files; renamed by the pipeline. `file` is named in errors."""
+    from latecomer.store.schemas import (
+        readers_of,
+    )  # imports the client of a registry, which readers do not need
 
     pinned = read_pins(pipeline.store_path)
     schemas = readers_of(pipeline, {} if pinned is None else pinned.get("schemas", {}))
@@ -44,7 +46,7 @@ def source_columns(pipeline: Pipeline, file: str | Path | None = None) -> Column
 
 
 def columns_known(pipeline: Pipeline) -> bool:
-    """Whether it is known which columns there are: where nothing says it, the first file is waited for."""
+    """Whether the columns are known. If not, a run waits for the first file."""
     return read_pins(pipeline.store_path) is not None or all(
         view.source.columns is not None
         or view.source.polled
@@ -55,7 +57,7 @@ def columns_known(pipeline: Pipeline) -> bool:
 
 
 def _source_files(name: str, pipeline: Pipeline) -> list[str]:
-    """The files of a source that are there now; each of several that are handed in has a folder of its own."""
+    """The current files of a source; with several sources, each that is handed in has a folder of its own."""
     handed_in = pipeline.source.dataframe is not None
     return list_files(str(Path(pipeline.source_path, name)) if handed_in else pipeline.source_path)
 
@@ -67,7 +69,7 @@ def _columns_of(
     file: str | Path | None,
     schemas: Mapping[str, Any],
 ) -> dict[str, str]:
-    """The columns of one source; `pinned` are those that an earlier run has found, `schemas` what they follow from."""
+    """The columns of one source. `pinned` are those of an earlier run, `schemas` the schemas that determine columns."""
     found = pipeline.source.columns
     if isinstance(pipeline.format, SchemaFormat):
         found = _of_schema(pipeline, schemas, beside=pinned is None)
@@ -79,7 +81,7 @@ def _columns_of(
     if pinned is None:
         return found or {}
     if found is not None and isinstance(pipeline.format, SchemaFormat):
-        # lists were text in stores that were made before
+        # stores of earlier versions have lists as text
         text = {name for name, kind in pinned.items() if kind == "string"}
         found = {name: "string" if name in text and is_nested(kind) else kind for name, kind in found.items()}
     written = seen_columns(pipeline.source.columns or {}, pipeline.renames)
@@ -93,23 +95,22 @@ def _columns_of(
     if differs:
         first = differs[0]
         now, before = (found or {})[first], pinned[first]
-        described = pipeline.format if isinstance(pipeline.format, SchemaFormat) else None
-        place = place_in(name, "source.schema")
-        if described is not None:
-            place = f"the {described.SCHEMA} in {place_in(name, 'source')}"
-        fix = "name the schema that the store was made with, or start a new store"
-        if described is not None and is_wider(now, before):
-            fix = f"put new fields after those that are there ({widened_type(before, now)})"
+        if not isinstance(pipeline.format, SchemaFormat):
+            place, fix = place_in(name, "source.schema"), why_not_wider(first, now, before)
+        else:
+            place = f"the {pipeline.format.SCHEMA} in {place_in(name, 'source')}"
+            fix = "name the schema that the store was made with, or start a new store"
+            if is_wider(now, before):
+                fix = f"put new fields after those that are there ({widened_type(before, now)})"
         raise StoreMismatch(
             f"{place} differs from the columns pinned in the store: {', '.join(differs)}; {first} is {before} there "
-            f"and {now} here: {why_not_wider(first, now, before) if described is None else fix}"
+            f"and {now} here: {fix}"
         )
     return _widened(name, pipeline, pinned, found or {})
 
 
 def _follows(pipeline: Pipeline, before: str, after: str) -> bool:
-    """Whether a column of the store can have the type that is found now. Fields stay in the order of a schema that
-    records are read by."""
+    """Whether a column of the store can get its new type. With a schema, the order of its fields must stay."""
     wider = widened_type(before, after)
     return wider == after if isinstance(pipeline.format, SchemaFormat) else wider is not None
 
@@ -117,8 +118,8 @@ def _follows(pipeline: Pipeline, before: str, after: str) -> bool:
 def _widened(
     name: str, pipeline: Pipeline, pinned: Mapping[str, str], found: Mapping[str, str]
 ) -> dict[str, str]:
-    """The pinned columns, some of them of wider types, and after them those that the source declares since. Events
-    that came before have of these what was kept of unknown fields."""
+    """The pinned columns, some with wider types, and after them the columns that are declared since. In earlier events,
+    the values of these come from the unknown fields that were kept."""
     wider = {
         column: widened_type(pinned.get(column, kind), kind) or pinned[column]
         for column, kind in found.items()
@@ -138,7 +139,7 @@ def _widened(
 
 
 def _of_schema(pipeline: Pipeline, schemas: Mapping[str, Any], beside: bool) -> dict[str, str]:
-    """The columns of a schema, and those that are given `beside` it: by Kafka, by folders, by a user's source."""
+    """The columns of a schema; if `beside`, also those from Kafka, folder names or a user's source."""
     from latecomer.store.schemas import reading_of
 
     found = dict(reading_of(pipeline, schemas).columns)
@@ -146,7 +147,7 @@ def _of_schema(pipeline: Pipeline, schemas: Mapping[str, Any], beside: bool) -> 
 
 
 def _beside(pipeline: Pipeline) -> dict[str, str]:
-    """The columns that no schema has: what Kafka says of a record, what folders or a user's source say."""
+    """The columns besides a schema: a record's metadata in Kafka, folder names, or those of a user's source."""
     source = pipeline.source
     if source.kafka is not None:
         return {name: METADATA[what] for name, what in source.kafka.metadata.items()}
@@ -156,7 +157,7 @@ def _beside(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
-    """The columns of the files that are there, and those that only their folders say; or what a source says."""
+    """The columns of the current files and of their folder names, or those that a user's source declares."""
     own = pipeline.source.polled
     if isinstance(pipeline.format, RegisteredJson) and pipeline.format.subject is not None:
         from latecomer.store.schemas import columns_of_subject
@@ -190,7 +191,7 @@ def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
 
 
 def _normal(own: PolledSource) -> dict[str, str]:
-    """What a source says of its columns, which may be nothing."""
+    """The columns that a user's source declares; there may be none."""
     try:
         return {name: normal_type(kind) for name, kind in (own.columns() or {}).items()}
     except (AttributeError, TypeError, ValueError, OSError) as error:
@@ -209,8 +210,8 @@ def _columns_of_own(name: str, own: PolledSource) -> dict[str, str]:
 
 
 def _as_read(pipeline: Pipeline, columns: dict[str, str]) -> dict[str, str]:
-    """The columns as they are read. In a text file and in JSON of a topic a time that is declared is read as text, so
-    that `event.zone` can apply to it."""
+    """The columns with the types in which they are read. In text files and JSON topics a declared time is read as
+    text, so that `event.zone` applies to it."""
     source = pipeline.source
     is_text = pipeline.format != "parquet" if source.kafka is None else _is_json(pipeline)
     if source.columns is None or source.own is not None or not is_text:

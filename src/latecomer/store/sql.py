@@ -1,4 +1,4 @@
-"""Identifiers and schemas, as each SQL wants them written."""
+"""Identifiers, literals and schemas for SQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def quoted(name: str) -> str:
 
 
 def double_quoted(name: str) -> str:
-    """An identifier by the standard's rule: for DataFusion and SQLite.
+    """An identifier by the SQL standard: for DataFusion, DuckDB, Postgres and SQLite.
 
     >>> double_quoted('a"b')
     '"a""b"'
@@ -24,7 +24,7 @@ def double_quoted(name: str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Identifiers by the standard's rule, one after the other.
+    """Identifiers by the SQL standard, separated by commas.
 
     >>> listed(["window_start", "a b"])
     '"window_start", "a b"'
@@ -33,7 +33,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def text_literal(value: str) -> str:
-    """A text in SQL.
+    """A text literal.
 
     >>> text_literal("it's")
     "'it''s'"
@@ -56,11 +56,11 @@ def ddl(columns: Mapping[str, str]) -> str:
 
 
 def holds(condition: str, row: str) -> str:
-    """Whether a condition holds, in Spark SQL: not where it is null, and not where it cannot be computed.
+    """Whether a condition is true, in Spark SQL: false where it is null or cannot be computed.
 
-    A division by zero, a text that is no number or an overflow would stop the query. `try_to_binary` gives null for
-    whatever goes wrong within it. `row` is a column that is never null: behind it Spark cannot tell that the
-    condition is always asked, and so does not compute parts of it outside, where they would stop the query again.
+    A division by zero, a text that is no number or an overflow would stop the query. `try_to_binary` gives null for any
+    error within it. `row` is a column that is never null. With it, Spark cannot know that the condition is always
+    computed: so it does not compute parts of it elsewhere, where an error would stop the query.
     """
-    asked = f"cast(if({row} is not null, ({condition}), null) as string)"
-    return f"coalesce(try_to_binary({asked}, 'utf-8') = x'{b'true'.hex()}', false)"
+    text = f"cast(if({row} is not null, ({condition}), null) as string)"
+    return f"coalesce(try_to_binary({text}, 'utf-8') = x'{b'true'.hex()}', false)"

@@ -1,8 +1,8 @@
 """Which pane stands, in SQL: the rules of `model.panes.surviving` and `model.panes.summed`, for every dialect.
 
-Of the panes of a window and key the one with the largest sequence stands, unless that sequence was retracted.
-Discarding panes add up: all of them stand that were not retracted. `place` is the columns of window and key, quoted as
-the dialect wants them; DataFusion, DuckDB, Postgres and Spark read the rest alike.
+Of the panes of a window and key, the one with the largest sequence stands, unless that sequence was retracted.
+Discarding panes add up: all that were not retracted stand. `place` is the columns of window and key, quoted for the
+dialect. The rest is the same in DataFusion, DuckDB, Postgres and Spark.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from latecomer.config.names import PRIVATE
 from latecomer.store.columns import NTH
 
 _FIRST = f"{PRIVATE}first_of_place"
-"""Where the panes of a window and key begin among all, bigint: never stored."""
+"""The rank of the first pane of a window and key among all panes, bigint: never stored."""
 STANDS = f"{NTH} = 1 and op = 'insert'"
 
 
 def newest_first(place: str) -> str:
     """The rank of a pane among those of its window and key.
 
-    'retract' sorts after 'insert', so with `op desc` a retracted sequence is led by its retract.
+    'retract' sorts after 'insert', so with `op desc` the retract of a sequence comes before its insert.
     """
     return f"row_number() over (partition by {place} order by sequence desc, op desc)"
 
@@ -36,8 +36,8 @@ def standing(rows: str, place: str, columns: str = "*", also: str = "true") -> s
 def standing_in_order(rows: str, place: str, columns: str) -> str:
     """The same panes, ordered by window and key, for a reader of all of them on one machine.
 
-    A place for which one pane was published is the rule, and a partition of one row costs DataFusion as much as one of
-    many. So all panes are sorted once: the first of a place is the one before which no other of that place stands.
+    Most places have a single pane, and a partition of one row costs DataFusion as much as one of many. So all panes are
+    sorted once: a pane is the first of its place if its row number equals its rank by place.
     """
     nth = f"row_number() over (order by {place}, sequence desc, op desc)"
     first = f"rank() over (order by {place})"

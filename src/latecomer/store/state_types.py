@@ -1,4 +1,4 @@
-"""The columns behind an aggregate's value: their names and types, for those who merge states without Spark."""
+"""The columns with the state behind an aggregate's value: names and types, for merging states without Spark."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from latecomer.store.columns import state_column
 WHOLE = "decimal(38,0)"
 NARROW = "bigint"
 LOW_DIGITS = 20
-"""So many digits of a decimal of nearly 38 are its lower half, where sums are made of halves."""
+"""The number of digits in the lower half of a decimal, where sums are made of two halves."""
 _EVENT = "t: bigint, a: bigint, o: string, p: bigint"
 """Event time, arrival time, origin and position: the order of events."""
 
 
 def held_type(kind: str) -> str:
-    """The type in which values of a column are kept."""
+    """The type in which values of a column are stored in states."""
     if kind in types.INTEGERS:
         return "bigint"
     return "double" if kind in types.FLOATS else kind
 
 
 def tally_type(kind: str) -> str:
-    """Each value of a column, and how often it was there.
+    """The values of a column, each with its count.
 
     >>> tally_type("int")
     'array<struct<v: bigint, n: bigint>>'
@@ -36,7 +36,7 @@ def event_type(kind: str) -> str:
 
 
 def can_sketch(aggregate: Aggregate, kind: str) -> bool:
-    """Whether an approximation over a column of this type can be made and merged here.
+    """Whether an approximation over a column of this type can be made and merged without Spark.
 
     The library has no way to count distinct bytes.
     """
@@ -46,7 +46,7 @@ def can_sketch(aggregate: Aggregate, kind: str) -> bool:
 def state_parts(aggregate: Aggregate, kind: str) -> dict[str, str]:
     """The parts of the state of an aggregate over a column of this type, and their types.
 
-    Sums, counts, minima and maxima are their own state; there is none where Spark alone can merge it.
+    Sums, counts, minima and maxima are their own state. There is none either where only Spark can merge the aggregate.
 
     >>> state_parts(Aggregate(function="avg", column="paise"), "bigint")
     {'sum': 'decimal(38,0)', 'count': 'bigint'}
@@ -72,10 +72,10 @@ def state_parts(aggregate: Aggregate, kind: str) -> dict[str, str]:
 
 
 def beyond_column(column: str) -> str:
-    """Where a sum of whole numbers is kept that its column of 64 bits cannot hold; null where it can."""
+    """The column for a sum of whole numbers that exceeds its column of 64 bits; else null."""
     return state_column(column, "beyond")
 
 
 def beyond_halves(column: str) -> tuple[str, str]:
-    """Where the upper and the lower half of a sum are kept that needs more than 38 digits; null where it does not."""
+    """The columns for the upper and the lower half of a sum that needs more than 38 digits; else null."""
     return f"{beyond_column(column)}_high", f"{beyond_column(column)}_low"

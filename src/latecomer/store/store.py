@@ -1,17 +1,17 @@
-"""The store: every table of a pipeline, and what is pinned about it.
+"""The store: every table of a pipeline, and its pins (`pipeline.json`).
 
 store/
   pipeline.json                       the pinned columns and output definitions
   events/ duplicates/ dead_letters/   what was received
-  repairs/ repairing/                 dead letters that were replayed, and a replay under way
+  repairs/ repairing/                 replayed dead letters, and a replay under way
   watermarks/ ledger/                 the timeline, and the proof
   publications/                       when each batch was published, by the wall clock
   outputs/NAME/partials/ panes/ late/ one of each per output
   outputs/NAME/dead_letters/          the events that it cannot compute
   outputs/NAME/corrections/           what `latecomer correct` made of late/
-  outputs/NAME/rebuilds/              plans, and what became of them
-  ids/                                which ids the log holds; made from it where it is missing
-  found/ or offsets/                  what was found of the source, or it has answered
+  outputs/NAME/rebuilds/              plans, and their state
+  ids/                                the ids in the log; made from the log where it is missing
+  found/ or offsets/                  the found files of the source, or its answers
   sources/NAME/                       of several sources, how far each was read
   schemas/                            schemas of writers, by their ids
 """
@@ -54,16 +54,16 @@ from latecomer.store.table import Table
 CLOCKS = "clocks"
 """What a commit of the log calls the clocks by which the rows of its batch came."""
 TOMBSTONES = "tombstones"
-"""What a commit of the log calls its count of records that were left out of it for having no value."""
+"""The name, in commits of the log, of the count of records without a value, which are not in the log."""
 
 
 OPEN_STATES_KEPT = UNITS["d"]
-"""Open states are replaced with every batch, and hardly anybody but the engine reads them."""
+"""How long replaced open states are kept at most: each batch replaces them, and only the engine reads them."""
 
 
 @dataclass(frozen=True)
 class OutputTables:
-    """What one output keeps."""
+    """The tables of one output."""
 
     partials: Table
     panes: Table
@@ -80,9 +80,9 @@ class Store:
     """The tables of one pipeline."""
 
     replay_of: Location | None = None
-    """The store whose log this one was computed from: it can be read, not run on."""
+    """The store from whose log this one was computed: this one can only be read."""
     redefining: str | None = None
-    """The output that a rebuild is about to give another meaning."""
+    """The output whose definition a rebuild is about to change."""
 
     def __init__(self, pipeline: Pipeline, columns: Mapping[str, str]) -> None:
         self.pipeline = pipeline
@@ -92,7 +92,7 @@ class Store:
         self.layout = layout.EventLayout(pipeline, self.columns, self.wide_sums)
 
     def table(self, name: str, schema: pa.Schema, zeros: Sequence[str] = ()) -> Table:
-        """One of its tables, by its place in the store; it keeps what was replaced as the pipeline file says."""
+        """A table by its place in the store. It keeps replaced files as long as the pipeline file says."""
         return Table(self.root / name, schema, zeros, self.pipeline.upkeep.keep)
 
     def reading(self, source: str) -> layout.Reading:
@@ -102,7 +102,7 @@ class Store:
         )
 
     def home(self, source: str) -> Location:
-        """The folder in which a source keeps how far it was read: the store's own, where there is one source."""
+        """The folder with the progress of a source: the store itself, if there is only one source."""
         return home_of(self.root, source)
 
     @cached_property
@@ -131,7 +131,7 @@ class Store:
 
     @cached_property
     def past_ledger(self) -> Table:
-        """The ledger that says what past batches received."""
+        """The ledger with what past batches received."""
         return self.ledger
 
     @cached_property
@@ -141,16 +141,16 @@ class Store:
 
     @cached_property
     def published_lately(self) -> dict[int, int]:
-        """When each of the last batches was published that were closed here since an output joined."""
+        """The publication times of the last batches that this process has closed since an output joined."""
         return {}
 
     def own_table(self, table: Table) -> Table:
-        """One of its tables, for somebody who reads it in a thread of their own."""
+        """The same table, opened separately, for another thread."""
         return Table(table.root, table.schema, table.zeros, table.kept)
 
     @cached_property
     def remembered(self) -> dict[str, Any]:
-        """What was counted for complete batches: it stays as it is. Kept for as long as this store is used."""
+        """A cache of counts over complete batches, which do not change, for as long as this object is used."""
         return {}
 
     def output_tables(self, name: str, schema: pa.Schema) -> OutputTables:
@@ -169,11 +169,11 @@ class Store:
 
     @property
     def logged_tables(self) -> list[Table]:
-        """The tables that a batch is in before any output publishes it."""
+        """The tables that have a batch before any output publishes it."""
         return [self.dead_letters, self.repairs, self.duplicates, self.events, self.watermarks]
 
     def reached(self, tables: Iterable[Table]) -> dict[str, int]:
-        """The last batch of each of some tables, by its place in this store; those of another are left out."""
+        """The last batches of some tables, by their place in this store; tables of other stores are skipped."""
         return {
             table.root.relative_to(self.root).as_posix(): table.last_batch()
             for table in tables
@@ -182,7 +182,7 @@ class Store:
 
     @property
     def tombstones(self) -> int:
-        """How many records without a value were left out of the log so far."""
+        """How many records without a value were not logged so far."""
         return max(self.events.reached_by(TOMBSTONES), 0)
 
     def measures(self) -> dict[str, str]:
@@ -190,8 +190,8 @@ class Store:
         return {column: self.columns[column] for column in self.pipeline.ledger}
 
     def as_amounts(self, rows: pa.Table) -> pa.Table:
-        """Lines of the ledger with as many digits after the point as its measures have: by the pipeline, not by
-        the amounts, and none where all measures are whole numbers."""
+        """Lines of the ledger with the scale of its measures: by their types in the pipeline, not by the amounts; 0 if
+        all measures are whole numbers."""
         kinds = [self.columns[column] for column in self.pipeline.ledger if column in self.columns]
         kind = pa.decimal128(38, max(map(types.scale_of, kinds), default=0))
         fields = [each.with_type(kind) if each.type == layout.AMOUNT else each for each in rows.schema]
@@ -201,15 +201,15 @@ class Store:
             return rows
 
     def pin(self) -> None:
-        """Write down, or compare with, what later runs must not change behind the numbers' back.
+        """Pin what later runs may not change, or compare it with the pins.
 
-        An output's late policy, triggers and accumulation may change; since which batch they have been in
-        force is written down, so that everything can be recomputed for ever after.
+        An output's late policy, triggers and accumulation may change. The batch since which they apply is pinned, so
+        that everything can be recomputed later.
         """
         write_pins(self.root, self.pins())
 
     def pins(self) -> dict[str, Any]:
-        """What is to be written down; an error where it does not fit what is."""
+        """The content to pin; an error where it does not fit what is pinned."""
         pinned = self._pinned()
         if pinned is None:
             pinned = {"format": FORMAT, "pipeline": self.pipeline.name, "outputs": {}, "policies": {}}
@@ -250,11 +250,11 @@ class Store:
         return {**pinned, "columns": dict(self.columns), **sources, **schemas, "event": event}
 
     def require_harmless(self) -> None:
-        """Refuse a store whose definitions would have Spark do more than compare columns."""
+        """Refuse a store with pinned definitions that could run more in Spark than expressions over columns."""
         self._pinned()
 
     def _pinned(self) -> dict[str, Any] | None:
-        """What is written down, once it is known to be harmless: a store may come from elsewhere."""
+        """The pins, checked to be harmless: a store may come from elsewhere."""
         pinned = read_pins(self.root)
         if pinned is not None:
             for name in self.pipeline.outputs:
@@ -262,13 +262,13 @@ class Store:
         return pinned
 
     def pinned_definition(self, name: str) -> dict[str, Any] | None:
-        """What an output's numbers mean, as it is written down; None where they were never computed."""
+        """The pinned definition of an output's numbers; None where they were never computed."""
         pinned = self._pinned() or {}
         kept: dict[str, Any] | None = pinned.get("outputs", {}).get(name)
         return kept
 
     def require_definitions(self) -> None:
-        """Refuse to judge by the file what was computed with other definitions."""
+        """Refuse a pipeline file whose definitions differ from the pinned ones."""
         for name, output in self.pipeline.outputs.items():
             kept, definition = self.pinned_definition(name), definition_of(output)
             if kept is not None and kept != definition:
@@ -284,7 +284,7 @@ class Store:
         )
 
     def fix_for_definition(self, name: str, kept: Mapping[str, Any]) -> str:
-        """What can be done about an output that was computed with another definition."""
+        """The fix for an output that was computed with another definition."""
         output = self.pipeline.outputs[name]
         if kept.get("discarding", False):
             before = output.model_copy(update={"accumulation": Accumulation.DISCARDING})
@@ -293,16 +293,16 @@ class Store:
         return fix_for(name, before, output, self.layout)
 
     def _redefined_since(self, name: str, definition: Mapping[str, Any]) -> int | None:
-        """The batch since which an output means this, where a rebuild has brought it there."""
-        given = [
+        """The batch since which an output has this definition by a rebuild; None where there was none."""
+        redefining = [
             each for each in Rebuilds(self.root, name) if each.batch is not None and each.record.definition
         ]
-        # The last one counts: a definition that was left again is no reason to go back to it.
-        last = max(given, key=lambda each: each.batch or 0, default=None)
+        # Only the last one counts: an earlier definition does not apply any more.
+        last = max(redefining, key=lambda each: each.batch or 0, default=None)
         return last.batch if last is not None and last.record.definition == definition else None
 
     def policies(self, name: str) -> list[tuple[int, Output]]:
-        """The output under each policy and definition it has had, and since which batch."""
+        """The output with each policy and definition that it has had, and the batch since which each applies."""
         pinned = self._pinned() or {}
         output = self.pipeline.outputs[name]
         return [
@@ -311,13 +311,13 @@ class Store:
         ]
 
     def added_since(self, name: str) -> dict[str, int]:
-        """The aggregates that an output did not have at first, and since which batch it has each."""
-        periods, found = self.policies(name), {}
+        """Aggregates that an output did not have at first → the batch since which it has them."""
+        periods, since = self.policies(name), {}
         for aggregate in self.pipeline.outputs[name].aggregates:
             lacking = [nth for nth, (_, output) in enumerate(periods) if aggregate not in output.aggregates]
             if lacking and lacking[-1] + 1 < len(periods):
-                found[aggregate] = periods[lacking[-1] + 1][0]
-        return found
+                since[aggregate] = periods[lacking[-1] + 1][0]
+        return since
 
     def _event_definition(self, pinned: Mapping[str, Any]) -> dict[str, Any]:
         event = self.pipeline.event
@@ -340,13 +340,13 @@ class Store:
 
 
 def _has_wide_sums(root: Location) -> bool:
-    """Whether the sums of whole numbers are decimals: in every store that does not exist yet (ADR 0028)."""
+    """Whether sums of whole numbers are decimals, as in every new store (ADR 0028)."""
     pinned = read_pins(root)
     return pinned is None or pinned[SUMS] == state_types.WHOLE
 
 
 def home_of(root: Location, source: str) -> Location:
-    """The folder in which the store in `root` keeps how far a source was read."""
+    """The folder with the progress of a source in the store at `root`."""
     return root / "sources" / source if source else root
 
 
@@ -370,15 +370,16 @@ def open_store(pipeline: Pipeline, kind: type[Store] = Store) -> Store:
 
 
 def joining(output: str) -> str:
-    """The application under which the ledger has the lines of an output that was computed from the log: its
-    transaction says after which batch the output joined."""
+    """The application of the ledger's lines of an output that was computed from the log. Its transaction has the batch
+    after which the output joined."""
     return f"latecomer:{output}"
 
 
 def as_received_sql(ledger: Table) -> str:
-    """Whether a line of the ledger was written when its batch was received, not when its output joined later.
+    """A condition in SQL: whether a line of the ledger was written when its batch was received, not later when its
+    output joined.
 
-    Only such lines all say the same of what was received, and of the duplicates in it.
+    Only those lines agree on what was received, and on the duplicates in it.
     """
     names = ledger.query("select distinct output from t")["output"].to_pylist() if ledger.exists else []
     joined = {name: ledger.last_batch(joining(name)) for name in names}

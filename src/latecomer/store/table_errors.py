@@ -1,4 +1,4 @@
-"""What Delta, Arrow and the file system say of a table, in our words."""
+"""Errors of Delta, Arrow and the file system about a table, in one sentence."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from latecomer.store.files import Location
 
 @contextmanager
 def explained(root: Location) -> Iterator[None]:
-    """What Delta, Arrow and the file system say of a table, in one sentence of ours."""
+    """Errors of Delta, Arrow and the file system about a table become a `StoreError` of one sentence."""
     try:
         yield
     except (DeltaError, pa.ArrowException, OSError) as error:
-        if (found := fs.outage(root, error)) is not None:
-            raise found from error
+        if (outage := fs.outage(root, error)) is not None:
+            raise outage from error
         raise StoreError(_in_one_sentence(root, error)) from error
 
 
@@ -31,8 +31,8 @@ def is_overtaken(error: StoreError) -> bool:
 
 
 def _in_one_sentence(root: Location, error: Exception) -> str:
-    if (refused := refusal_of(error)) is not None:
-        return f"table {root} cannot be used: {refused_in_words(refused, None)}"
+    if (refusal := refusal_of(error)) is not None:
+        return f"table {root} cannot be used: {refused_in_words(refusal, None)}"
     if isinstance(error, CommitFailedError):
         reason = f"was changed by somebody else meanwhile ({first_line(error)})"
         fix = "let only one run write to it, and run again"

@@ -1,11 +1,11 @@
-"""What a run keeps in mind of sources, for the one after it.
+"""What a run writes down about several sources, for the next run.
 
-Whose turn it is: of several sources, the one whose batch is being logged, or the parts of those that are read together.
-A batch that was interrupted in the log has a number and not yet a place on the timeline. Only the same may be handed in
-again: what else was handed in under that number would be taken for logged.
+The turn: the source whose batch is being logged, or the parts of sources that are read together. A batch that was
+interrupted in the log has a number, but no place on the timeline yet. Under that number only the same rows may be
+handed in again: any others would be taken for logged.
 
-Which are away: those that could not be asked, and have not been read since as far as they had come. None of their
-partitions is silent.
+The sources that are away: those that did not answer, and have not been read since up to their last position. None of
+their partitions counts as silent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Turn(NamedTuple):
     source: str = ""
     parts: Sequence[TurnPart] = ()
     read_to: Mapping[str, ReadTo] = MappingProxyType({})
-    """How far sources are read with these."""
+    """How far each source is read with this turn."""
 
     @property
     def sources(self) -> set[str]:
@@ -50,20 +50,19 @@ class Turn(NamedTuple):
 
 
 def take_turn(root: Location, turn: Turn) -> None:
-    """Write down, durably, what the next batch is made of, unless that is written already."""
+    """Write, durably, what the next batch is made of, unless that is written already."""
     if files.exists(root / SOURCES / TURN) and whose_turn(root) == turn:
         return
-    about = {"source": turn.source} if turn.source else {"parts": turn.parts, "read_to": turn.read_to}
-    text = json.dumps(about, default=asdict)
+    content = {"source": turn.source} if turn.source else {"parts": turn.parts, "read_to": turn.read_to}
     files.make_folder(root / SOURCES)
-    rewrite(root / SOURCES / TURN, text + "\n")
+    rewrite(root / SOURCES / TURN, json.dumps(content, default=asdict) + "\n")
 
 
 def whose_turn(root: Location) -> Turn:
     """What the last batch was made of."""
     try:
         return _read_turn(json.loads(files.read_text(root / SOURCES / TURN)))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"store {root}: {SOURCES}/{TURN} cannot be read ({error}), and a batch that was interrupted is made of "
             "what it names; restore it"
@@ -78,13 +77,13 @@ def _read_turn(written: Mapping[str, Any]) -> Turn:
 
 
 def keep_away(root: Location, sources: frozenset[str]) -> None:
-    """Write down, durably, which sources are away."""
+    """Write, durably, which sources are away."""
     files.make_folder(root / SOURCES)
     rewrite(root / SOURCES / AWAY, json.dumps(sorted(sources)) + "\n")
 
 
 def sources_away(root: Location) -> frozenset[str]:
-    """Those that are away. Where that cannot be read none is: then silence counts too early, and not never."""
+    """The sources that are away; none where that cannot be read: then their silence counts too early, at worst."""
     try:
         return frozenset(map(str, json.loads(files.read_text(root / SOURCES / AWAY))))
     except (OSError, ValueError, TypeError):

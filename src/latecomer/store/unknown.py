@@ -1,4 +1,4 @@
-"""What the log keeps of fields that are no columns: how many events have any, and which they are."""
+"""Fields that are no columns, as kept in the log: how many events have any, and the names of the fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from latecomer.store.files import footer
 from latecomer.store.store import Store
 
 SAMPLE = 500
-"""So many events are looked at for the names of their fields."""
+"""How many events are read for the names of their fields."""
 LAST_BATCHES = 10
 
 
@@ -25,7 +25,7 @@ class UnknownSeen:
 
     events: int = 0
     names: tuple[str, ...] = ()
-    """Those that some of the events have, at most twenty."""
+    """The fields of some of the events, at most twenty."""
 
     def __add__(self, other: UnknownSeen) -> UnknownSeen:
         names = dict.fromkeys((*self.names, *other.names))
@@ -33,7 +33,7 @@ class UnknownSeen:
 
     @property
     def in_words(self) -> str:
-        """What there is, after how many events have it.
+        """The number of events, and the names of the fields.
 
         >>> UnknownSeen(2, ("tip", "fee")).in_words
         '2 events have fields that are no columns (tip, fee)'
@@ -49,22 +49,21 @@ NONE_SEEN = UnknownSeen()
 
 
 def unknown_seen(store: Store, files: Sequence[DataFile]) -> UnknownSeen:
-    """What some files of the log keep; what has become a column since is not named."""
+    """The unknown fields in some files of the log; a field that is a column by now is not named."""
     column, events = store.layout.unknown_fields, 0
     texts: list[str] = []
     for file in files:
         with store.events.explained():
-            kept = _kept(store, file, column)
-            events += kept
-            if kept and len(texts) < SAMPLE:
+            count = _count_values(store, file, column)
+            events += count
+            if count and len(texts) < SAMPLE:
                 rows = store.events.dataset([file], pa.schema([(column, pa.string())]))
-                found = rows.head(SAMPLE, filter=pc.field(column).is_valid())[column]
-                texts += found.to_pylist()
+                texts += rows.head(SAMPLE, filter=pc.field(column).is_valid())[column].to_pylist()
     return UnknownSeen(events, _names(store, texts[:SAMPLE]))
 
 
 def unknown_in_last(store: Store, batches: int = LAST_BATCHES) -> UnknownSeen:
-    """What the log keeps of its last batches."""
+    """The unknown fields in the last batches of the log."""
     files = store.events.files() if store.events.exists else []
     since = max((max(batches_of(file)) for file in files), default=0) - batches + 1
     newest = [file for file in files if max(batches_of(file)) >= since]
@@ -80,7 +79,7 @@ def unknown_in_last(store: Store, batches: int = LAST_BATCHES) -> UnknownSeen:
 
 
 def _names(store: Store, texts: Sequence[str]) -> tuple[str, ...]:
-    """The fields that some texts have, at most twenty; not those that are columns by now."""
+    """The names of the fields in some texts, at most twenty, without those that are columns by now."""
     known = known_fields(
         {
             view.source_name(name): kind
@@ -92,11 +91,11 @@ def _names(store: Store, texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(islice(names, MOST_NAMES))
 
 
-def _kept(store: Store, file: DataFile, column: str) -> int:
-    """How many rows of a file have a text there, from its footer."""
-    found, count = footer(store.events.location(file)), 0
-    for group in range(found.num_row_groups):
-        row_group = found.row_group(group)
+def _count_values(store: Store, file: DataFile, column: str) -> int:
+    """How many rows of a file have a value in a column, from its footer."""
+    metadata, count = footer(store.events.location(file)), 0
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
         for nth in range(row_group.num_columns):
             if row_group.column(nth).path_in_schema == column:
                 statistics = row_group.column(nth).statistics

@@ -1,12 +1,12 @@
-"""Columns of wider types than before: which types hold others."""
+"""Wider types: which type holds the values of another."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 
-def wider_schema(there: pa.Schema, wanted: pa.Schema) -> pa.Schema:
-    """A schema with the types that are wanted where they are wider than those that are there.
+def wider_schema(existing: pa.Schema, wanted: pa.Schema) -> pa.Schema:
+    """The existing schema, with the wanted types where they are wider.
 
     >>> wider_schema(pa.schema([("a", pa.int32()), ("b", pa.int64())]), pa.schema([("a", pa.int64())]))
     a: int64
@@ -14,19 +14,18 @@ def wider_schema(there: pa.Schema, wanted: pa.Schema) -> pa.Schema:
     """
     new = {field.name: field.type for field in wanted}
     return pa.schema(
-        [field.with_type(_wider(field.type, new.get(field.name, field.type))) for field in there]
+        [field.with_type(_wider(field.type, new.get(field.name, field.type))) for field in existing]
     )
 
 
 def _wider(before: pa.DataType, after: pa.DataType) -> pa.DataType:
-    """The type that is there, and in the place of each part that the other holds more of, that part. Fields that an
-    object has not come last."""
+    """The type `before`, with each part widened to that of `after`. New fields of an object come last."""
     if not holds(before, after):
         return before
     if pa.types.is_struct(before):
-        there = [each.with_type(_wider(each.type, after.field(each.name).type)) for each in before]
+        widened = [each.with_type(_wider(each.type, after.field(each.name).type)) for each in before]
         names = {each.name for each in before}
-        return pa.struct([*there, *(each for each in after if each.name not in names)])
+        return pa.struct([*widened, *(each for each in after if each.name not in names)])
     if pa.types.is_list(before):
         return pa.list_(before.value_field.with_type(_wider(before.value_type, after.value_type)))
     if pa.types.is_map(before):
@@ -36,7 +35,7 @@ def _wider(before: pa.DataType, after: pa.DataType) -> pa.DataType:
 
 
 def holds(before: pa.DataType, after: pa.DataType) -> bool:
-    """Whether a type holds every value of another exactly; where they are not alike, whether it is of its kind."""
+    """Whether the type `after` holds every value of the type `before` exactly."""
     if pa.types.is_struct(before) and pa.types.is_struct(after):
         new = {field.name: field.type for field in after}
         return all(field.name in new and holds(field.type, new[field.name]) for field in before)

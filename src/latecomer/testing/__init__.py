@@ -1,13 +1,13 @@
-"""What you need to test a pipeline of your own: docs/testing.md shows each with an example.
+"""A kit to test a pipeline of your own: docs/testing.md shows each name with an example.
 
 from latecomer.testing import Scenario, assert_panes, play
 
 outcome = play(pipeline, Scenario().event("14:00:10", paise=100).drain())
 assert_panes(outcome, "14:00..14:01 ON_TIME paise=100")
 
-Everything runs on the oracle in milliseconds, and with `on="engine"` or `on="spark"` through the real engine. Neither
+Everything runs on the oracle in milliseconds, and with `on="engine"` or `on="spark"` on the real engine. Neither
 touches the pipeline's source, store or sinks. The Hypothesis strategies are in
-`latecomer.testing.strategies`. `check_sink` puts a sink of your own through what every sink promises.
+`latecomer.testing.strategies`. `check_sink` checks that a sink of your own keeps the promises of every sink.
 """
 
 from __future__ import annotations

@@ -38,12 +38,12 @@ def assert_late(outcome: Outcome, lines: Lines, output: str | None = None, step:
 
 
 def assert_ledger(outcome: Outcome, lines: Lines, output: str | None = None, step: int | None = None) -> None:
-    """The ledger says so, in the units that are named; a fate that a line leaves out is zero."""
+    """The ledger has these lines, in the units that are named; a fate that a line leaves out is zero."""
     _assert_lines("ledger", read_entry, outcome, lines, output, step)
 
 
 def assert_fates(outcome: Outcome, fates: Lines, output: str | None = None) -> None:
-    """What became of each row, in reading order: a line each, `late_accepted` or `dropped, on_time`."""
+    """What became of each row, in reading order: one line for each, `late_accepted` or `dropped, on_time`."""
     stated = _listed(fates)
     if len(stated) != len(outcome.rows):
         raise AssertionError(f"{len(stated)} fates are stated, and there are {len(outcome.rows)} rows")
@@ -58,26 +58,26 @@ def assert_watermark(outcome: Outcome, watermark: str, step: int | None = None) 
 
 
 def assert_balances(outcome: Outcome) -> None:
-    """What was received is what became of it, in every batch, output and unit."""
+    """What was received is the sum of all fates, in every batch, output and unit."""
     entries = [entry for step in outcome.steps for entry in step.ledger]
     if wrong := unbalanced(entries):
         raise AssertionError("\n".join(str(entry) for entry in wrong))
 
 
 def assert_same_for_all_cuts(pipeline: Pipeline, scenario: Scenario | Sequence[Step], **how: Any) -> Outcome:
-    """However the rows are cut into batches: the same fates, ON_TIME panes and results. Gives the outcome
+    """However the rows are cut into batches, fates, ON_TIME panes and results are the same. Returns the outcome
     of the scenario as it is cut; `how` goes to `play`."""
     steps = scenario.steps if isinstance(scenario, Scenario) else list(scenario)
     written = play(pipeline, scenario, **how)
     for cut in ("one by one", "all in one"):
         recut = play(pipeline, CUTS[cut](steps), **how)
-        _none(compare_cuts(written, recut, steps, ("as it is cut", cut), "scenario"))
+        _require_none(compare_cuts(written, recut, steps, ("as it is cut", cut), "scenario"))
     return written
 
 
 def assert_transcript(transcript: Transcript, **how: Any) -> None:
     """The transcript holds; `how` goes to `run_transcript`."""
-    _none(run_transcript(transcript, **how))
+    _require_none(run_transcript(transcript, **how))
 
 
 def _assert_lines(
@@ -102,15 +102,15 @@ def _assert_lines(
 
 
 def _assert(outcome: Outcome, statement: Statement) -> None:
-    _none(check_statement(statement, outcome, "outcome", statement.kind))
+    _require_none(check_statement(statement, outcome, "outcome", statement.kind))
 
 
 def _listed(lines: Lines) -> list[str]:
-    """One line each, whether they came as text or as a list."""
+    """A list of lines, from text or from a list."""
     listed = lines.splitlines() if isinstance(lines, str) else lines
     return [line.strip() for line in listed if line.strip()]
 
 
-def _none(differences: Sequence[object]) -> None:
+def _require_none(differences: Sequence[object]) -> None:
     if differences:
         raise AssertionError("\n\n".join(str(difference) for difference in differences))

@@ -1,4 +1,4 @@
-"""A watermark that moves by hand alone: by the `watermark` steps of a scenario, as in Beam's TestStream."""
+"""A watermark that only the `watermark` steps of a scenario move, as in Beam's TestStream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from latecomer.testing.times import Times
 
 
 class ByHand(Strategy):
-    """Whatever arrives and however long it is silent, the watermark stays where a step has put it."""
+    """Events and silence do not move the watermark: it stays where a step has put it."""
 
     strategy: Literal["by hand"] = "by hand"
     on_idle: Literal["advance", "hold"] = "hold"
@@ -25,9 +25,9 @@ class ByHand(Strategy):
 
 
 def steered(pipeline: Pipeline, steps: Sequence[Step]) -> Pipeline:
-    """The pipeline as the steps want it: where one of them puts the watermark, nothing else moves it.
+    """The pipeline for these steps: if a step puts the watermark, nothing else moves it.
 
-    Of the pipeline's own strategy, the ticks and `max_future` stay.
+    The ticks and `max_future` of the pipeline's own strategy stay.
     """
     if not any(isinstance(step, Watermark) for step in steps):
         return pipeline
@@ -41,12 +41,12 @@ def _by_hand(own: Strategy) -> Strategy:
 
 
 def backwards(steps: Sequence[Step], times: Times) -> tuple[int, str] | None:
-    """The first step that would put the watermark back, or where it is already: its number, and why not."""
+    """The first step that does not move the watermark forward: its number, and the problem."""
     reached = BEGIN_OF_TIME
     for number, step in enumerate(steps):
         if isinstance(step, Watermark):
             if step.to <= reached:
-                return number, f"the watermark is at {times.write(reached)} and goes forward alone"
+                return number, f"the watermark is at {times.write(reached)} and only goes forward"
             reached = step.to
         elif isinstance(step, Drain):
             reached = END_OF_TIME

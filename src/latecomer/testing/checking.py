@@ -1,4 +1,4 @@
-"""Holding an outcome against what a transcript states, and two outcomes against each other."""
+"""Compares an outcome with what a transcript states, and two outcomes with each other."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ STEP_WORDS = {
 def check(transcript: Transcript, outcome: Outcome, cut: str = "as written") -> list[Difference]:
     """Where the outcome is not what the transcript states.
 
-    Under another cut than its own, only what no cut may change is held against it.
+    Under a cut that is not the transcript's own, only statements that hold for any cut are checked.
     """
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for statement in transcript.statements:
         if cut == "as written" or holds_for_any_cut(transcript, statement):
             place = f"{transcript.file}:{statement.line}"
-            found += check_statement(statement, outcome, place, _titled(transcript, statement))
-    return found
+            differences += check_statement(statement, outcome, place, _titled(transcript, statement))
+    return differences
 
 
 def holds_for_any_cut(transcript: Transcript, statement: Statement) -> bool:
-    """Verdicts, and in the end results, ledger and watermark."""
+    """Whether no cut may change it: fates, and in the end results, ledger, side output and watermark."""
     if not in_arrival_order(transcript.steps):
         return False
     if statement.kind == "fates":
@@ -55,7 +55,7 @@ def holds_for_any_cut(transcript: Transcript, statement: Statement) -> bool:
 
 
 def check_statement(statement: Statement, outcome: Outcome, place: str, what: str) -> list[Difference]:
-    """Where the outcome is not what one statement says."""
+    """Where the outcome is not what a statement says."""
     pairs: tuple[Pair, ...]
     times, step, output = outcome.times, statement.step, statement.output
     match statement.kind:
@@ -96,8 +96,8 @@ def check_statement(statement: Statement, outcome: Outcome, place: str, what: st
 def in_turn(rules: Output) -> Callable[[Pane, Pane], bool]:
     """Whether it matters which of two panes of an output was published first.
 
-    It does for one window and key, and for sessions of a key that overlap: one takes the other's place.
-    What is only taken back may be taken back in any order.
+    It does for the panes of one window and key, and for sessions of a key that overlap: one replaces the other.
+    Two retractions may come in any order.
     """
 
     def one_history(one: Pane, other: Pane) -> bool:
@@ -143,11 +143,11 @@ def _fates(statement: Statement, outcome: Outcome) -> Pair:
     row = statement.row or 0
     arrived = write_row(outcome.rows[row], outcome.times)
     expected = ", ".join(" ".join(words) for words in statement.stated)
-    found = outcome.fates[outcome.only(statement.output)][row]
-    if found is None:
+    fates = outcome.fates[outcome.only(statement.output)][row]
+    if fates is None:
         return Pair(f"{arrived} -> {expected}", "(the tables do not tell)", True)
-    judged = [found[-1]] if len(statement.stated) == 1 else list(found)
-    # A verdict is not always in the tables: where it is not, only the fate is held against it.
+    judged = [fates[-1]] if len(statement.stated) == 1 else list(fates)
+    # The tables do not always have the verdict: where they do not, only the fate is compared.
     same = len(judged) == len(statement.stated) and all(
         set(words) <= each.words or (each.window is None and each.fate.value in words)
         for words, each in zip(statement.stated, judged, strict=True)
@@ -155,8 +155,8 @@ def _fates(statement: Statement, outcome: Outcome) -> Pair:
     return Pair(f"{arrived} -> {expected}", write_fates(judged), same)
 
 
-def write_fates(found: Sequence[Assigned]) -> str:
-    return ", ".join(_fate(each) for each in found)
+def write_fates(fates: Sequence[Assigned]) -> str:
+    return ", ".join(_fate(each) for each in fates)
 
 
 def _fate(assigned: Assigned) -> str:
@@ -171,12 +171,12 @@ def compare(
     expected: Outcome, actual: Outcome, sides: tuple[str, str] = ("expected", "actual"), place: str = ""
 ) -> list[Difference]:
     """Where two outcomes of the same steps differ: watermarks, fates, panes, side output, ledger."""
-    found: list[Difference] = []
+    differences: list[Difference] = []
     times = expected.times
 
     def add_pairs(what: str, pairs: tuple[Pair, ...]) -> None:
         if differs(pairs):
-            found.append(Difference(place, what, pairs, sides))
+            differences.append(Difference(place, what, pairs, sides))
 
     def add_lines(what: str, one: Sequence[str], other: Sequence[str]) -> None:
         add_pairs(what, compared(one, other))
@@ -211,7 +211,7 @@ def compare(
                     for each in (expected, actual)
                 ),
             )
-    return found
+    return differences
 
 
 def _panes_in_turn(expected: Outcome, actual: Outcome, name: str, step: int) -> tuple[Pair, ...]:
@@ -234,12 +234,12 @@ def _received(outcome: Outcome, step: int) -> bool:
 
 
 def _fate_lines(outcome: Outcome, name: str, rows: Sequence[int], coarse: Outcome) -> list[str]:
-    """Row by row; where the other side knows the fate alone, that alone."""
+    """A line for each row; only the fate, where the other side has no more."""
     lines = []
     for row in rows:
-        found, other = outcome.fates[name][row] or (), coarse.fates[name][row] or ()
+        assigned, other = outcome.fates[name][row] or (), coarse.fates[name][row] or ()
         fates_alone = all(each.window is None and each.reason is None for each in other)
-        fates = ", ".join(each.fate.value if fates_alone else _fate(each) for each in found)
+        fates = ", ".join(each.fate.value if fates_alone else _fate(each) for each in assigned)
         lines.append(f"{write_row(outcome.rows[row], outcome.times)} -> {fates}")
     return lines
 
@@ -247,10 +247,10 @@ def _fate_lines(outcome: Outcome, name: str, rows: Sequence[int], coarse: Outcom
 def compare_cuts(
     expected: Outcome, actual: Outcome, steps: Sequence[Step], sides: tuple[str, str], place: str = ""
 ) -> list[Difference]:
-    """Where two cuts of the same rows differ in what no cut may change."""
-    found: list[Difference] = []
+    """Where two cuts of the same rows differ in something that no cut may change."""
+    differences: list[Difference] = []
     if not in_arrival_order(steps):
-        return found
+        return differences
     for name, output in expected.pipeline.outputs.items():
         both = (expected, actual)
         known = [
@@ -269,15 +269,15 @@ def compare_cuts(
         for what, (one, other) in checks.items():
             pairs = compared(one, other)
             if differs(pairs):
-                found.append(Difference(place, f"{what}, whatever the cut", pairs, sides))
+                differences.append(Difference(place, f"{what}, whatever the cut", pairs, sides))
     if expected.watermark() != actual.watermark() and actual.watermark() != END_OF_TIME:
         pair = Pair(expected.times.write(expected.watermark()), actual.times.write(actual.watermark()), False)
-        found.append(Difference(place, "watermark in the end, whatever the cut", (pair,), sides))
-    return found
+        differences.append(Difference(place, "watermark in the end, whatever the cut", (pair,), sides))
+    return differences
 
 
 def fires_by_itself(output: Output) -> bool:
-    """Whether no batch cut may change which panes there are: none of its rules goes by batches."""
+    """Whether no cut into batches may change the panes: no rule of the output goes by batches."""
     waits = output.late.accepts and not per_firing(output.trigger.late)
     early = output.trigger.early
     return not waits and (early is None or per_firing(early))
@@ -291,8 +291,8 @@ def _panes(outcome: Outcome, name: str) -> list[str]:
 
 
 def _comparable(one: tuple[Assigned, ...] | None, other: tuple[Assigned, ...] | None) -> bool:
-    """Whether no cut may change this fate. Between two batches ids may be forgotten: a duplicate that comes
-    after that is too late, and adds to nothing either."""
+    """Whether no cut may change this fate. Between two batches ids may be forgotten: a duplicate that comes after
+    that is too late instead, and is not added up either."""
     if one is None or other is None:
         return False
     last = one[-1], other[-1]

@@ -1,4 +1,4 @@
-"""Two sides held against each other, line by line, and shown side by side where they differ."""
+"""Compares two sides line by line, and shows them side by side where they differ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ StatedT = TypeVar("StatedT", bound=Stated)
 
 @dataclass(frozen=True)
 class Line:
-    """A line that says all there is to say."""
+    """A line that is compared as a whole."""
 
     line: str
 
@@ -40,7 +40,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is not as it should be: where, what, and both sides."""
+    """Something that is not as it should be: its place, what it is, and both sides."""
 
     place: str
     what: str
@@ -68,65 +68,72 @@ def matched(
     write: Callable[[Actual], str],
     in_turn: Callable[[Actual, Actual], bool] = lambda _one, _other: False,
 ) -> tuple[Pair, ...]:
-    """Every stated line beside what it names, the rest side by side in their order.
+    """Pairs of each stated line and the actual that it names. Lines and actuals without a partner are paired in order.
 
-    Each line needs one actual of its own, and each actual a line. Order decides where `in_turn` says
-    that it matters which of two actuals came first.
+    Each line needs an actual of its own, and each actual a line. Where `in_turn` says that the order of two actuals
+    matters, the lines have to stand in that order.
     """
-    there = list(actual)
-    beside = _in_turn(_paired([[names(line, each) for each in there] for line in stated]), there, in_turn)
-    left = [place for place in range(len(there)) if place not in beside]
+    actuals = list(actual)
+    partners = _in_turn(
+        _paired([[names(line, each) for each in actuals] for line in stated]), actuals, in_turn
+    )
+    unpaired = [place for place in range(len(actuals)) if place not in partners]
     pairs = []
-    for line, found in zip(stated, beside, strict=True):
-        place = found if found is not None else left.pop(0) if left else None
+    for line, partner in zip(stated, partners, strict=True):
+        place = partner if partner is not None else unpaired.pop(0) if unpaired else None
         if place is None:
             pairs.append(Pair(line.line, NOTHING, False))
         else:
-            pairs.append(Pair(line.line, write(there[place]), names(line, there[place])))
-    return (*pairs, *(Pair(NOTHING, write(there[place]), False) for place in left))
+            pairs.append(Pair(line.line, write(actuals[place]), names(line, actuals[place])))
+    return (*pairs, *(Pair(NOTHING, write(actuals[place]), False) for place in unpaired))
 
 
 def _paired(named: Sequence[Sequence[bool]]) -> list[int | None]:
-    """For each line the place of the actual that is its own: as many as there can be.
+    """For each line the place of its partner, in as many pairs as possible.
 
-    A line that finds what it names taken makes way for another only if that one finds something else.
+    A line takes the partner of another line only if that one finds another partner.
     """
-    beside: list[int | None] = [None] * len(named)
+    partners: list[int | None] = [None] * len(named)
 
-    def find(line: int, asked: set[int]) -> bool:
+    def find(line: int, tried: set[int]) -> bool:
         places = [place for place, hit in enumerate(named[line]) if hit]
-        for place in sorted(places, key=lambda place: place in beside):
-            if place in asked:
+        for place in sorted(places, key=lambda place: place in partners):
+            if place in tried:
                 continue
-            asked.add(place)
-            if place not in beside or find(beside.index(place), asked):
-                beside[line] = place
+            tried.add(place)
+            if place not in partners or find(partners.index(place), tried):
+                partners[line] = place
                 return True
         return False
 
     for line in range(len(named)):
         find(line, set())
-    return beside
+    return partners
 
 
 def _in_turn(
-    beside: Sequence[int | None], there: Sequence[Actual], in_turn: Callable[[Actual, Actual], bool]
+    partners: Sequence[int | None], actuals: Sequence[Actual], in_turn: Callable[[Actual, Actual], bool]
 ) -> list[int | None]:
-    """The same actuals, exchanged among the lines until those whose order matters stand in it."""
-    turned = list(beside)
+    """The same partners, exchanged among the lines until those whose order matters are in order."""
+    turned = list(partners)
     exchanged = True
     while exchanged:
         exchanged = False
         for one, other in combinations(range(len(turned)), 2):
             first, second = turned[one], turned[other]
-            if first is None or second is None or first < second or not in_turn(there[second], there[first]):
+            if (
+                first is None
+                or second is None
+                or first < second
+                or not in_turn(actuals[second], actuals[first])
+            ):
                 continue
             turned[one], turned[other], exchanged = second, first, True
     return turned
 
 
 def compared(expected: Iterable[str], actual: Iterable[str]) -> tuple[Pair, ...]:
-    """The same for lines that have to be equal."""
+    """Pairs of lines that have to be equal, in any order."""
     sides = list(expected), list(actual)
     missing, extra = list(sides[0]), list(sides[1])
     pairs = []
@@ -144,12 +151,12 @@ def compared(expected: Iterable[str], actual: Iterable[str]) -> tuple[Pair, ...]
 
 
 def each_once(differences: Iterable[Difference]) -> list[Difference]:
-    """Those that say the same as one, which names every run that it was found in."""
-    found: dict[Difference, tuple[str, ...]] = {}
+    """Equal differences as one, which names every run that it was found in."""
+    runs_of: dict[Difference, tuple[str, ...]] = {}
     for difference in differences:
         bare = replace(difference, runs=())
-        found[bare] = (*found.get(bare, ()), *difference.runs)
-    return [replace(bare, runs=runs) for bare, runs in found.items()]
+        runs_of[bare] = (*runs_of.get(bare, ()), *difference.runs)
+    return [replace(bare, runs=runs) for bare, runs in runs_of.items()]
 
 
 def differs(pairs: Iterable[Pair]) -> bool:

@@ -1,4 +1,4 @@
-"""A scenario through the real engine: records in, tables out, in a folder that is thrown away."""
+"""Plays a scenario on the real engine: records in, tables out, in a temporary folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from latecomer.config.merged import Columns, merged
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import drain_input, heartbeat, pass_quietly
+from latecomer.engine.quiet import complete_without_data, drain_input, heartbeat
 from latecomer.engine.starting import start_engine
 from latecomer.log.events import EventLog
 from latecomer.model.arrivals import Drain, Heartbeat, Partitions, Watermark
@@ -46,7 +46,7 @@ from latecomer.windowing.judge import judged
 from latecomer.windowing.seen import event_tables, stored_columns
 
 Spot = tuple[str, int]
-"""The batch that a row came in, and its place in it."""
+"""The batch of a row, and its place in it."""
 
 
 def on_engine(
@@ -56,10 +56,10 @@ def on_engine(
     replayed: bool = False,
     in_tasks: bool = False,
 ) -> Outcome:
-    """What the engine does, batch by batch: in this process, which asks a session, given or its own, for what Spark
-    alone computes; or `in_tasks` of that session.
+    """What the engine does, batch by batch. It runs in this process, and uses a session only for what Spark alone
+    computes; with `in_tasks` it runs in tasks of that session. Without `spark`, a local session is started.
 
-    With `replayed`, the log is replayed in one shot afterwards and held against the tables.
+    With `replayed`, the log is then replayed in one shot and compared with the tables.
     """
 
     def session() -> SparkSession:
@@ -75,16 +75,16 @@ def on_engine(
 
 
 def _replayed(pipeline: Pipeline, steps: Sequence[Step], spark: SparkSession | None) -> tuple[Pair, ...]:
-    """Where a replay in one shot does not say what is stored, of what no batch cut may change."""
+    """Where a replay in one shot differs from the store in something that no cut into batches may change."""
     pairs: list[Pair] = []
-    for name, found in replay(pipeline, one_shot=True, spark=spark).outputs.items():
+    for name, compared in replay(pipeline, one_shot=True, spark=spark).outputs.items():
         output = pipeline.outputs[name]
-        differing = {"late": found.late.rows, "ledger": found.ledger.rows}
+        differing = {"late": compared.late.rows, "ledger": compared.ledger.rows}
         if settles(output, steps):
-            differing["results"] = found.results.rows
+            differing["results"] = compared.results.rows
         rows = [(what, row) for what, table in differing.items() for row in table.to_pylist()]
         if output.trigger.early is None and not output.window.merges:
-            rows += [("panes", row) for row in found.panes.rows.to_pylist() if _is_on_time(row)]
+            rows += [("panes", row) for row in compared.panes.rows.to_pylist() if _is_on_time(row)]
         pairs += [Pair(f"{what} of {name}: {row[CHANGE]}", str(row), False) for what, row in rows]
     return tuple(pairs)
 
@@ -94,7 +94,7 @@ def _is_on_time(pane: Mapping[str, Any]) -> bool:
 
 
 class _Played:
-    """The steps done; then what the tables say, gathered by the batch that each step became."""
+    """Plays the steps; then reads the tables, by the batch that each step became."""
 
     def __init__(self, shape: Shape, steps: Sequence[Step], runner: Runner, folder: Path) -> None:
         self.shape = shape
@@ -163,13 +163,13 @@ class _Played:
         return Together.of([Part(each) for each in slices], {name: ReadTo(number) for name in records}, named)
 
     def _named(self, source: str) -> Mapping[str, bool] | None:
-        """The partitions as a step has named them; of several sources, those of all of them."""
+        """The partitions as a step has named them; with several sources, the partitions of all of them."""
         if not source:
             return self.named
         named, known = self.named or {}, dict.fromkeys(self.engine.keeper.timeline.known(), False)
         return {**named_partitions({source: None}, {**known, **named}, self.pipeline.sources, ()), **named}
 
-    # What a reader of the store says
+    # What a reader of the store sees
 
     def outcome(self) -> Outcome:
         panes = {name: self._panes(name, output) for name, output in self.pipeline.outputs.items()}
@@ -178,8 +178,8 @@ class _Played:
         steps = [
             StepOutcome(
                 watermark,
-                {name: [pane for batch, pane in found if batch == number] for name, found in panes.items()},
-                {name: [row for batch, row in found if batch == number] for name, found in late.items()},
+                {name: [pane for batch, pane in listed if batch == number] for name, listed in panes.items()},
+                {name: [row for batch, row in listed if batch == number] for name, listed in late.items()},
                 [entry for entry in entries if entry.batch == number],
             )
             for number, watermark in zip(self.numbers, self.watermarks, strict=True)
@@ -216,7 +216,7 @@ class _Played:
         ]
 
     def _late(self, name: str) -> list[tuple[int, Late]]:
-        found = [
+        rows = [
             (
                 row["batch"],
                 Late(
@@ -228,7 +228,7 @@ class _Played:
             )
             for row in self.reader.late(name).to_pylist()
         ]
-        return sorted(found, key=lambda each: (each[0], each[1].row.arrival_time, each[1].window))
+        return sorted(rows, key=lambda each: (each[0], each[1].row.arrival_time, each[1].window))
 
     def _fates(self, steps: Sequence[StepOutcome]) -> dict[str, list[tuple[Assigned, ...] | None]]:
         aside: dict[int, Assigned] = {}
@@ -239,59 +239,59 @@ class _Played:
             aside[self._index(row)] = Assigned(Fate.DEAD_LETTER, reason=row["reason"])
         fates: dict[str, list[tuple[Assigned, ...] | None]] = {}
         for name, output in self.pipeline.outputs.items():
-            found = self._alone(name, steps) if output.window.merges else self._judged(output)
+            assigned = self._alone(name, steps) if output.window.merges else self._judged(output)
             fates[name] = [
-                (aside[index],) if index in aside else found.get(index) for index in range(len(self.rows))
+                (aside[index],) if index in aside else assigned.get(index) for index in range(len(self.rows))
             ]
         return fates
 
     def _judged(self, output: Output) -> dict[int, tuple[Assigned, ...]]:
-        """Row → what the engine says of each of its windows, when asked again about the whole log."""
+        """Row → its fate in each of its windows, when the engine judges the whole log again."""
         if not self.store.events.exists:
             return {}
         timeline = self.engine.keeper.section(0, self.engine.last).by_batch
         logged, layout = self.engine.log.everything(), self.store.layout
         wanted = [*stored_columns(layout, [output], ()), "origin", "position"]
-        found: dict[int, list[Assigned]] = {}
+        fates: dict[int, list[Assigned]] = {}
         for events in event_tables(logged, wanted, [output], layout):
-            asked = judged(events, layout, output, timeline, [ORIGIN, POSITION])
-            places = zip(asked.columns[ORIGIN].to_pylist(), asked.columns[POSITION].to_pylist(), strict=True)
+            rows = judged(events, layout, output, timeline, [ORIGIN, POSITION])
+            places = zip(rows.columns[ORIGIN].to_pylist(), rows.columns[POSITION].to_pylist(), strict=True)
             verdicts = zip(
-                asked.start.tolist(),
-                asked.end.tolist(),
-                asked.fate.tolist(),
-                asked.watermark.tolist(),
+                rows.start.tolist(),
+                rows.end.tolist(),
+                rows.fate.tolist(),
+                rows.watermark.tolist(),
                 strict=True,
             )
             for (origin, position), (start, end, code, watermark) in zip(places, verdicts, strict=True):
                 fate, verdict = FATES[code], judge(end, watermark, output.allowed_lateness)
                 aside = fate in WITHOUT_WINDOW
                 assigned = Assigned(fate) if aside else Assigned(fate, Window(start, end), verdict)
-                found.setdefault(self.spots.index((origin, position)), []).append(assigned)
-        return {index: tuple(assigned) for index, assigned in found.items()}
+                fates.setdefault(self.spots.index((origin, position)), []).append(assigned)
+        return {index: tuple(assigned) for index, assigned in fates.items()}
 
     def _alone(self, name: str, steps: Sequence[StepOutcome]) -> dict[int, tuple[Assigned, ...]]:
-        """Row → its fate by the ledger, where it was the only row of its batch."""
-        found: dict[int, tuple[Assigned, ...]] = {}
+        """Row → its fate by the ledger, where all rows of its batch have the same."""
+        assigned: dict[int, tuple[Assigned, ...]] = {}
         batches = iter(dict.fromkeys(file for file, _ in self.spots))
         for step in steps:
             entries = [e for e in step.ledger if e.output == name and e.unit == "events"]
             if not entries:
                 continue
             file = next(batches)
-            places = [index for index, (held, _) in enumerate(self.spots) if held == file]
+            places = [index for index, (origin, _) in enumerate(self.spots) if origin == file]
             fates = [fate for fate, amount in entries[0].fates.items() if amount]
             if len(fates) == 1:
-                found |= {index: (Assigned(fates[0]),) for index in places}
-        return found
+                assigned |= {index: (Assigned(fates[0]),) for index in places}
+        return assigned
 
     def _index(self, row: dict[str, Any]) -> int:
         return self.spots.index((row["origin"], row["position"]))
 
 
 def _columns_of(pipeline: Pipeline) -> Columns:
-    found = {name: view.source.columns or {} for name, view in pipeline.views.items()}
-    return merged(found) if pipeline.sources else Columns(found[""])
+    columns = {name: view.source.columns or {} for name, view in pipeline.views.items()}
+    return merged(columns) if pipeline.sources else Columns(columns[""])
 
 
 def _window(row: dict[str, Any]) -> Window:
@@ -311,7 +311,7 @@ def _entry(row: dict[str, Any]) -> Entry:
 
 
 def put_watermark(engine: Engine, watermark: int) -> None:
-    """Put the watermark of an engine there, in a batch without data."""
+    """Move the watermark of an engine, in a batch without data."""
     engine.settle()
     row = engine.keeper.timeline.put(watermark)
-    pass_quietly(engine, engine.keeper.advance(engine.last + 1, row), "heartbeat")
+    complete_without_data(engine, engine.keeper.advance(engine.last + 1, row), "heartbeat")

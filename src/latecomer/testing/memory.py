@@ -1,4 +1,4 @@
-"""A source in memory: its slices are lists of records. For tests, which hand them to the engine themselves."""
+"""A source in memory, for tests that hand lists of records to the engine themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from latecomer.source.staging import Staging
 
 @dataclass(frozen=True)
 class Records(Slice):
-    """Some records, in the order in which they came."""
+    """Records in the order in which they came."""
 
     origin: str
     records: Sequence[bytes]
@@ -39,7 +39,7 @@ class RecordsSplit(Split):
 
 @dataclass(frozen=True)
 class MemorySource(RecordSource):
-    """Reads what it is handed. There is no stream: whoever has the records has the batches."""
+    """Reads the records of a slice. It follows no stream: a test makes the slices."""
 
     @property
     def named(self) -> str:
@@ -57,10 +57,10 @@ class MemorySource(RecordSource):
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
         for split in splits:
             if isinstance(split, RecordsSplit):
-                yield self.chunk(_found(split), split.newest)
+                yield self.chunk(_table(split), split.newest)
 
 
-def _found(split: RecordsSplit) -> pa.Table:
+def _table(split: RecordsSplit) -> pa.Table:
     count = len(split.records)
     return pa.table(
         {

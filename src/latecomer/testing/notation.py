@@ -6,10 +6,10 @@
     events received=3 on_time=2 late_accepted=1
     14:00..14:01 tower=A paise=150
 
-The lists of top_k and collect are written `routes=[DEL:2,BOM:1]` and `seen=[A,B,C]`, as far as their values
-have no space, quote, comma or colon; else as the JSON text that they are, in quotes.
+The lists of top_k and collect are written `routes=[DEL:2,BOM:1]` and `seen=[A,B,C]`, if their values have no
+space, quote, comma or colon; else as JSON text in quotes.
 
-Each has a reader, which says what is wrong with a line, and a writer. What a line leaves out is not
+Each kind has a reader, which says what is wrong with a line, and a writer. What a line leaves out is not
 compared.
 """
 
@@ -54,13 +54,13 @@ def _tokens(line: str) -> tuple[list[str], dict[str, Any]]:
     if line.count('"') - line.count('\\"') & 1:
         raise ValueError('a quote is not closed; write name="two words"')
     for token in _TOKEN.findall(line):
-        found = _FIELD.fullmatch(token)
-        if found is None:
+        field = _FIELD.fullmatch(token)
+        if field is None:
             words.append(token)
-        elif found[1] in fields:
-            raise ValueError(f"{found[1]} stands twice; keep one of the two")
+        elif field[1] in fields:
+            raise ValueError(f"{field[1]} is written twice; keep one of the two")
         else:
-            fields[found[1]] = _value(found[2])
+            fields[field[1]] = _value(field[2])
     return words, fields
 
 
@@ -73,7 +73,7 @@ def _value(written: str) -> Any:
 
 
 def same_value(stated: Any, actual: Any, times: Times) -> bool:
-    """Whether a value is what was written of it."""
+    """Whether a value is the one that is written."""
     if stated is None or actual is None:
         return stated is None and actual is None
     try:
@@ -126,7 +126,7 @@ def _joined(*parts: str) -> str:
 def read_row(line: str, times: Times) -> Row:
     """`14:00:10 @14:00:12 tower=A`: event time, arrival time, columns.
 
-    `none` stands for a missing event time; what stands in quotes is written as it is.
+    `none` stands for a missing event time; text in quotes goes into the column as it is.
     """
     words, fields = _tokens(line)
     if len(words) != 2 or not words[1].startswith("@"):
@@ -158,7 +158,7 @@ def read_fates(written: str) -> tuple[tuple[str, ...], ...]:
     stated = tuple(tuple(part.split()) for part in written.split(","))
     for word in (word for words in stated for word in words):
         if word not in FATE_WORDS:
-            raise ValueError(f"{word} is no fate; there are {', '.join(sorted(FATE_WORDS))}")
+            raise ValueError(f"{word} is not a fate; there are {', '.join(sorted(FATE_WORDS))}")
     if not all(stated):
         raise ValueError("a fate is missing; write one for each window")
     return stated
@@ -169,7 +169,7 @@ def read_fates(written: str) -> tuple[tuple[str, ...], ...]:
 
 @dataclass(frozen=True)
 class StatedPane:
-    """A pane as far as a line says what it is."""
+    """A pane, as far as a line describes it."""
 
     line: str
     window: Window
@@ -193,7 +193,7 @@ class StatedPane:
 
 
 def unknown_name(stated: Any, output: Output, columns: Iterable[str], measures: Sequence[str]) -> str | None:
-    """A name in a line that there is not, and the fix: such a line could never hold."""
+    """An unknown name in a line, and the fix: such a line could never hold."""
     match stated:
         case StatedPane():
             names, known, what = list(stated.fields), [*output.by, *output.aggregates], "the output"
@@ -228,7 +228,7 @@ def read_pane(line: str, times: Times) -> StatedPane:
             key, value = "last", word == "last"
         else:
             raise ValueError(
-                f"{word} says nothing of a pane; there are EARLY, ON_TIME, LATE, CLOSING, retract, last and more"
+                f"{word} is not a word for a pane; there are EARLY, ON_TIME, LATE, CLOSING, retract, last and more"
             )
         if key in known:
             raise ValueError(f"{word}: a pane has one {key}; keep one")
@@ -277,7 +277,7 @@ class Late:
 
 @dataclass(frozen=True)
 class StatedLate:
-    """A late row as far as a line says what it is."""
+    """A late row, as far as a line describes it."""
 
     line: str
     row: Row
@@ -285,10 +285,10 @@ class StatedLate:
     verdict: Verdict | None = None
 
     def names(self, late: Late, times: Times) -> bool:
-        given = late.row.fields
+        actual = late.row.fields
         return (
             (self.row.event_time, self.row.arrival_time) == (late.row.event_time, late.row.arrival_time)
-            and all(str(given.get(name)) == str(value) for name, value in self.row.fields.items())
+            and all(str(actual.get(name)) == str(value) for name, value in self.row.fields.items())
             and self.window in (None, late.window)
             and self.verdict in (None, late.verdict)
         )
@@ -304,7 +304,7 @@ def read_late(line: str, times: Times) -> StatedLate:
         elif word in (Verdict.LATE, Verdict.TOO_LATE):
             verdict = Verdict(word)
         else:
-            raise ValueError(f"{word} says nothing of a late row; there are late, too_late and a window")
+            raise ValueError(f"{word} is not a word for a late row; there are late, too_late and a window")
     rest = _TOKEN.findall(line)
     kept = [token for token in rest if _FIELD.fullmatch(token) or token in words[:2]]
     return StatedLate(line, read_row(" ".join(kept), times), window, verdict)
@@ -326,10 +326,10 @@ class StatedEntry:
     amounts: Mapping[str, Decimal]
 
     def names(self, entry: Entry) -> bool:
-        counted = amounts_of(entry)
+        actual = amounts_of(entry)
         fates = [fate.value for fate in Fate]
         stated = {**dict.fromkeys(fates, Decimal(0)), **self.amounts}
-        return self.unit == entry.unit and all(counted[name] == amount for name, amount in stated.items())
+        return self.unit == entry.unit and all(actual[name] == amount for name, amount in stated.items())
 
 
 _COUNTED = ("received", *(fate.value for fate in Fate), "partly_late", "late_at_source")
@@ -358,5 +358,5 @@ def amounts_of(entry: Entry) -> dict[str, Decimal]:
 
 
 def write_entry(entry: Entry, times: Times) -> str:
-    counted = {name: amount for name, amount in amounts_of(entry).items() if amount or name == "received"}
-    return _joined(entry.unit, write_fields(counted, times))
+    amounts = {name: amount for name, amount in amounts_of(entry).items() if amount or name == "received"}
+    return _joined(entry.unit, write_fields(amounts, times))

@@ -1,4 +1,4 @@
-"""A scenario through the oracle: the semantics in plain Python, in milliseconds."""
+"""Plays a scenario on the oracle: the semantics in plain Python, in milliseconds."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Item = list[Arrival] | Heartbeat | Drain | Watermark | Partitions
 
 
 def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
-    """What the semantics say. A restart is nothing to the oracle."""
+    """What the semantics say. A restart does nothing."""
     pipeline, rows = shape.pipeline, read_rows(steps)
     outputs, watermark = pipeline.outputs, pipeline.watermark
     reach = max(output.allowed_lateness + output.window.reach for output in outputs.values())
     marks = {view.watermark.needs.where for view in pipeline.views.values()} - {None}
-    made = _derived(shape)
-    kinds = {**shape.columns, **{name: each.kind for name, each in made.items()}}
-    items = [(_with_columns(item, made), step) for item, step in _items(shape, steps)]
+    derived = _derived(shape)
+    kinds = {**shape.columns, **{name: each.kind for name, each in derived.items()}}
+    items = [(_with_columns(item, derived), step) for item, step in _items(shape, steps)]
     interpreted = interpret(
         [item for item, _ in items],
         watermark,
@@ -91,26 +91,26 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
 def _derived(shape: Shape) -> dict[str, Expression]:
     """The derived columns of all outputs."""
     seen = seen_types(shape.pipeline, shape.columns)
-    found: dict[str, Expression] = {}
+    expressions: dict[str, Expression] = {}
     for output in shape.pipeline.outputs.values():
         for name, each in output.columns.items():
-            made = expression(each.sql, seen)
-            if made.value is None or (output.columns[name] != shape.pipeline.derived.get(name, each)):
+            parsed = expression(each.sql, seen)
+            if parsed.value is None or (output.columns[name] != shape.pipeline.derived.get(name, each)):
                 raise NeedsSpark(f"column {name} ({each.sql}) can only be computed by Spark; run it on Spark")
-            found[name] = made
-    return found
+            expressions[name] = parsed
+    return expressions
 
 
-def _with_columns(item: Item, made: Mapping[str, Expression]) -> Item:
-    if not made or not isinstance(item, list):
+def _with_columns(item: Item, derived: Mapping[str, Expression]) -> Item:
+    if not derived or not isinstance(item, list):
         return item
-    return [_with_derived(each, made) for each in item]
+    return [_with_derived(each, derived) for each in item]
 
 
-def _with_derived(arrival: Arrival, made: Mapping[str, Expression]) -> Arrival:
-    values: dict[str, Any] = dict.fromkeys(made)
+def _with_derived(arrival: Arrival, derived: Mapping[str, Expression]) -> Arrival:
+    values: dict[str, Any] = dict.fromkeys(derived)
     failed = set()
-    for name, column in made.items():
+    for name, column in derived.items():
         try:
             values[name] = column.computed(arrival.payload)
         except Failed:
@@ -119,7 +119,7 @@ def _with_derived(arrival: Arrival, made: Mapping[str, Expression]) -> Arrival:
 
 
 def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:
-    """The pane as its columns hold it: averages of decimals rounded, and no sum of more than 38 digits."""
+    """The pane as its columns hold it: averages of decimals are rounded, and sums of more than 38 digits are null."""
     values = dict(pane.values)
     for name, aggregate in shape.pipeline.outputs[output].aggregates.items():
         if isinstance(values[name], Decimal) and aggregate.function == "sum":
@@ -133,9 +133,9 @@ def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:
 
 
 def _items(shape: Shape, steps: Sequence[Step]) -> Iterator[tuple[Item, int | None]]:
-    """What the oracle is given, and the step that gives it.
+    """The input of the oracle, and the step of each item.
 
-    Of several sources the partitions are named before each batch, whether or not a step has named some of them.
+    With several sources, the partitions are named before each batch, also if no step names them.
     """
     sources, named = shape.pipeline.sources, dict[str, bool]()
     for number, step in enumerate(steps):

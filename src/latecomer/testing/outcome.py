@@ -1,4 +1,4 @@
-"""What a pipeline made of a scenario: the same shape, whether the oracle computed it or Spark did."""
+"""What a pipeline made of a scenario, in the same shape from the oracle and from Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from latecomer.testing.times import Times
 
 @dataclass(frozen=True)
 class Assigned:
-    """What became of a row for one window of an output; for a row that meets no window, of the row."""
+    """What became of a row in one window of an output; or of the whole row, if it meets no window."""
 
     fate: Fate
     window: Window | None = None
@@ -36,7 +36,7 @@ class Assigned:
 
 @dataclass
 class StepOutcome:
-    """What one step brought, by output. A step that was no batch brought nothing."""
+    """The result of one step, by output. A step that was no batch has none."""
 
     watermark: int
     panes: dict[str, list[Pane]] = field(default_factory=dict)
@@ -54,14 +54,14 @@ class Outcome:
     steps: list[StepOutcome]
     fates: dict[str, list[tuple[Assigned, ...] | None]]
     """By output, for each row in reading order: what became of it in each of its windows, ascending.
-    None where the tables do not tell one row of a batch from another."""
+    None where the tables cannot tell the rows of a batch apart."""
     replay: tuple[Pair, ...] = ()
     """Where a replay of the log in one shot differed from what is stored."""
     read: dict[str, list[tuple[Place, Mapping[str, Any]]]] = field(default_factory=dict)
-    """On Spark: what a reader of the store says stands in the end."""
+    """On Spark: the results in the end, by a reader of the store."""
 
     def panes(self, output: str | None = None, step: int | None = None) -> list[Pane]:
-        """What was published, in the order of publication; by one step, or by all."""
+        """The published panes in the order of publication, of one step or of all."""
         name = self.only(output)
         return [pane for outcome in self._steps(step) for pane in outcome.panes.get(name, ())]
 
@@ -73,7 +73,7 @@ class Outcome:
     def results(
         self, output: str | None = None, step: int | None = None
     ) -> list[tuple[Place, Mapping[str, Any]]]:
-        """What stands for each window and key after a step, or in the end."""
+        """The number of each window and key after a step, or in the end."""
         name = self.only(output)
         rules = self.pipeline.outputs[name]
         last = len(self.steps) if step is None else step + 1
@@ -92,7 +92,7 @@ class Outcome:
         return self.steps[-1 if step is None else step].watermark
 
     def ledger(self, output: str | None = None, step: int | None = None) -> list[Entry]:
-        """The lines of an output: of one step's batch, or summed up over all."""
+        """The lines of an output: of one step's batch, or added up over all."""
         name = self.only(output)
         entries = [entry for outcome in self._steps(step) for entry in outcome.ledger if entry.output == name]
         units: dict[str, list[Entry]] = {}

@@ -1,4 +1,4 @@
-"""One call for both: a scenario or a transcript through the oracle, or through Spark."""
+"""Plays a scenario or a transcript on the oracle or on the engine."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def play(
     spark: SparkSession | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """What the pipeline makes of a scenario: by the oracle in milliseconds, by the engine in less than a second, by the
-    engine in Spark's tasks in seconds.
+    """What the pipeline makes of a scenario: on the oracle in milliseconds, on the engine in less than a second, in
+    Spark's tasks in seconds.
 
-    Its source, store and sinks are not touched, and where a step puts the watermark nothing else moves
-    it. `spark` is your session; without one a local session is started, by `engine` only for what Spark's SQL computes.
-    Columns are those of `source.schema`, of `columns`, or what the rows show; of several sources, those of each.
+    Its source, store and sinks are not touched. If a step puts the watermark, nothing else moves it. `spark` is your
+    session; without one a local session is started, which `engine` needs only for what Spark's SQL computes. Columns
+    are those of `source.schema`, else of `columns`, else what the rows show; each source has its own.
     """
     steps = scenario.steps if isinstance(scenario, Scenario) else list(scenario)
     clock = scenario.times if isinstance(scenario, Scenario) else Times()
     if wrong := backwards(steps, clock):
         raise ValueError(f"step {wrong[0]}: {wrong[1]}")
-    if mistaken := [_of_step(*each) for each in mistaken_sources(pipeline, steps)]:
-        raise PipelineError(mistaken)
+    if problems := [_of_step(*each) for each in mistaken_sources(pipeline, steps)]:
+        raise PipelineError(problems)
     shape = shape_of(steered(pipeline, steps), steps, clock, lambda _, view: view.declared_columns, columns)
     for source, row in sourced_rows(steps):
         if problem := shape.sources[source].problem(row):
@@ -66,24 +66,23 @@ def run_transcript(
     cuts: Sequence[str] = (),
     replayed: bool = False,
 ) -> list[Difference]:
-    """Where the transcript does not hold: on the oracle under every cut, on the engine as written; or, on both,
-    under the cuts named.
+    """Where the transcript does not hold: on the oracle under every cut, on the engine as written; or, on both, under
+    `cuts`.
 
-    What the engine does is also compared with the oracle under the same cut, in everything; with `replayed`,
-    the log is then replayed in one shot and must say the same as the tables. What differs in the same way
-    more than once is reported once.
+    The engine is also compared with the oracle under the same cut, in everything. With `replayed`, the log is then
+    replayed in one shot and must equal the tables. Equal differences are reported once.
     """
-    steps, place, found = transcript.steps, str(transcript.file), []
+    steps, place, differences = transcript.steps, str(transcript.file), []
     written = _oracle(transcript, steps, on)
     for cut in cuts or CUTS:
         outcome = written if cut == "as written" else _oracle(transcript, CUTS[cut](steps), on)
         if outcome is not None:
-            found += [_under(each, cut) for each in check(transcript, outcome, cut)]
+            differences += [_under(each, cut) for each in check(transcript, outcome, cut)]
         if outcome is not None and written is not None and cut != "as written":
-            found += compare_cuts(written, outcome, steps, ("as written", f"oracle, {cut}"), place)
+            differences += compare_cuts(written, outcome, steps, ("as written", f"oracle, {cut}"), place)
     for cut in (cuts or ("as written",)) if on != "oracle" else ():
-        found += _on_engine(transcript, cut, written, on, spark, replayed)
-    return each_once(found)
+        differences += _on_engine(transcript, cut, written, on, spark, replayed)
+    return each_once(differences)
 
 
 def _on_engine(
@@ -96,18 +95,18 @@ def _on_engine(
 ) -> list[Difference]:
     steps, place, recut = transcript.steps, str(transcript.file), CUTS[cut](transcript.steps)
     outcome = _played(transcript.shape, recut, on, spark, replayed)
-    found = [_under(each, f"{on}, {cut}") for each in check(transcript, outcome, cut)]
+    differences = [_under(each, f"{on}, {cut}") for each in check(transcript, outcome, cut)]
     oracle = _oracle(transcript, recut, on)
     if oracle is not None:
-        found += compare(oracle, outcome, ("oracle", f"{on}, {cut}"), place)
+        differences += compare(oracle, outcome, ("oracle", f"{on}, {cut}"), place)
     if cut != "as written":
         written = written or _played(transcript.shape, steps, on, spark)
-        found += compare_cuts(written, outcome, steps, ("as written", f"{on}, {cut}"), place)
+        differences += compare_cuts(written, outcome, steps, ("as written", f"{on}, {cut}"), place)
     if outcome.replay:
-        found.append(
+        differences.append(
             Difference(place, f"replayed in one shot, {cut}", outcome.replay, ("stored", "replayed"))
         )
-    return found
+    return differences
 
 
 def _under(difference: Difference, run: str) -> Difference:
@@ -115,7 +114,7 @@ def _under(difference: Difference, run: str) -> Difference:
 
 
 def _oracle(transcript: Transcript, steps: Sequence[Step], on: On) -> Outcome | None:
-    """What the oracle says; None where the engine plays too and only Spark can evaluate a predicate."""
+    """The outcome on the oracle; None if only Spark can evaluate a predicate and the engine plays, too."""
     try:
         return on_oracle(transcript.shape, steps)
     except NeedsSpark:

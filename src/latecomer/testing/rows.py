@@ -1,8 +1,7 @@
-"""Rows of a source, before anything has read them; and what the pipeline at hand makes of each."""
+"""Rows of a source before they are read, and what a pipeline makes of each."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +9,7 @@ from typing import Any
 
 from latecomer.config.merged import SOURCE
 from latecomer.config.models import Pipeline
+from latecomer.errors import did_you_mean
 from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import EARLIEST, LATEST, to_moment
 from latecomer.model.ids import event_id
@@ -19,7 +19,7 @@ from latecomer.testing.values import UNFIT, as_json, held, moment, moment_as_jso
 
 
 class Plain(str):
-    """A value as it stands in a transcript, without quotes: its column says what it means."""
+    """A value without quotes in a transcript: its column says what it means."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Row:
 
 @dataclass(frozen=True)
 class SourceShape:
-    """A source's columns under a pipeline: what a row is to the oracle, and how a file holds it."""
+    """A source's columns under a pipeline: what the oracle reads of a row, and how a file has it."""
 
     pipeline: Pipeline
-    """As the source sees it."""
+    """The pipeline's view for this source."""
     columns: Mapping[str, str]
     times: Times = field(default_factory=Times)
     name: str = ""
@@ -47,7 +47,7 @@ class SourceShape:
 
     @cached_property
     def arrival_column(self) -> str:
-        """The column of the arrival time; one of our own where the pipeline goes by the files' age."""
+        """The column of the arrival time; a column of the kit's own if the pipeline goes by the files' age."""
         return self.pipeline.order_by or "arrival_time_of_the_test"
 
     @property
@@ -65,18 +65,17 @@ class SourceShape:
         """What is wrong with the row, and the fix."""
         for name, value in row.fields.items():
             if self.name and name == SOURCE:
-                return f"{name}: every row has the source of its batch here by itself; leave it out"
+                return f"{name}: every row has the source of its batch by itself; leave it out"
             if name not in self.given:
-                near = difflib.get_close_matches(name, self.given, n=1)
-                return f"{name}: the source has no such column; " + (
-                    f"did you mean {near[0]}?" if near else f"there are {', '.join(self.given) or 'none'}"
-                )
+                return f"{name}: the source has no such column; {did_you_mean(name, self.given)}"
             try:
                 self._value(name, value)
             except UNFIT:
                 if name == self.time_marker:
-                    return f"{name}: {value!s} is no time, and the watermark's marks are; write 14:00:10"
-                return f"{name}: {value!s} is no {self.columns[name]}; write it as the column holds it"
+                    return (
+                        f"{name}: {value!s} is not a time, but a mark of the watermark is one; write 14:00:10"
+                    )
+                return f"{name}: {value!s} is not of type {self.columns[name]}; write it as the column has it"
         problems = (self._time_problem(*each) for each in self._moments(row))
         return next((text for text in problems if text), None)
 
@@ -89,13 +88,13 @@ class SourceShape:
         except ValueError as error:
             return f"{name}: {error}"
         kind, unit = self.columns[name], self._unit(name)
-        counted = f" of {unit}" if unit and kind not in ("date", "timestamp_ntz") else ""
+        of_unit = f" of {unit}" if unit and kind not in ("date", "timestamp_ntz") else ""
         return (
-            f"{name}: {self.times.write(micros)} does not fit {kind}{counted}; write a time that it can hold"
+            f"{name}: {self.times.write(micros)} does not fit {kind}{of_unit}; write a time that it can hold"
         )
 
     def reason(self, row: Row) -> str | None:
-        """Why the row never becomes an event, if it does not: the reason of its dead letter."""
+        """The reason of its dead letter, if the row does not become an event."""
         if row.event_time is None:
             return "no_event_time"
         if isinstance(row.event_time, str) and self.columns.get(self.pipeline.event.time) != "string":
@@ -144,13 +143,13 @@ class SourceShape:
         return line
 
     def _moments(self, row: Row) -> list[tuple[str, int]]:
-        """The columns that hold times of the row's own, and these times."""
-        found = [(self.arrival_column, row.arrival_time)]
+        """The columns with times of the row, and these times."""
+        moments = [(self.arrival_column, row.arrival_time)]
         if isinstance(row.event_time, int):
-            found.append((self.pipeline.event.time, row.event_time))
+            moments.append((self.pipeline.event.time, row.event_time))
         if self.time_marker and row.fields.get(self.time_marker) is not None:
-            found.append((self.time_marker, self._value(self.time_marker, row.fields[self.time_marker])))
-        return found
+            moments.append((self.time_marker, self._value(self.time_marker, row.fields[self.time_marker])))
+        return moments
 
     def _unit(self, column: str) -> str | None:
         arrival = column == self.arrival_column
@@ -182,12 +181,12 @@ def _possible(time: int | str | None) -> bool:
 
 
 def inferred(rows: Iterable[Row]) -> dict[str, str]:
-    """The type of each column that the rows name, as far as their values show it."""
+    """The type of each column that the rows name, by their values."""
     values: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.fields.items():
             values.setdefault(name, []).extend([] if value is None else [value])
-    return {name: _kind(found) for name, found in values.items()}
+    return {name: _kind(listed) for name, listed in values.items()}
 
 
 def _kind(values: Sequence[Any]) -> str:

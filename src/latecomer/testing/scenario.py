@@ -19,8 +19,8 @@ from latecomer.testing.times import DAY, Times
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows that are read together, in this order. Of several sources, all are of one; or `sources` says of which each
-    row is."""
+    """Rows that are read together, in this order. With several sources, `source` names the one of all rows, or
+    `sources` names one for each row."""
 
     rows: tuple[Row, ...]
     source: str = ""
@@ -51,7 +51,7 @@ def rows_of(steps: Sequence[Step]) -> list[Row]:
 
 
 def read_rows(steps: Sequence[Step]) -> list[Row]:
-    """Every row as it was read: of several sources, with the column that says which it came from."""
+    """Every row as it is read: with several sources, it has the column that names its source."""
     return [
         replace(row, fields={SOURCE: source, **row.fields}) if source else row
         for source, row in sourced_rows(steps)
@@ -65,8 +65,8 @@ def in_arrival_order(steps: Sequence[Step]) -> bool:
 
 
 def settles(output: Output, steps: Sequence[Step]) -> bool:
-    """Whether what stands in the end is the same for all cuts: with a trigger of its own, an output may
-    still hold back or have published early what a drain would settle."""
+    """Whether the results in the end are the same for all cuts. With a trigger of its own, an output may hold panes
+    back or publish them early, until a drain settles it."""
     drained = any(isinstance(step, Drain) for step in steps)
     plain = output.trigger.early is None and output.trigger.late == "batch"
     return drained or plain or all(map(per_firing, output.trigger.rules))
@@ -84,8 +84,8 @@ def one_by_one(steps: Sequence[Step]) -> list[Step]:
 
 
 def all_in_one(steps: Sequence[Step]) -> list[Step]:
-    """As few batches as there can be: only a heartbeat, a watermark, partitions, a drain and another source keep
-    two apart. Restarts are left out."""
+    """As few batches as possible: only a heartbeat, a watermark, partitions, a drain or another source begins a new
+    one. Restarts are left out."""
     joined: list[Step] = []
     for step in steps:
         last = joined[-1] if joined else None
@@ -109,9 +109,8 @@ CUTS: dict[str, Callable[[Sequence[Step]], list[Step]]] = {
 class Scenario:
     """Steps, put together call by call. Times are clock times of one day, in UTC.
 
-    Rows wait until something cuts them off into a batch: `cut`, a heartbeat, a watermark, a restart,
-    the drain, or the end. A batch is read in the order of its arrivals. Rows of several sources become a
-    batch for each, in the order of their first arrivals.
+    Rows wait until something ends their batch: `cut`, a heartbeat, a watermark, a restart, the drain, or the end. A
+    batch is read in the order of its arrivals. With several sources each has a batch, in the order of first arrivals.
 
     >>> scenario = Scenario().event("14:00:10", delay="2s", paise=100).duplicate(delay="5s").drain()
     >>> [type(step).__name__ for step in scenario.steps], len(scenario.rows)
@@ -136,7 +135,7 @@ class Scenario:
     # Rows
 
     def source(self, name: str) -> Self:
-        """Rows from here on are of this source, of several."""
+        """The source of the rows from here on, if there are several."""
         self._source = name
         return self
 
@@ -150,7 +149,7 @@ class Scenario:
         return self
 
     def event(self, at: str, *, delay: str = "0s", **fields: Any) -> Self:
-        """Something that happened at a time and arrived so much later; a negative delay is a clock ahead."""
+        """An event that happened at a time and arrived after a delay; a negative delay is a clock ahead."""
         happened = self.times.read(at)
         self._wait(Row(happened, happened + parse_duration(delay), fields))
         return self
@@ -165,7 +164,7 @@ class Scenario:
         silent: tuple[str, str] | None = None,
         **fields: Any,
     ) -> Self:
-        """An event every so often, from `start` until before `until`; none that would arrive while it is
+        """Events at regular times, from `start` until before `until`, without those that would arrive while it is
         silent."""
         first, end, step, behind = (
             self.times.read(start),
@@ -180,13 +179,13 @@ class Scenario:
         return self
 
     def duplicate(self, *, delay: str = "0s") -> Self:
-        """The row before, once more, so much later."""
-        given = self._waiting or sourced_rows(self._cut)
-        if not given:
+        """The last row once more, after a delay."""
+        rows = self._waiting or sourced_rows(self._cut)
+        if not rows:
             raise ValueError("there is no row to repeat yet")
-        source, row = given[-1]
-        again = replace(row, arrival_time=row.arrival_time + parse_duration(delay))
-        self._waiting.append((source, again))
+        source, row = rows[-1]
+        repeated = replace(row, arrival_time=row.arrival_time + parse_duration(delay))
+        self._waiting.append((source, repeated))
         return self
 
     def corrupt(self, *, arrives: str, written: str | None = "31 November", **fields: Any) -> Self:
@@ -197,8 +196,7 @@ class Scenario:
     # What happens around them
 
     def cut(self, every: str | None = None) -> Self:
-        """A batch ends here; with `every`, the rows that wait become a batch for each such interval of
-        arrival time."""
+        """End a batch; with `every`, each interval of arrival time becomes a batch."""
         self._cut += _batches(self._waiting, parse_duration(every) if every else None)
         self._waiting = []
         return self
@@ -209,13 +207,13 @@ class Scenario:
         return self
 
     def watermark(self, to: str) -> Self:
-        """The watermark goes here. Where a scenario says so, nothing else moves it."""
+        """Move the watermark. In a scenario that does so, nothing else moves it."""
         self.cut()._cut.append(Watermark(self.times.read(to)))
         return self
 
     def partitions(self, **named: Literal["read", "unread"]) -> Self:
-        """The source names its partitions: whether the next batch reads all there is of them. Of several sources,
-        they are named as the timeline has them: `partitions(**{"pos/A": "unread"})`."""
+        """The source names its partitions, and whether the next batch reads them to the end. With several sources, they
+        are named as in the timeline: `partitions(**{"pos/A": "unread"})`."""
         self.cut()._cut.append(Partitions({name: more == "unread" for name, more in named.items()}))
         return self
 
@@ -230,7 +228,7 @@ class Scenario:
 
 
 def _batches(waiting: Sequence[tuple[str, Row]], length: int | None = None) -> list[Batch]:
-    """A batch for each source, of all rows or of each such interval of arrival time."""
+    """A batch for each source; with `length`, for each interval of arrival time of each source."""
     batches: dict[tuple[int, str], list[Row]] = {}
     for source, row in sorted(waiting, key=lambda each: each[1].arrival_time):
         batches.setdefault((row.arrival_time // length if length else 0, source), []).append(row)

@@ -1,10 +1,10 @@
-"""Servers of your own for a test or a try: a Kafka broker and a Postgres, each in a folder, on ports that were free.
+"""Servers for a test: a Kafka broker and a Postgres, each in a folder and on free ports.
 
     with running_kafka(folder / "kafka") as broker, running_postgres() as database:
         ...broker.servers, database.url_with_password
 
-The broker is one node; its jars are downloaded once (`latecomer.spark.packages`). Postgres is
-started from binaries that are on the machine. Both are made to start quickly and to keep nothing.
+The broker is one node; its jars are downloaded once (`latecomer.spark.packages`). Postgres is started from the
+binaries of the machine. Both are set up to start quickly, not to keep data.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ KAFKA = Package(
     ),
 )
 PATIENCE = 60.0
-"""How many seconds a server may take to start or to end."""
+"""The seconds that a server may take to start or to end."""
 USER, PASSWORD = "ana", "s3cret-9f2c"
 NO_POSTGRES = (
     "no Postgres here: neither initdb on the PATH nor /usr/lib/postgresql; install Postgres (Debian: apt install "
     "postgresql), or name the folder of its binaries in LATECOMER_TEST_POSTGRES"
 )
 SMALL_JAVA = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
-"""It starts quickly and takes little, and is slow under load."""
+"""Quick to start and small, but slow under load."""
 _KAFKA_SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -64,7 +64,7 @@ _KAFKA_SETTINGS = {
 
 
 class KafkaServer:
-    """A broker whose data is in a folder: it can be stopped or killed, and started again with what it had."""
+    """A broker with its data in a folder: it can be stopped or killed, and started again with the same data."""
 
     def __init__(
         self, folder: Path, settings: Mapping[str, str] | None = None, java: Sequence[str] = SMALL_JAVA
@@ -84,7 +84,7 @@ class KafkaServer:
         }
 
     def launch(self) -> subprocess.Popen[bytes]:
-        """Have its process started; it does not answer yet."""
+        """Start its process; it does not answer yet."""
         if not (self.folder / "data").exists():
             self._format()
         self.process = self._java("kafka.Kafka", str(self.folder / "server.properties"))
@@ -94,22 +94,22 @@ class KafkaServer:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        asked = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        client = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and self.process is not None and self.process.poll() is None:
             with contextlib.suppress(KafkaException):
-                if asked.list_topics(timeout=1).brokers:
+                if client.list_topics(timeout=1).brokers:
                     return
         raise MachineError(f"the Kafka broker does not start; it said: {self._log_tail()}")
 
     def stop(self) -> None:
-        """End it in good order."""
+        """Shut it down."""
         if self.process is not None:
             self.process.terminate()
             self.process.wait(PATIENCE)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(PATIENCE)
@@ -118,7 +118,7 @@ class KafkaServer:
         self.folder.mkdir(parents=True, exist_ok=True)
         properties = self.folder / "server.properties"
         properties.write_text("\n".join(f"{name}={value}" for name, value in self.settings.items()))
-        # An id that begins with a hyphen would be taken for an option.
+        # An id with a hyphen at the beginning would be read as an option.
         cluster = "L" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         tool = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
         if self._java(*tool).wait(PATIENCE) != 0:
@@ -252,14 +252,14 @@ def running_postgres(binaries: Path | None = None, durable: bool = False) -> Ite
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, that no connection is given by chance while a server is down, and that nobody else
-    is given until this process ends."""
-    found: list[int] = []
-    while len(found) < count:
+    """Ports that are free, and reserved until this process ends. They are below the range of outgoing connections,
+    which could take the port of a server that is down."""
+    ports: list[int] = []
+    while len(ports) < count:
         port = random.randrange(10_000, 16_000)  # noqa: S311
         if _claim(port):
-            found.append(port)
-    return found
+            ports.append(port)
+    return ports
 
 
 _claims = contextlib.ExitStack()
@@ -267,8 +267,8 @@ atexit.register(_claims.close)
 
 
 def _claim(port: int) -> bool:
-    """Have a port until this process ends, and say whether it could be had: servers need that of TCP, so that of UDP is
-    the claim."""
+    """Reserve a port until this process ends, and say whether it was free. Servers need the TCP port, so the UDP port
+    of the same number is the reservation."""
     address = ("127.0.0.1", port)
     claim = socket.socket(type=socket.SOCK_DGRAM)
     try:

@@ -1,4 +1,4 @@
-"""The columns of a pipeline, source by source, and what steps may say of its sources."""
+"""The columns of a pipeline, source by source, and the sources that steps may name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from latecomer.testing.times import Times
 
 @dataclass(frozen=True)
 class Shape:
-    """What the rows of a pipeline are to the oracle, and how files hold them."""
+    """What the oracle reads of a pipeline's rows, and how files have them."""
 
     pipeline: Pipeline
     columns: Columns
@@ -29,7 +29,7 @@ class Shape:
 
     @cached_property
     def sources(self) -> dict[str, SourceShape]:
-        """By name; one source that is alone has none."""
+        """By name; a single source has the name ""."""
         return {
             name: SourceShape(view, self.columns.read_from(name), self.times, name)
             for name, view in self.pipeline.views.items()
@@ -42,7 +42,7 @@ class Shape:
         return [*([SOURCE] if self.pipeline.sources else []), *every]
 
     def arrival(self, source: str, row: Row) -> Arrival:
-        """A row of a source as the oracle reads it. Of several sources, it has the columns of all."""
+        """A row as the oracle reads it. With several sources, it has the columns of all of them."""
         arrival = self.sources[source].arrival(row)
         if not source:
             return arrival
@@ -68,30 +68,33 @@ def shape_of(
     stated: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Shape:
-    """The shape of a pipeline under these steps. `columns_of` says which columns a source has, by its name and the
-    pipeline as it sees it; None where the rows have to show it, as far as their columns are not `stated`. Those of
-    several sources have to fit together; `file` is the pipeline's, for what is wrong with them."""
-    rows, found = sourced_rows(steps), dict[str, Mapping[str, str]]()
+    """The shape of a pipeline under these steps.
+
+    `columns_of` returns the columns of a source, by its name and its view of the pipeline. Where it returns None, they
+    are `stated` or inferred from the rows. The columns of several sources have to fit together; `file` is the pipeline
+    file, for the error if they do not.
+    """
+    rows, columns = sourced_rows(steps), dict[str, Mapping[str, str]]()
     for name, view in pipeline.views.items():
         event = view.event
         of_events = (event.time, view.order_by, view.partition_column, *event.id_columns)
-        # What no row gives is text that is missing in each of them. Columns that are stated come last and win.
+        # A column that no row has is text, and null everywhere. Stated columns come last and win.
         text_columns = {column: "string" for column in of_events if column and column != SOURCE}
         inferred_columns = {
             **text_columns,
             **inferred(row for source, row in rows if source == name),
             **(stated or {}),
         }
-        found[name] = columns_of(name, view) or inferred_columns
+        columns[name] = columns_of(name, view) or inferred_columns
     if not pipeline.sources:
-        return Shape(pipeline, Columns(found[""]), times)
-    together = merged(found)
+        return Shape(pipeline, Columns(columns[""]), times)
+    together = merged(columns)
     check_against(pipeline, together, file)
     return Shape(pipeline, together, times)
 
 
 def mistaken_sources(pipeline: Pipeline, steps: Sequence[Step]) -> Iterator[tuple[int, Problem]]:
-    """The steps that name a source, or a partition of one, that there is not: their number, and what is wrong."""
+    """The steps that name an unknown source, or a partition of one: their number, and the problem."""
     for number, step in enumerate(steps):
         if isinstance(step, Batch):
             wrong = (source_problem(pipeline, each) for each in dict.fromkeys(step.sources or [step.source]))
@@ -105,7 +108,7 @@ def mistaken_sources(pipeline: Pipeline, steps: Sequence[Step]) -> Iterator[tupl
 
 
 def source_problem(pipeline: Pipeline, source: str) -> Problem | None:
-    """What is wrong with what a batch says of its source."""
+    """What is wrong with the source that a batch names."""
     if source in pipeline.views:
         return None
     if not pipeline.sources:

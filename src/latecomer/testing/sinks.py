@@ -1,4 +1,4 @@
-"""What every sink promises, as a check that any sink can be put through: latecomer's own are, too."""
+"""Checks the promises of every sink, for a sink of your own as for latecomer's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from latecomer.model.panes import Op, Pane, Timing, surviving
 _MOMENT = pa.timestamp("us", "UTC")
 _START, _MINUTE = 1_777_125_600_000_000, 60_000_000
 _ODD = ("merchant", 'a "quoted" name', "it's `odd`.é")
-"""Names of key columns. A source may have any."""
+"""Names of key columns; a source may have any name."""
 _MOST_LINES = 2_000
 Read = Callable[[Any], Iterable[Mapping[str, Any]]]
 _Row = tuple[Any, ...]
@@ -43,12 +43,11 @@ _Given = TypeVar("_Given")
 
 
 def check_sink(fresh: Callable[[], Sink], read: Read) -> None:
-    """Put a sink through what every sink promises; an AssertionError says which promise it broke.
+    """Check that a sink keeps the promises of every sink; an AssertionError names the promise that it broke.
 
-    `fresh` makes the sink's options for a place that holds nothing yet, each time another one. `read` returns the rows
-    that such a sink holds, each with its columns by name: what stands, if the sink upserts; every change in the order
-    in which it came, if it does not. A sink with `takes_rows` is also given rows as of side output and dead letters,
-    which it should hold all, once each.
+    `fresh` makes the sink's options for an empty place, each time another one. `read` returns the rows of such a sink,
+    each with its columns by name: if the sink upserts, the present rows; if not, every change in its order. A sink with
+    `takes_rows` also gets rows as of side output and dead letters, and has to hold each of them once.
     """
     for check in (
         _is_empty_at_first,
@@ -94,15 +93,15 @@ class _Bench(ABC, Generic[_Given]):
 
     @abstractmethod
     def table(self, batch: int, given: Sequence[_Given]) -> pa.Table:
-        """What is given in a batch, as the sink is handed it."""
+        """A batch, as the sink gets it."""
 
     @abstractmethod
     def wanted(self, given: Sequence[_Given]) -> list[_Row]:
-        """What the sink should hold after all of these."""
+        """The rows that the sink should hold after all of these."""
 
     @abstractmethod
-    def found(self) -> list[_Row]:
-        """What the sink holds."""
+    def held(self) -> list[_Row]:
+        """The rows that the sink holds."""
 
     def apply(self, batch: int, given: Sequence[_Given]) -> None:
         self.logic.apply(batch, self.table(batch, given))
@@ -112,12 +111,12 @@ class _Bench(ABC, Generic[_Given]):
         self.given += given
 
     def holds(self, given: Sequence[_Given]) -> bool:
-        found, wanted = self.found(), self.wanted(given)
-        return Counter(found) == Counter(wanted) if self.sink.upserts else found == wanted
+        held, wanted = self.held(), self.wanted(given)
+        return Counter(held) == Counter(wanted) if self.sink.upserts else held == wanted
 
     def require(self, promise: str) -> None:
         if not self.holds(self.given):
-            _broken(promise, f"it holds {self.found()}, and should hold {self.wanted(self.given)}")
+            _broken(promise, f"it holds {self.held()}, and should hold {self.wanted(self.given)}")
 
     def require_last(self, batch: int, promise: str) -> None:
         last = self.logic.last_batch()
@@ -126,7 +125,7 @@ class _Bench(ABC, Generic[_Given]):
 
 
 class _PaneBench(_Bench[Pane]):
-    """A sink that is given panes."""
+    """A sink that gets panes."""
 
     def __init__(self, fresh: Callable[[], Sink], read: Read, keys: tuple[str, ...] = _ODD[:1]) -> None:
         self.keys = keys
@@ -136,7 +135,7 @@ class _PaneBench(_Bench[Pane]):
         self.shape = PaneShape("checked", keys, ("total",), pa.schema(list(columns.items())))
         super().__init__(fresh, read)
 
-    def again(self, keys: tuple[str, ...]) -> _PaneBench:
+    def with_keys(self, keys: tuple[str, ...]) -> _PaneBench:
         return _PaneBench(self._fresh, self._read, keys)
 
     def table(self, batch: int, given: Sequence[Pane]) -> pa.Table:
@@ -163,7 +162,7 @@ class _PaneBench(_Bench[Pane]):
             given = list(surviving(given).values())
         return [self._row(pane.key, pane.sequence, pane.values["total"], pane.op) for pane in given]
 
-    def found(self) -> list[_Row]:
+    def held(self) -> list[_Row]:
         return [
             self._row(tuple(row[key] for key in self.keys), row["sequence"], row["total"], row.get("op"))
             for row in self._read(self.sink)
@@ -175,7 +174,7 @@ class _PaneBench(_Bench[Pane]):
 
 
 class _RowBench(_Bench[_Letter]):
-    """A sink that is given rows which are only ever appended."""
+    """A sink that gets rows which are only ever appended."""
 
     def __init__(self, fresh: Callable[[], Sink], read: Read) -> None:
         columns = {"batch": pa.int64(), "reason": pa.string(), "raw": pa.string(), "origin": pa.string()}
@@ -205,7 +204,7 @@ class _RowBench(_Bench[_Letter]):
     def wanted(self, given: Sequence[_Letter]) -> list[_Row]:
         return [(letter.origin, letter.position, letter.raw, letter.raw) for letter in given]
 
-    def found(self) -> list[_Row]:
+    def held(self) -> list[_Row]:
         names = ("origin", "position", "raw", _ODD[2])
         return [tuple(row[name] for name in names) for row in self._read(self.sink)]
 
@@ -275,7 +274,7 @@ def _keeps_every_row(bench: _RowBench) -> None:
     bench.require("rows are kept, all of them and as they are")
     bench.reopen()
     bench.require_last(1, "last_batch() survives that the sink is closed and opened again")
-    # A file that was written anew is read again: the same place in another batch is another row.
+    # A file that was rewritten is read again: the same place in another batch is another row.
     second = (_Letter("a.json", 7, 'it\'s "odd"\n'), _Letter("a.json", 8, None))
     bench.give(5, *second)
     bench.require("rows are appended, and none takes the place of another")
@@ -291,11 +290,11 @@ def _leaves_no_rows_half(bench: _RowBench) -> None:
 
 
 def _leaves_nothing_half(bench: _Bench[_Given], batch: Sequence[_Given]) -> None:
-    """Die at each line of the sink's own code in turn, until a second batch gets through."""
+    """Apply a second batch and die at each line of the sink's own code in turn, until the batch gets through."""
     promise = "a batch is applied whole or not at all, and last_batch() says which"
     for line in range(1, _MOST_LINES):
         died = _applied_until(bench, batch, line)
-        with suppress(Exception):  # as the kernel would, or as a run does after an outage
+        with suppress(Exception):  # the kernel does so, or a run after an outage
             bench.logic.close()
         bench.logic = bench.opened()
         last = bench.logic.last_batch()
@@ -305,7 +304,7 @@ def _leaves_nothing_half(bench: _Bench[_Given], batch: Sequence[_Given]) -> None
         if last not in (0, 1) or not bench.holds(after if last == 1 else bench.given):
             _broken(
                 promise,
-                f"it died at line {died} of its code, and holds {bench.found()} with last_batch() {last}",
+                f"it died at line {died} of its code, and holds {bench.held()} with last_batch() {last}",
             )
         if last == 1:
             bench.apply(1, batch)
@@ -316,20 +315,20 @@ def _leaves_nothing_half(bench: _Bench[_Given], batch: Sequence[_Given]) -> None
 
 def _keeps_apart(bench: _PaneBench) -> None:
     keys = [(None, None, None), ("chai", None, "x"), ("", None, "x"), ('it\'s "odd"\n', "é", "`")]
-    again = [pane for nth, key in enumerate(keys[:2]) for pane in _correction(0, key, 1, nth, nth + 50)]
-    with closing(bench.again(_ODD)) as odd:
+    corrections = [pane for nth, key in enumerate(keys[:2]) for pane in _correction(0, key, 1, nth, nth + 50)]
+    with closing(bench.with_keys(_ODD)) as odd:
         odd.give(0, *(_pane(0, key, 0, nth) for nth, key in enumerate(keys)))
         odd.require("keys are told apart: null is a key, an empty text is another")
-        odd.give(1, *again)
+        odd.give(1, *corrections)
         odd.require("columns may have any name, and null is equal to null")
-    with closing(bench.again(())) as alone:
+    with closing(bench.with_keys(())) as alone:
         alone.give(0, _pane(0, (), 0, 1), _pane(1, (), 0, 2))
         alone.give(1, *_correction(0, (), 1, 1, 5))
         alone.require("an output may have no key")
 
 
 class _Died(BaseException):
-    """Stands for the end of the process: nothing that handles ordinary errors may catch it."""
+    """The end of the process. It is no `Exception`: handlers of ordinary errors must not catch it."""
 
 
 @dataclass
@@ -340,7 +339,7 @@ class _Countdown:
     seen: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def _counts(self, frame: FrameType) -> bool:
-        """Whether it is the first or second time at this line: of a loop, a third time shows nothing new."""
+        """Whether this line runs for the first or second time: a third pass of a loop shows nothing new."""
         place = frame.f_code.co_filename, frame.f_lineno
         self.seen[place] += 1
         return self.seen[place] <= 2
@@ -357,7 +356,7 @@ class _Countdown:
 
 
 def _applied_until(bench: _Bench[_Given], given: Sequence[_Given], line: int) -> int | None:
-    """Apply batch 1, and die at the nth line that is run; the number of that line, or None where it got through."""
+    """Apply batch 1, and die at the nth line that runs; returns the number of that line, or None if none died."""
     kinds = [kind for kind in type(bench.logic).__mro__ if kind not in (object, ABC, SinkLogic)]
     countdown = _Countdown(frozenset(inspect.getfile(kind) for kind in kinds), line)
     table = bench.table(1, given)
@@ -367,7 +366,7 @@ def _applied_until(bench: _Bench[_Given], given: Sequence[_Given], line: int) ->
         except _Died:
             return countdown.died_at
         except Exception:
-            # It made an error of its own out of its death; that is as good.
+            # The sink turned its death into an error of its own, which is as good.
             if countdown.died_at is None:
                 raise
     return countdown.died_at
@@ -377,7 +376,7 @@ def _applied_until(bench: _Bench[_Given], given: Sequence[_Given], line: int) ->
 def _traced(countdown: _Countdown) -> Iterator[None]:
     before = sys.gettrace()
     with warnings.catch_warnings():
-        # Who dies closes nothing.
+        # A process that dies closes nothing.
         warnings.simplefilter("ignore", ResourceWarning)
         sys.settrace(countdown.trace)
         try:

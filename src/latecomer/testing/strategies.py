@@ -43,9 +43,8 @@ _MOMENTS = st.integers(-9, 9).map(lambda minutes: datetime(2026, 4, 25, 14, 9 + 
 
 
 def values(kind: str) -> st.SearchStrategy[Any]:
-    """Values of a column of this type, null among them. Text and times are a few, so that keys meet."""
-    kind = types.normal_type(kind)
-    return _within(kind)
+    """Values of a column of this type, null among them. There are few texts and times, so that keys meet."""
+    return _within(types.normal_type(kind))
 
 
 def _some(kind: str) -> st.SearchStrategy[Any]:
@@ -76,7 +75,7 @@ def _decimal(number: int, kind: str) -> Decimal:
 
 
 def _id(number: int, kind: str) -> Any:
-    """The id with this number, as a column of the type holds it; small types have few."""
+    """The id with this number, as a column of the type has it; small types have few ids."""
     if kind in ("tinyint", "boolean"):
         return number % 100 if kind == "tinyint" else number % 2 == 0
     if types.is_decimal(kind):
@@ -103,9 +102,9 @@ def rows(
 ) -> list[Row]:
     """Rows in arrival order for the columns of `source.schema`, some of them late by up to `delay`.
 
-    Of several sources, `source` says whose. `step` is about how far apart they arrive. `columns` has strategies for
-    columns of its own. With `event.id` some rows come twice, and with `corrupt` some have no event time, or one from a
-    day ahead. Times are rounded to what their columns hold; a column that cannot hold them is a ValueError.
+    With several sources, `source` names theirs. They arrive about `step` apart. `columns` has strategies for single
+    columns. With `event.id` some rows come twice, and with `corrupt` some have no event time, or one that is a day
+    ahead. Times are rounded to what their columns can hold; a column that can hold no time is a ValueError.
     """
     if problem := source_problem(pipeline, source):
         raise PipelineError([replace(problem, field="source", file="rows()")])
@@ -118,7 +117,7 @@ def rows(
     named_ids = [name for name in ids if name not in (pipeline.event.time, shape.arrival_column, *own)]
     fields = st.fixed_dictionaries({**each, **own})
     now, longest, apart = Times().read(start), parse_duration(delay), parse_duration(step)
-    found: list[Row] = []
+    made: list[Row] = []
 
     def behind() -> int:
         return draw(st.one_of(st.just(0), st.integers(0, longest // 20), st.integers(0, longest)))
@@ -126,22 +125,22 @@ def rows(
     for number in range(draw(st.integers(0, max_size))):
         now += draw(st.integers(0, 2 * apart))
         arrived = _held(shape, shape.arrival_column, now)
-        if ids and found and draw(st.integers(0, 9)) == 0:
-            found.append(replace(draw(st.sampled_from(found)), arrival_time=arrived))
+        if ids and made and draw(st.integers(0, 9)) == 0:
+            made.append(replace(draw(st.sampled_from(made)), arrival_time=arrived))
             continue
         happened: int | None = now - behind()
         if corrupt and draw(st.integers(0, 19)) == 0:
             happened = draw(st.sampled_from((None, now + parse_duration("1d"))))
         if happened is not None:
             happened = _held(shape, pipeline.event.time, happened)
-        named = draw(fields)
+        values_of = draw(fields)
         for name in named_ids:
             if draw(st.booleans()):
-                named[name] = _id(number, declared.get(name, "string"))
+                values_of[name] = _id(number, declared.get(name, "string"))
         if shape.time_marker and shape.time_marker not in own and draw(st.booleans()):
-            named[shape.time_marker] = _held(shape, shape.time_marker, now - behind())
-        found.append(Row(happened, arrived, named))
-    return found
+            values_of[shape.time_marker] = _held(shape, shape.time_marker, now - behind())
+        made.append(Row(happened, arrived, values_of))
+    return made
 
 
 def _held(shape: SourceShape, column: str, micros: int) -> int:
@@ -153,7 +152,7 @@ def _held(shape: SourceShape, column: str, micros: int) -> int:
 
 @st.composite
 def batches(draw: st.DrawFn, read: list[Row], source: str = "") -> list[Step]:
-    """The rows cut into batches anywhere."""
+    """The rows, cut into batches anywhere."""
     cut: list[Step] = []
     while read:
         size = draw(st.integers(1, len(read)))
@@ -164,8 +163,8 @@ def batches(draw: st.DrawFn, read: list[Row], source: str = "") -> list[Step]:
 
 @st.composite
 def _batches_of_all(draw: st.DrawFn, /, pipeline: Pipeline, **of_rows: Any) -> list[Step]:
-    """The rows of all sources: each cut anywhere and one batch after the other by when it begins, or all of them in
-    the order of their arrivals, in batches of one source or of several."""
+    """The rows of all sources. Each source is cut anywhere and its batches are sorted by their first arrivals; or all
+    rows are in the order of their arrivals, in batches of one source or of several."""
     if not pipeline.sources:
         return draw(rows(pipeline, **of_rows).flatmap(batches))
     own = of_rows.pop("columns", None) or {}
@@ -206,8 +205,7 @@ def scenarios(
 ) -> list[Step]:
     """Everything that can happen: batches, heartbeats within `silence` after them, restarts, a drain.
 
-    With `by_hand` the watermark moves by steps of its own, to somewhere around the arrivals. Further
-    arguments are those of `rows`.
+    With `by_hand`, steps move the watermark, to somewhere around the arrivals. Further arguments are those of `rows`.
     """
     steps: list[Step] = []
     longest = parse_duration(silence)

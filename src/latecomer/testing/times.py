@@ -1,4 +1,4 @@
-"""Clock times as people write them: `14:00:10` on the day at hand, a whole date on any other."""
+"""Times as people write them: `14:00:10` on the day of a scenario, with the date on any other day."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT, Window
 
 DAY = "2026-04-25"
-"""The day of times that name none, unless another one is given."""
+"""The day of times without a date, by default."""
 ALWAYS = Window(FIRST_MOMENT, END_OF_TIME)
 """The one window of an output whose window is global."""
 _WORDS = {"none": BEGIN_OF_TIME, "end": END_OF_TIME}
@@ -73,12 +73,12 @@ class Times:
 
 
 def _padded(written: str) -> str:
-    """`9:30` as Python wants it."""
+    """`9:30` in the form that Python reads."""
     return f"0{written}" if written[1:2] == ":" else written
 
 
 class ManualClock:
-    """A clock that moves only when it is asked to.
+    """A clock that moves only when it is told to.
 
     >>> clock = ManualClock("14:00")
     >>> str(clock.advance("90s"))
@@ -90,12 +90,12 @@ class ManualClock:
         self.now = self.times.read(now)
 
     def advance(self, by: str) -> Self:
-        """So much later."""
+        """Move it forward by a duration."""
         self.now += parse_duration(by)
         return self
 
     def set(self, to: str) -> Self:
-        """To this time; a clock of arrivals does not go back."""
+        """Move it to a time; a clock of arrivals does not go back."""
         moment = self.times.read(to)
         if moment < self.now:
             raise ValueError(f"the clock stands at {self} and does not go back to {to}")

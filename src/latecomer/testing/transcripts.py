@@ -1,4 +1,4 @@
-"""Transcripts: executable specifications in YAML. A pipeline, what happens to it, what must come of it.
+"""Transcripts: executable specifications in YAML, with a pipeline, what happens to it, and what must come of it.
 
 docs/transcripts.md describes the format. Everything is read and checked here, before anything runs: a
 mistake is reported with file, line and fix, as in a pipeline file.
@@ -51,9 +51,9 @@ EXPECTATIONS = (*LISTS, "watermark")
 
 @dataclass(frozen=True)
 class Statement:
-    """Something that must be so: after a step, or in the end.
+    """Something that must hold after a step, or in the end.
 
-    `stated` is a list of lines as read, for `fates` the words for each window, for `watermark` a moment.
+    `stated` is a list of parsed lines; for `fates` the words for each window, for `watermark` a moment.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Transcript:
-    """One rule, shown."""
+    """One rule, with steps that show it."""
 
     file: Path
     rule: str
@@ -84,13 +84,13 @@ class Transcript:
 
 
 def load_transcript(path: str | Path, pipeline: Pipeline | None = None) -> Transcript:
-    """The transcript in a file; with `pipeline`, about that one instead of the one it names."""
+    """The transcript in a file; with `pipeline`, about that pipeline instead of the one that the file names."""
     file = Path(path)
     return parse_transcript(read_text(file, WHAT), file, pipeline)
 
 
 def parse_transcript(text: str, file: Path, pipeline: Pipeline | None = None) -> Transcript:
-    """The transcript written in `text`; `file` names it in errors and anchors the path of a pipeline."""
+    """The transcript in `text`. `file` is its name in errors, and the path of a pipeline is relative to it."""
     document, lines = compose(text, file, WHAT, TimesAsText)
     if not isinstance(document, dict):
         raise whole_file(file, "is not a mapping of keys to values", "start with `rule:` and `steps:`", WHAT)
@@ -98,7 +98,7 @@ def parse_transcript(text: str, file: Path, pipeline: Pipeline | None = None) ->
 
 
 class _Reader:
-    """Reads one document and gathers every problem in it."""
+    """Reads one document and collects every problem in it."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class _Reader:
         return Shape(pipeline, Columns(known), self.times)
 
     def _of_known_sources(self, pipeline: Pipeline) -> None:
-        """Stop where a step is of a source that there is not."""
+        """Stop if a step names an unknown source."""
         for number, problem in mistaken_sources(pipeline, self.steps):
             self._problem(("steps", number, problem.field), problem.message, problem.fix, problem.value)
         self._stop()
@@ -282,7 +282,7 @@ class _Reader:
         step = int(location[1])
         if arrow and not fates.strip():
             fix = "say what becomes of the row, as in -> on_time, or leave -> out"
-            self._problem(location, "nothing stands after ->", fix, written)
+            self._problem(location, "nothing is written after ->", fix, written)
         for part in fates.split(";") if fates.strip() else []:
             output, _, words = part.rpartition("=")
             stated = self._try(location, read_fates, words.strip())
@@ -373,11 +373,11 @@ class _Reader:
                 self._problem((*location, index), *problem.split("; ", 1))
 
     def _at(self, location: Location) -> Any:
-        """What is written there."""
-        found: Any = self.document
+        """The part of the document at this place."""
+        part: Any = self.document
         for step in location:
-            found = found[step]
-        return found
+            part = part[step]
+        return part
 
     # Problems
 
@@ -409,7 +409,7 @@ class _Reader:
 
 
 def _actions(step: Any) -> list[str]:
-    """What a step does. `watermark` beside another action is what must be so after it."""
+    """The actions of a step. `watermark` beside another action is an expectation."""
     written = step if isinstance(step, dict) else {}
     named = [action for action in ACTIONS if action in written]
     if named == ["watermark"] and written.keys() <= set(EXPECTATIONS):
@@ -423,8 +423,8 @@ def _problem_and_fix(error: ValueError) -> tuple[str, str | None]:
 
 
 def _found_columns(pipeline: Pipeline, name: str, view: Pipeline) -> Mapping[str, str] | None:
-    """A source's columns: as the pipeline file declares them, or as a run would find them; None where there is
-    nothing to find yet."""
+    """A source's columns: as the pipeline file declares them, or as a run would find them; None if there is nothing to
+    read yet."""
     if (declared := view.declared_columns) is not None:
         return declared
     from latecomer.config.paths import list_files
@@ -433,5 +433,5 @@ def _found_columns(pipeline: Pipeline, name: str, view: Pipeline) -> Mapping[str
 
     if read_pins(pipeline.store_path) is not None:
         return source_columns(pipeline).read_from(name)
-    there = view.source.polled or list_files(view.source_path)
-    return source_columns(view) if there else None
+    is_readable = view.source.polled or list_files(view.source_path)
+    return source_columns(view) if is_readable else None

@@ -1,4 +1,4 @@
-"""What a column of each type holds: the values of a row in Python, and as a line of JSON has them."""
+"""The values of a row as columns of each type hold them, in Python and in a line of JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from latecomer.testing.times import Times
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _EXACT = Context(prec=80)
 UNFIT = (ValueError, TypeError, ArithmeticError)
-"""What a value that its column cannot hold raises."""
+"""The errors of a value that its column cannot hold."""
 
 
 def typed(value: Any, kind: str, times: Times) -> Any:
@@ -59,7 +59,7 @@ def typed(value: Any, kind: str, times: Times) -> Any:
 
 
 def _typed_within(value: Any, outer: str, kinds: Mapping[str, str], times: Times) -> Any:
-    """A list, a map or an object, with what is in it as their types hold it."""
+    """A list, a map or an object, with the values in it as their types hold them."""
     if outer == "array":
         if not isinstance(value, list | tuple):
             raise ValueError
@@ -72,14 +72,14 @@ def _typed_within(value: Any, outer: str, kinds: Mapping[str, str], times: Times
 
 
 def moment(value: Any, times: Times) -> int:
-    """A time in microseconds, however it is given."""
+    """A time in microseconds, from a datetime, a number or text."""
     if isinstance(value, datetime):
         return to_micros(value)
     return value if isinstance(value, int) else times.read(str(value))
 
 
 def as_json(value: Any, kind: str) -> Any:
-    """A value as a line of JSON holds it for a column of this type."""
+    """A value of a column of this type in a line of JSON."""
     if isinstance(value, datetime) and kind == "timestamp_ntz":
         return json_value(value.replace(tzinfo=None))
     return json_value(value)
@@ -89,7 +89,7 @@ def as_json(value: Any, kind: str) -> Any:
 
 
 def held(micros: int, kind: str, unit: str | None, zone: str) -> int:
-    """The moment as such a column can hold it, rounded down."""
+    """A moment as a column of this type can hold it, rounded down."""
     if kind == "date":
         return midnight(day_of(micros, zone), zone)
     if kind == "timestamp_ntz":
@@ -112,7 +112,7 @@ def held(micros: int, kind: str, unit: str | None, zone: str) -> int:
 
 
 def moment_as_json(micros: int, kind: str, unit: str | None, zone: str) -> Any:
-    """A moment that the column can hold, as a line of JSON has it."""
+    """A moment of a column of this type in a line of JSON."""
     if kind == "date":
         return str(day_of(micros, zone))
     if kind == "timestamp_ntz":

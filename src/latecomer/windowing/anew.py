@@ -1,6 +1,6 @@
-"""The log computed anew, split by split, for what is asked after publication. Two kernels, each called in a task:
+"""Computes from the log again, split by split, after publication. Two kernels, each called in a task:
 
-events that meet a fate, in the windows that are asked for → one aggregation, and dead letters of those that fail
+events with one fate, in chosen windows → one aggregation, and dead letters of those that fail
 events → how many met which fate, batch by batch
 """
 
@@ -37,27 +37,27 @@ class WindowChoice:
     since: int
     until: int
     watermark: int
-    """Windows that end at or before this are closed; the others are the pipeline's."""
+    """Windows that end at or before this are closed; open ones are left to the pipeline."""
     after: int | None = None
-    """Where the output means something else from here on: windows that end after this are computed anew as well, as
-    late events may reach them, and so are those still open."""
+    """Set where the definition of the output changes: then windows that end after this are computed as well, since late
+    events may reach them, and open ones too."""
 
     def closed(self, start: Micros, end: Micros) -> Flags:
-        """Whether a window is closed and to be computed anew."""
+        """Whether each window is closed and chosen."""
         wanted = (start >= self.since) & (start < self.until)
         if self.after is not None:
             wanted |= end > self.after
         return wanted & (end <= self.watermark)
 
     def computes(self, start: Micros, end: Micros) -> Flags:
-        """Whether a window is to be computed anew, or is open and will mean something else."""
-        found = self.closed(start, end)
-        return found | (end > self.watermark) if self.after is not None else found
+        """Whether each window is chosen, or open while the definition changes."""
+        chosen = self.closed(start, end)
+        return chosen | (end > self.watermark) if self.after is not None else chosen
 
 
 @dataclass(frozen=True)
 class Anew:
-    """What is computed of the log's events."""
+    """What is computed from the log's events."""
 
     panes: PaneLayout
     """The aggregates that are wanted, and their keys."""
@@ -65,15 +65,14 @@ class Anew:
     periods: Periods
     """The policies that events are judged under."""
     last: int
-    """The last batch whose events are meant."""
+    """The last batch whose events count."""
     timeline: Timeline = field(default_factory=NothingLate)
     fate: Fate = Fate.ON_TIME
-    """Events that meet this are aggregated; by a timeline on which nothing is late, all that `where` keeps are on
-    time."""
+    """Events with this fate are aggregated. Where nothing is late, that is all events that `where` keeps."""
     windows: WindowChoice | None = None
-    """All of them, unless said."""
+    """None: all windows."""
     letters: Location | None = None
-    """Where events of these windows that fail are written, as dead letters; nowhere, unless said."""
+    """Where events of these windows that fail are written as dead letters; None: nowhere."""
 
     @property
     def layout(self) -> EventLayout:
@@ -84,7 +83,7 @@ class Anew:
         return Merger(self.panes, self.measures)
 
     def events(self, logged: Logged, wanted: Sequence[str]) -> Iterator[pa.Table]:
-        """The events with what it takes to judge them, and the columns that are wanted."""
+        """The events with the columns that judging needs, and the wanted ones."""
         outputs = [under for _, under in self.periods]
         columns = stored_columns(self.layout, outputs, wanted)
         if self.letters is not None:
@@ -92,7 +91,7 @@ class Anew:
         return event_tables(logged, columns, outputs, self.layout)
 
     def aggregated(self, runner: Runner, what: str, logged: Logged) -> pa.Table | None:
-        """START, END, keys, values and states of every window; None where there is none."""
+        """START, END, keys, values and states of every window; None where there is no window."""
         return self.with_letters(runner, what, logged)[0]
 
     def with_letters(
@@ -100,13 +99,11 @@ class Anew:
     ) -> tuple[pa.Table | None, list[Location]]:
         """The same, and the files of dead letters."""
         parts = _spread(runner, what, _aggregated, self, logged)
-        found, letters = (
-            [each for each, _ in parts if each is not None],
-            [file for _, files in parts for file in files],
-        )
-        if len(found) < 2:
-            return found[0] if found else None, letters
-        return self.merger.merge([self.merger.again(each) for each in found]), letters
+        merged = [each for each, _ in parts if each is not None]
+        letters = [file for _, files in parts for file in files]
+        if len(merged) < 2:
+            return merged[0] if merged else None, letters
+        return self.merger.merge([self.merger.again(each) for each in merged]), letters
 
     def counted(self, runner: Runner, what: str, logged: Logged) -> dict[int, Counts]:
         """For each batch, how many events met which fate, and how much of each measure."""
@@ -116,7 +113,7 @@ class Anew:
 
 @dataclass(frozen=True)
 class _Part:
-    """A split of the log, and who counts the rows that were read of it: nobody, in another process."""
+    """A split of the log, and what counts the rows that are read from it. In another process nothing counts them."""
 
     split: LogSplit
     on_read: Callable[[int], None] | None
@@ -143,26 +140,26 @@ def _aggregated(shared: Shared[Anew], part: _Part) -> tuple[pa.Table | None, lis
 
 
 def _chosen(anew: Anew, logged: Logged, letters: list[Location]) -> Iterator[Judged]:
-    """The events that are aggregated, each as if it had been on time; those that fail are written."""
+    """The events to aggregate, all with the fate on time. Events that fail are written as dead letters."""
     wanted = anew.merger.columns
     for events in anew.events(logged, wanted):
         for under, some in by_period(events, anew.periods, anew.last):
             for few in in_parts(some, under.window):
-                found = judged(few, anew.layout, under, anew.timeline, wanted)
-                asked = np.ones(len(found), bool)
+                rows = judged(few, anew.layout, under, anew.timeline, wanted)
+                chosen = np.ones(len(rows), bool)
                 if anew.windows is not None:
-                    asked = anew.windows.computes(found.start, found.end)
-                failed = asked & (found.fate == CODES[Fate.FAILED])
+                    chosen = anew.windows.computes(rows.start, rows.end)
+                failed = chosen & (rows.fate == CODES[Fate.FAILED])
                 if anew.letters is not None and failed.any():
-                    rows = failed_letters(few.take(pa.array(found.nth[failed])), anew.layout, under)
-                    letters.append(write_table(rows, anew.letters / f"part-{new_token()}.parquet"))
-                yield only_on_time(found, asked & (found.fate == CODES[anew.fate]))
+                    dead = failed_letters(few.take(pa.array(rows.nth[failed])), anew.layout, under)
+                    letters.append(write_table(dead, anew.letters / f"part-{new_token()}.parquet"))
+                yield only_on_time(rows, chosen & (rows.fate == CODES[anew.fate]))
 
 
 def only_on_time(events: Judged, chosen: Flags) -> Judged:
-    """Some events, as if they had been on time."""
-    found = events.only(chosen)
-    return replace(found, fate=np.full(len(found), CODES[Fate.ON_TIME], np.int8))
+    """Some events, with the fate on time."""
+    some = events.only(chosen)
+    return replace(some, fate=np.full(len(some), CODES[Fate.ON_TIME], np.int8))
 
 
 def _counted(shared: Shared[Anew], part: _Part) -> Sums:

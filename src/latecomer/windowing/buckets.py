@@ -1,7 +1,7 @@
 """Which bucket a key belongs to: tasks share the keys of an output out by it, and files are named for it.
 
-The numbers are in the names of files, so they stay as they are. There are always a power of two buckets: those of one
-number are the halves of those of another.
+The numbers are in the names of files, so they must never change. The number of buckets is always a power of two: where
+it doubles, each bucket is cut in halves.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from latecomer.log.hashes import hash_ids
 from latecomer.model.arrays import flat
+from latecomer.windowing.aggregates.base import one_zero
 
 Codes = npt.NDArray[np.int64]
 _NAMED = re.compile(r"-([0-9]+)of([0-9]+)-")
@@ -41,10 +42,8 @@ def bucket_of(rows: pa.Table, keys: Sequence[str], count: int) -> Codes:
 
 def _hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
     kind = values.type
-    if pa.types.is_floating(kind):  # there is one zero, and one that is no number
-        numbers = np.asarray(values.cast(pa.float64()), np.float64) + 0.0
-        numbers[np.isnan(numbers)] = np.nan
-        values = pa.array(numbers.view(np.int64))
+    if pa.types.is_floating(kind):
+        values = one_zero(values).cast(pa.float64()).view(pa.int64())
     elif pa.types.is_date32(kind):
         values = values.cast(pa.int32())
     elif pa.types.is_timestamp(kind):

@@ -1,6 +1,6 @@
 """The private columns of events that are judged, and of windows that are merged.
 
-Judged events have TIME and ARRIVAL of `log/columns.py`, ORIGIN and POSITION of `source/columns.py` beside these; states
+Judged events also have ARRIVAL of `log/columns.py`, ORIGIN and POSITION of `source/columns.py`; states
 have the columns of `store/columns.py`.
 """
 
@@ -15,16 +15,16 @@ TICK = f"{PRIVATE}tick"
 BATCH = f"{PRIVATE}batch"
 """The batch in which an event was logged, bigint."""
 START = f"{PRIVATE}start"
-"""Where a window begins, or the interval that an event of a session stands for, in microseconds. In plans, too."""
+"""Where a window begins, or the span of an event of a session, in microseconds. In plans, too."""
 END = f"{PRIVATE}end"
 """Where it ends, in microseconds. In plans, too."""
 FATE = f"{PRIVATE}fate"
-"""What becomes of an event in a window: the code of a fate, tinyint."""
+"""The fate of an event in a window: its code, tinyint."""
 
 # Of what is merged
 
 KEY = f"{PRIVATE}key_"
-"""Before the name of a key."""
+"""Prefix of the name of a key."""
 LAST_ARRIVAL = f"{PRIVATE}last_arrival"
 """When the newest event of a window came, or its state fired, in microseconds."""
 LAST_WATERMARK = f"{PRIVATE}last_watermark"

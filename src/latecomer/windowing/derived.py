@@ -1,4 +1,4 @@
-"""The derived columns of logged events, for those who look at events one by one."""
+"""The derived columns of single events of the log."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _PLACE = ("batch", "origin", "position")
 def derived_values(
     store: Store, output: Output, paths: Sequence[str], interval: Window
 ) -> dict[tuple[int, str, int], tuple[dict[str, Any], frozenset[str]]]:
-    """Batch, origin and position of each event in a span of event time → its derived columns, and those that cannot be
-    computed for it; starts Spark where it is needed, and none is running."""
+    """Batch, origin and position of each event in a span of event time → its derived columns, and the names of those
+    that cannot be computed for it. Starts Spark where it is needed and not running."""
     runner = InProcess(
         lambda: own_session(build_session(store.pipeline.name, log_file(store.root, "spark.log")))
     )
@@ -36,7 +36,7 @@ def derived_values(
     logged = Logged([LogSplit([Path(path) for path in paths], 1, store.layout.schema, where=within)])
     wanted = list(dict.fromkeys([*stored_columns(store.layout, [output], ()), *_PLACE]))
     scratch = KeptScratch()  # a store may only be readable
-    found: dict[tuple[int, str, int], tuple[dict[str, Any], frozenset[str]]] = {}
+    by_place: dict[tuple[int, str, int], tuple[dict[str, Any], frozenset[str]]] = {}
     with computed(logged, [output], store.layout, runner, scratch.folder) as events:
         for part in event_tables(events, wanted, [output], store.layout):
             seen = as_seen(part, store.layout, output)
@@ -46,5 +46,5 @@ def derived_values(
                 failed = frozenset(
                     name for name, mask in seen.failed.items() if mask is not None and mask[nth]
                 )
-                found[place] = {name: values[nth] for name, values in made.items()}, failed
-    return found
+                by_place[place] = {name: values[nth] for name, values in made.items()}, failed
+    return by_place

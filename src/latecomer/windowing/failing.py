@@ -1,4 +1,4 @@
-"""Events that an output cannot compute: which they are, and what is wrong with each (ADR 0057)."""
+"""Events for which an output cannot be computed, and what is wrong with each (ADR 0057)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,17 +18,16 @@ from latecomer.model.simple_predicates import NeedsSpark, predicate
 from latecomer.model.verdicts import OnError
 from latecomer.model.written_values import json_texts
 from latecomer.store.layout import DEAD_LETTERS, EventLayout
-from latecomer.windowing.seen import Seen, as_seen, condition
+from latecomer.windowing.seen import Flags, Seen, as_seen, condition
 from latecomer.windowing.vectors import Mask, any_of
 
-Flags = npt.NDArray[np.bool_]
 _LONGEST = 100
-"""So many characters of a value are shown."""
+"""A longer value is shortened to so many characters."""
 
 
 class FailedEvent(LatecomerError):
-    """An event cannot be computed, and its output says `on_error: fail`. `column` is the derived column; None for its
-    `where`."""
+    """An expression of an output with `on_error: fail` cannot be computed for an event. `column` is the derived column;
+    None for `where`."""
 
     def __init__(self, detail: str, column: str | None, sql: str) -> None:
         super().__init__(f"{detail}; on_error is fail")
@@ -38,7 +36,7 @@ class FailedEvent(LatecomerError):
 
 @dataclass(frozen=True)
 class _Cause:
-    """What cannot be computed, and for which events."""
+    """An expression that cannot be computed, and for which events."""
 
     column: str | None
     """The derived column; None for `where`."""
@@ -48,7 +46,7 @@ class _Cause:
 
 @dataclass(frozen=True)
 class Entering:
-    """Which events get to windows, and which fail. The others are filtered."""
+    """Which events enter windows, and which fail. The others are filtered."""
 
     enters: Flags
     failed: Flags
@@ -56,7 +54,7 @@ class Entering:
 
 
 def can_fail(output: Output, types: Mapping[str, str]) -> bool:
-    """Whether there may be events that an output cannot compute."""
+    """Whether an output may fail for some events."""
     if output.columns:
         return True
     if output.where is None:
@@ -69,31 +67,31 @@ def can_fail(output: Output, types: Mapping[str, str]) -> bool:
 
 
 def entering(seen: Seen, output: Output) -> Entering:
-    """Which events an output's `where` keeps, and which it cannot compute: with `on_error: null` none."""
+    """Which events an output's `where` keeps, and which fail. With `on_error: null` none fails."""
     count = seen.events.num_rows
-    nobody = np.zeros(count, bool)
+    none_failed = np.zeros(count, bool)
     holds, where_failed = condition(seen, output)
     if output.on_error is OnError.NULL:
-        return Entering(holds, nobody)
-    asked = _causes(seen, output, output.asked)
+        return Entering(holds, none_failed)
+    filtering = _causes(seen, output, output.asked)
     if where_failed is not None:
-        asked.append(_Cause(None, output.where or "", where_failed))
-    unasked = any_of(*(each.rows for each in asked))
-    holds = holds if unasked is None else holds & ~unasked
+        filtering.append(_Cause(None, output.where or "", where_failed))
+    undecided = any_of(*(each.rows for each in filtering))
+    holds = holds if undecided is None else holds & ~undecided
     counted = [
         _Cause(each.column, each.sql, each.rows & holds) for each in _causes(seen, output, output.counted)
     ]
-    causes = [each for each in (*asked, *counted) if each.rows.any()]
+    causes = [each for each in (*filtering, *counted) if each.rows.any()]
     failed = any_of(*(each.rows for each in causes))
     if failed is None:
-        return Entering(holds, nobody)
-    found = Entering(holds & ~failed, failed, causes)
+        return Entering(holds, none_failed)
+    result = Entering(holds & ~failed, failed, causes)
     if output.on_error is OnError.FAIL:
         first = int(np.flatnonzero(failed)[0])
-        cause = _cause_of(found, first)
+        cause = _cause_of(result, first)
         place = f"{_place(seen.events, first)}: " if "origin" in seen.events.schema.names else ""
-        raise FailedEvent(f"{place}{_details(seen, found, [first])[0]}", cause.column, cause.sql)
-    return found
+        raise FailedEvent(f"{place}{_details(seen, result, [first])[0]}", cause.column, cause.sql)
+    return result
 
 
 def _causes(seen: Seen, output: Output, names: Sequence[str]) -> list[_Cause]:
@@ -101,20 +99,20 @@ def _causes(seen: Seen, output: Output, names: Sequence[str]) -> list[_Cause]:
     return [_Cause(name, output.columns[name].sql, mask) for name, mask in masks.items() if mask is not None]
 
 
-def _cause_of(found: Entering, row: int) -> _Cause:
-    return next(each for each in found.causes if each.rows[row])
+def _cause_of(entering: Entering, row: int) -> _Cause:
+    return next(each for each in entering.causes if each.rows[row])
 
 
 def failed_letters(events: pa.Table, layout: EventLayout, output: Output) -> pa.Table:
     """Events that failed, as dead letters of their output. `events` are these alone, with all columns of the log."""
     seen = as_seen(events, layout, output)
-    found = entering(seen, output)
-    rows = np.flatnonzero(found.failed).tolist()
+    result = entering(seen, output)
+    rows = np.flatnonzero(result.failed).tolist()
     some = events.take(pa.array(rows, pa.int64()))
     columns = {
         "reason": pa.array([FAILED] * len(rows), pa.string()),
         "raw": pa.array(_raw(some, layout), pa.string()),
-        "detail": pa.array(_details(seen, found, rows), pa.string()),
+        "detail": pa.array(_details(seen, result, rows), pa.string()),
         "raw_bytes": pa.nulls(len(rows), pa.binary()),
     }
     same = {field.name: flat(some.column(field.name)) for field in DEAD_LETTERS if field.name not in columns}
@@ -134,9 +132,9 @@ def _raw(events: pa.Table, layout: EventLayout) -> list[str]:
     return ["{" + ",".join(map("%s:%s".__mod__, zip(texts, row, strict=True))) + "}" for row in listed]
 
 
-def _details(seen: Seen, found: Entering, rows: Sequence[int]) -> list[str]:
-    """What is wrong with each: the column, the expression, and the values that it was given."""
-    causes = [_cause_of(found, row) for row in rows]
+def _details(seen: Seen, entering: Entering, rows: Sequence[int]) -> list[str]:
+    """What is wrong with each event: the column, the expression, and the values in it."""
+    causes = [_cause_of(entering, row) for row in rows]
     details = [""] * len(rows)
     for cause in {id(each): each for each in causes}.values():
         which = [nth for nth, each in enumerate(causes) if each is cause]

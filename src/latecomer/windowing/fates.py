@@ -1,10 +1,12 @@
-"""Fates as kernels and the ledger count them."""
+"""Fates as small integers in kernels, and as counts for the ledger."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+
+import numpy as np
 
 from latecomer.config.outputs import Output
 from latecomer.model.verdicts import Fate
@@ -19,6 +21,10 @@ CODES: dict[Fate, int] = {
 }
 """Fates as small integers: cheaper to group by than text."""
 FATES = {code: fate for fate, code in CODES.items()}
+FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
+"""The text of a fate, by its code."""
+ENTERS = CODES[Fate.LATE_ACCEPTED]
+"""Events of this fate and those below enter a window."""
 
 Periods = Sequence[tuple[int, Output]]
 """An output under each policy it has had, and the batch since which that was in force."""
@@ -26,7 +32,7 @@ Periods = Sequence[tuple[int, Output]]
 
 @dataclass(frozen=True)
 class Counts:
-    """What a batch's events came to: for each unit of the ledger, how much met which fate."""
+    """The fates of a batch's events: how much of each unit of the ledger met which fate."""
 
     fates: Mapping[str, Mapping[Fate, Decimal]] = field(default_factory=dict)
     late_at_source: int = 0

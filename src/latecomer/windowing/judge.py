@@ -22,7 +22,7 @@ from latecomer.windowing.seen import Flags as Flags
 from latecomer.windowing.seen import as_seen, holds
 
 MOST_WINDOWS = 1_000_000
-"""So many rows are made of events at a time, one for each window of an event."""
+"""The most rows that are made from events at once: one for each window of an event."""
 _FILTERED, _FAILED = CODES[Fate.FILTERED], CODES[Fate.FAILED]
 
 
@@ -58,10 +58,9 @@ class Judged:
 def judged(
     events: pa.Table, layout: EventLayout, output: Output, timeline: Timeline, wanted: Iterable[str]
 ) -> Judged:
-    """Events, judged by the watermark of each tick. `wanted` are the columns that are needed.
+    """Events, judged by the watermark of each tick, with the `wanted` columns.
 
-    One row for each window, but for an event that is filtered out or fails: that is one row whatever windows would hold
-    it.
+    There is one row for each window of an event. An event that is filtered or fails has one row in all.
     """
     window = output.window
     assert not isinstance(window, Session), "sessions are judged with the sessions they touch"  # noqa: S101
@@ -71,7 +70,7 @@ def judged(
     enters, failed = found.enters, found.failed
     nth, start, end, first_end = window.assign_many(time)
     if window.overlaps:
-        # The window that ends last is that by which the event itself is counted.
+        # The event itself is counted in its window that ends last.
         leading = np.append(nth[1:] != nth[:-1], True) if len(nth) else np.ones(0, bool)
         rows = enters[nth] | leading
         nth, start, end, first_end, leading = (each[rows] for each in (nth, start, end, first_end, leading))
@@ -90,7 +89,7 @@ def judged(
 
 
 def in_parts(events: pa.Table, window: Windows) -> Iterator[pa.Table]:
-    """Events, so many at a time that no more rows come of them than are made at once."""
+    """Events in parts that are small enough: each makes at most MOST_WINDOWS rows."""
     most = max(MOST_WINDOWS // window.most_each, 1)
     if events.num_rows <= most:
         yield events
@@ -100,7 +99,7 @@ def in_parts(events: pa.Table, window: Windows) -> Iterator[pa.Table]:
 
 
 def fates(output: Output, enters: Flags, end: Micros, watermark: Micros) -> npt.NDArray[np.int8]:
-    """What becomes of events in the windows that end so, as CODES; those that `enters` leaves out are filtered."""
+    """The fates of events in windows with these ends, as CODES. Where `enters` is false, an event is filtered."""
     on_time, late, too_late = (CODES[fate_of(verdict, output.late, output.too_late)] for verdict in Verdict)
     lateness = output.allowed_lateness
     found = np.where(end > watermark, on_time, np.where(watermark - lateness < end, late, too_late))

@@ -27,17 +27,15 @@ from latecomer.store.columns import (
 from latecomer.store.layout import PaneLayout, arrow_type
 from latecomer.store.state_types import beyond_column, beyond_halves
 from latecomer.windowing.aggregates import Columns, Events, Flags, Groups, State, states_of
-from latecomer.windowing.aggregates.base import column_of, one_zero
+from latecomer.windowing.aggregates.base import alike, column_of
 from latecomer.windowing.aggregates.merging import merge_states
 from latecomer.windowing.columns import END, FATE, KEY, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
-from latecomer.windowing.fates import CODES
+from latecomer.windowing.fates import CODES, ENTERS
 
 _LASTS = (LAST_ARRIVAL, LAST_WATERMARK, LAST_SEQUENCE)
-_ENTERS = CODES[Fate.LATE_ACCEPTED]
-"""Events of this fate and those below enter a window."""
 _MOMENTS = {START: "window_start", END: "window_end", LAST_ARRIVAL: "fired_at", LAST_WATERMARK: "watermark"}
 _MOST_HELD = 1_000_000
-"""So many merged rows of parts are held before they are merged again."""
+"""If more merged rows of parts are held, they are merged again."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +66,8 @@ class Merger:
 
     @cached_property
     def columns(self) -> list[str]:
-        """The columns of events that are needed. Where a state or the trigger goes by the order of events, ORIGIN
-        and POSITION are among them."""
+        """The columns of events that are needed: also ORIGIN and POSITION, where a state or the trigger depends on the
+        order of events."""
         used = (each.column for each in self.output.aggregates.values() if each.column is not None)
         in_order = self.output.fires_within or any(state.in_order for state in self.states)
         place = (ORIGIN, POSITION) if in_order else ()
@@ -77,14 +75,14 @@ class Merger:
 
     @cached_property
     def input_keys(self) -> list[str]:
-        """The columns in which inputs have the keys."""
+        """The columns of inputs that hold the keys."""
         return [KEY + key for key in self.layout.keys]
 
     # What is merged
 
     def of_events(self, events: Events) -> pa.Table:
-        """Events as inputs. Those that enter no window lose their group: only their count matters."""
-        out = events.fate > _ENTERS
+        """Events as inputs. Those that enter no window lose window and key: only their count matters."""
+        out = events.fate > ENTERS
         keys = {KEY + key: events.columns[key] for key in self.layout.keys}
         if out.any():
             inside = pa.array(~out)
@@ -106,9 +104,9 @@ class Merger:
         )
 
     def of_states(self, panes: pa.Table, fate: Fate | None = None, fresh: bool = False) -> pa.Table:
-        """Stored states as inputs; `fresh` ones still count as what this batch added.
+        """Stored states as inputs. `fresh` ones still count as added by this batch.
 
-        Without a `fate`, a state is that of late events where its timing says so, else of those on time.
+        Without a `fate`, a state whose timing is LATE is of late events, all others are of events on time.
         """
         if fate is None:
             late = pc.fill_null(pc.equal(column_of(panes, "timing"), Timing.LATE.value), False)
@@ -130,7 +128,7 @@ class Merger:
         )
 
     def of_nothing(self, places: pa.Table) -> pa.Table:
-        """Windows and keys as inputs of no event at all; `places` has START, END and the keys."""
+        """Windows and keys without any event, as inputs; `places` has START, END and the keys."""
         rows = places.num_rows
         made: Columns = {}
         for state in self.states:
@@ -147,7 +145,7 @@ class Merger:
         )
 
     def again(self, merged: pa.Table) -> pa.Table:
-        """Merged rows as inputs once more; what they count as new stays so."""
+        """Merged rows as inputs of another merge. What is new in them stays new."""
         same = {name: column_of(merged, name) for name in (START, END, FATE, *_LASTS)}
         keys = {KEY + key: column_of(merged, key) for key in self.layout.keys}
         return pa.table({**same, **keys, **self._stored(merged, fresh=True)})
@@ -168,24 +166,24 @@ class Merger:
     ) -> pa.Table:
         """One row per window, key and fate: START, END, keys, FATE, the last ones, values and states.
 
-        Rows are of one window where START and END are the same; where `within` names a column of the inputs, they are
-        where that is, the window spans them all, and the rows have that column too. `gather` names a column of inputs
-        of which all values that are not null are kept, as a list; inputs may be without it.
+        Rows with the same START and END are of one window. Where `within` names a column of the inputs, rows with the
+        same value in it are; the window then spans them all, and the result has that column too. `gather` names a
+        column whose values are kept as a list, without nulls; inputs may lack it.
         """
         together = self._together(inputs)
         place = [START, END] if within is None else [within]
         folds = dict.fromkeys(_LASTS, "max")
         folds |= {} if within is None else {START: "min", END: "max"}
-        found = merge_states(
+        groups = merge_states(
             self.states, together, [*place, *self.input_keys, FATE], folds, numbered=gather is not None
         )
-        merged, by = found.inputs, found.place
+        merged, by = groups.inputs, groups.place
         made: Columns = {}
         for state in self.states:
             made |= state.value(merged)
         if gather is not None:
-            assert found.groups is not None  # noqa: S101
-            made[gather] = _gathered(column_of(together, gather), found.groups)
+            assert groups.groups is not None  # noqa: S101
+            made[gather] = _gathered(column_of(together, gather), groups.groups)
         if within is not None:
             made[within] = by.column(within)
         return pa.table(
@@ -199,17 +197,17 @@ class Merger:
         )
 
     def _together(self, inputs: Sequence[pa.Table]) -> pa.Table:
-        """All inputs; of keys that are floating point numbers there is one zero and one NaN."""
+        """All inputs. Keys that are floating point numbers have one zero and one NaN."""
         together = pa.concat_tables(inputs, promote_options="default")
         for name in self.input_keys:
             place = together.schema.get_field_index(name)
             if pa.types.is_floating(together.schema.field(place).type):
-                together = together.set_column(place, name, one_zero(column_of(together, name)))
+                together = together.set_column(place, name, alike(column_of(together, name)))
         return together
 
     def merge_parts(self, parts: Iterable[Events]) -> pa.Table | None:
-        """Events that come in parts, merged as if they came at once; None where there are none. So many rows are held
-        as there are windows, keys and fates, and those of a part."""
+        """Events that come in parts, merged as if they came at once; None where there are none. In memory are a row for
+        each window, key and fate, and the rows of one part."""
         held: list[pa.Table] = []
         for part in parts:
             if len(part):
@@ -223,8 +221,8 @@ class Merger:
     def published(
         self, merged: pa.Table, firing: Mapping[str, pa.Array], instead: Mapping[str, pa.Array] | None = None
     ) -> pa.Table:
-        """Merged rows in the shape of panes, with these firing columns; `instead` has values or states that are not to
-        be taken as they are."""
+        """Merged rows in the shape of panes, with these firing columns. `instead` has columns that replace those of the
+        merged rows."""
         given = {
             "window_start": merged.column(START),
             "window_end": merged.column(END),
@@ -238,8 +236,8 @@ class Merger:
         return pa.table(columns, schema=self.schema)
 
     def emptied(self, rows: pa.Table, where: Flags | None = None) -> pa.Table:
-        """Panes with values and states as they stand when a discarding pane has published them, of no events: all of
-        them, or `where` it is so."""
+        """Panes with the values and states of no events, as after a discarding pane: all of them, or only `where` it is
+        true."""
         zero = {name for name, each in self.output.aggregates.items() if each.function == "count"}
         zero |= {EVENTS, *map(measure_column, self.measures)}
         names = (*self.layout.values, EVENTS, *map(measure_column, self.measures))
@@ -252,14 +250,14 @@ class Merger:
 
     @cached_property
     def new_columns(self) -> list[str]:
-        """The private columns that hold what a batch added, for the ledger."""
+        """The private columns that count what a batch added, for the ledger."""
         summed = (EVENTS, *map(measure_column, self.measures))
         some = [NEW_BEHIND, NEW_ASSIGNMENTS, NEW_PARTLY, *map(late_column, summed)]
         some += map(beyond_column, (*map(new_column, summed), *map(late_column, summed)))
         return [*map(new_column, summed), *(column for column in some if column in self.state_columns)]
 
     def exact_columns(self, column: str) -> list[str]:
-        """The columns that add up to a private sum: itself, and what it has where its type is too narrow."""
+        """The columns that add up to a private sum: the column itself, and the one for sums that do not fit it."""
         beyond = beyond_column(column)
         return [column, beyond] if beyond in self.state_columns else [column]
 
@@ -269,7 +267,7 @@ def _same(code: int, rows: int) -> pa.Array:
 
 
 def _gathered(column: pa.Array, groups: Groups) -> pa.Array:
-    """The values of each group that are not null, as a list."""
+    """The values of each group as a list, without nulls."""
     has_value = np.asarray(column.is_valid())[groups.rows]
     counts = np.concatenate([[0], np.cumsum(has_value)])[groups.offsets]
     return pa.ListArray.from_arrays(
@@ -278,7 +276,7 @@ def _gathered(column: pa.Array, groups: Groups) -> pa.Array:
 
 
 def replaced(rows: pa.Table, name: str, value: int | None, where: Flags | None = None) -> pa.Table:
-    """Rows with this value in a column, in all of them or `where` that is so."""
+    """Rows with this value in a column: all of them, or only `where` it is true."""
     place, column = rows.schema.get_field_index(name), flat(rows.column(name))
     made = pa.nulls(len(column), column.type)
     if value is not None:

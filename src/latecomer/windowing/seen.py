@@ -1,7 +1,7 @@
 """Events as an output sees them: under the source's own names, with its derived columns and what its `where` keeps.
 
-What `model/expressions` knows is computed here. All else is Spark's: `spark_expressions` names it, and it is a column
-of the events before they get here (`spark_columns.py`).
+Expressions that `model/expressions` knows are computed here. Spark computes all others before (`spark_columns.py`):
+`spark_expressions` lists them, and events already have a column for each.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from latecomer.windowing.vectors import Mask, over
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _BY_SPARK = f"{PRIVATE}by_spark_"
-"""Before the mark of an expression: the column in which Spark has computed it."""
+"""Prefix of a column that Spark has computed; the hash of its expression follows."""
 _DERIVED = f"{PRIVATE}derived_"
 _PLACES = {ORIGIN: "origin", POSITION: "position"}
-"""What identifies an event, for aggregates that go by the order of events."""
+"""Columns that identify an event, for aggregates that depend on the order of events."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Seen:
 
     events: pa.Table
     view: Mapping[str, str]
-    """Column → column of the table, for those of the source and the derived ones."""
+    """Name of a source column or a derived column → column of the table."""
     types: Mapping[str, str]
     failed: Mapping[str, Mask] = field(default_factory=dict)
     """Derived column → the events for which it cannot be computed."""
@@ -49,7 +49,7 @@ class Seen:
         return flat(self.events.column(self.view[name]))
 
     def values(self, made: Expression, sql: str) -> tuple[pa.Array, Mask]:
-        """An expression for each event, and for which it cannot be computed; it names no columns but those in its
+        """The value of an expression for each event, and the events for which it cannot be computed. `sql` is its
         text."""
         named = {name: self.column(name) for name in self.types if name in sql}
         return over(made, named, self.events.num_rows, arrow_type(made.kind))
@@ -61,17 +61,17 @@ def expressions_of(output: Output, seen: Mapping[str, str]) -> dict[str, Express
 
 
 def spark_expressions(output: Output, layout: EventLayout) -> dict[str, str]:
-    """What of an output only Spark computes: the private column for it → the SQL. That of its `where` may name the
-    derived columns of the output, and so may those of its trigger."""
+    """The expressions of an output that only Spark computes: private column → SQL. The `where` and the trigger may name
+    derived columns of the output."""
     made = expressions_of(output, layout.types)
-    found = {
+    derived = {
         _spark_column(output.columns[name].sql): output.columns[name].sql
         for name, each in made.items()
         if each.value is None
     }
     types = _types(layout, made)
-    asked = [each for each in (output.where, *output.trigger.whens) if each is not None]
-    return found | {_holds_column(output, sql): sql for sql in asked if _condition(sql, types) is None}
+    predicates = [each for each in (output.where, *output.trigger.whens) if each is not None]
+    return derived | {_holds_column(output, sql): sql for sql in predicates if _condition(sql, types) is None}
 
 
 def spark_column(output: Output, name: str) -> str:
@@ -80,7 +80,7 @@ def spark_column(output: Output, name: str) -> str:
 
 
 def _spark_column(*texts: str) -> str:
-    # By its text: an output may have had other derived columns under the same name.
+    # Named by its text: an output may have had another derived column of the same name.
     return _BY_SPARK + sha256("\0".join(texts).encode()).hexdigest()[:24]
 
 
@@ -105,27 +105,28 @@ def as_seen(events: pa.Table, layout: EventLayout, output: Output) -> Seen:
 
 
 def _by_spark(events: pa.Table, column: str) -> tuple[pa.Array, Mask]:
-    """What Spark has computed: a value in a struct, which is null where it could not be computed."""
+    """The values that Spark has computed. Each is in a struct, which is null where it could not be computed."""
     tried = flat(events.column(column))
     failed = np.asarray(tried.is_null())
     return pc.struct_field(tried, [0]), failed if failed.any() else None
 
 
 def condition(seen: Seen, output: Output) -> tuple[Flags, Mask]:
-    """Whether an output's `where` keeps each event: not where it is null, and not where it cannot be computed. And for
-    which it cannot be."""
+    """Whether an output's `where` keeps each event, and the events for which it cannot be computed. An event for which
+    it is null, or cannot be computed, is not kept."""
     if output.where is None:
         return np.ones(seen.events.num_rows, bool), None
     return holds(seen, output, output.where)
 
 
 def holds(seen: Seen, output: Output, sql: str) -> tuple[Flags, Mask]:
-    """Whether a predicate of an output is true of each event, and for which it cannot be computed."""
-    asked = _condition(sql, seen.types)
-    found, failed = (
-        _by_spark(seen.events, _holds_column(output, sql)) if asked is None else seen.values(asked, sql)
-    )
-    return np.asarray(found.fill_null(False)), failed
+    """Whether a predicate of an output is true for each event, and the events for which it cannot be computed."""
+    expression = _condition(sql, seen.types)
+    if expression is None:
+        values, failed = _by_spark(seen.events, _holds_column(output, sql))
+    else:
+        values, failed = seen.values(expression, sql)
+    return np.asarray(values.fill_null(False)), failed
 
 
 def _types(layout: EventLayout, made: Mapping[str, Expression]) -> dict[str, str]:
@@ -133,7 +134,7 @@ def _types(layout: EventLayout, made: Mapping[str, Expression]) -> dict[str, str
 
 
 def _condition(sql: str, types: Mapping[str, str]) -> Expression | None:
-    """A predicate, unless only Spark can tell."""
+    """A predicate; None where only Spark can evaluate it."""
     try:
         return condition_of(sql, types)
     except ValueError:
@@ -141,7 +142,7 @@ def _condition(sql: str, types: Mapping[str, str]) -> Expression | None:
 
 
 def stored_columns(layout: EventLayout, outputs: Sequence[Output], wanted: Iterable[str]) -> list[str]:
-    """The columns of the log that judging events for outputs takes, with those that are wanted besides."""
+    """The columns of the log that are needed to judge events for outputs, and the wanted ones."""
     texts = [made.sql for output in outputs for made in output.columns.values()]
     texts += [sql for output in outputs for sql in (output.where, *output.trigger.whens) if sql is not None]
     view = {**layout.view, **_PLACES}
@@ -153,6 +154,6 @@ def stored_columns(layout: EventLayout, outputs: Sequence[Output], wanted: Itera
 def event_tables(
     logged: Logged, columns: Sequence[str], outputs: Sequence[Output], layout: EventLayout
 ) -> Iterator[pa.Table]:
-    """Some columns of events, and what Spark has computed of these outputs, a part of the rows at a time."""
+    """Some columns of events and those that Spark has computed for these outputs, a part of the rows at a time."""
     by_spark = [name for output in outputs for name in spark_expressions(output, layout)]
     return logged.parts(list(dict.fromkeys([*columns, *by_spark])))

@@ -1,9 +1,8 @@
 """Who may join a session: the rule of `model/sessions`, on columns.
 
-An event at or after the watermark of its arrival is on time whatever else there is: every session that has closed ends
-before it. One behind the watermark is a *suspect*. What becomes of it depends on the sessions there were when it came,
-so the suspects of a key are judged one at a time, in order of arrival, and with them the prompt events of that key,
-the *witnesses*.
+An event at or after the watermark of its arrival is *prompt*: it is on time, since every closed session ends before it.
+One behind the watermark is a *suspect*. Its fate depends on the sessions that were there when it came. So the suspects
+of a key are judged one at a time, in order of arrival, together with the prompt events of that key, the *witnesses*.
 """
 
 from __future__ import annotations
@@ -28,14 +27,13 @@ from latecomer.store.columns import when_column
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
 from latecomer.windowing.failing import entering
-from latecomer.windowing.fates import CODES, Periods
+from latecomer.windowing.fates import CODES, ENTERS, Periods
 from latecomer.windowing.judge import Flags, Judged, Micros, fates
 from latecomer.windowing.seen import as_seen, holds, stored_columns
 from latecomer.windowing.sessions import Places, in_order, key_codes, numbered, span_ends
 
 ORDER = {BATCH: "batch", TICK: "tick", ARRIVAL: "arrival_time", ORIGIN: "origin", POSITION: "position"}
 """The order in which events came: its columns, and those of the log."""
-_ENTERS = CODES[Fate.LATE_ACCEPTED]
 
 
 def session_of(output: Output) -> Session:
@@ -49,9 +47,9 @@ class Arrivals:
     """Events as an output sees them, with the watermark that each met."""
 
     logged: pa.Table
-    """The rows of the log that they are among."""
+    """The rows of the log, with these events among them."""
     nth: Micros
-    """Which of the rows each is."""
+    """The number of the row that each event is."""
     columns: Mapping[str, pa.Array]
     """The columns that the output needs, by the source's names and its own: the keys among them."""
     time: Micros
@@ -60,7 +58,7 @@ class Arrivals:
     """Where the arrival clock stood."""
     watermark: Micros
     kept: Flags
-    """Whether each gets to a session: the output's `where` keeps it, and it can be computed."""
+    """Whether each may enter a session: the output's `where` keeps it, and it does not fail."""
     failed: Flags
     """Whether the output cannot compute it."""
 
@@ -103,16 +101,16 @@ class Arrivals:
         )
 
     def apart(self) -> Arrivals:
-        """The same without the rows of others, to be kept or sent."""
+        """The same without the rows of other events, to be kept or sent."""
         return replace(self, logged=self.rows(), nth=np.arange(len(self)))
 
     def suspects(self, window: Session) -> Flags:
-        """Whether each can touch a session that has closed: such a one may end at the watermark itself."""
+        """Whether each can touch a session that has closed: such a session may end exactly at the watermark."""
         behind = self.time <= self.watermark if window.joins else self.time < self.watermark
         return self.kept & behind
 
     def places(self, by: Sequence[str], window: Session) -> Places:
-        """What each stands for."""
+        """The span of each event."""
         return Places([self.columns[key] for key in by], self.time, span_ends(self.time, window))
 
     def judged(self, start: Micros, end: Micros, fate: npt.NDArray[np.int8]) -> Judged:
@@ -136,7 +134,7 @@ class Arrivals:
 def arrivals_of(
     events: pa.Table, layout: EventLayout, periods: Periods, timeline: Timeline, wanted: Sequence[str]
 ) -> Arrivals:
-    """Events of the log, with the columns that are wanted and the keys, as the `where` of their period keeps them."""
+    """Events of the log with the keys and the wanted columns. `where` is that of the policy of their batch."""
     output = periods[-1][1]
     seen = as_seen(events, layout, output)
     columns = {name: seen.column(name) for name in dict.fromkeys([*output.by, *wanted])}
@@ -153,7 +151,7 @@ def arrivals_of(
 
 
 def event_columns(layout: EventLayout, periods: Periods, wanted: Sequence[str]) -> list[str]:
-    """The columns of the log that this takes."""
+    """The columns of the log that `arrivals_of` needs."""
     output = periods[-1][1]
     used = stored_columns(layout, [under for _, under in periods], [*output.by, *wanted])
     return list(dict.fromkeys([*used, *ORDER.values()]))
@@ -183,17 +181,17 @@ def prompt_fates(prompt: Arrivals) -> npt.NDArray[np.int8]:
 
 
 def witnesses_of(prompt: Arrivals, by: Sequence[str], window: Session, last: int) -> pa.Table:
-    """What suspects are judged by: of each prompt event, its key, its span, and when it came.
+    """What suspects are judged by: the key, the span and the order of each prompt event.
 
-    `last` is the highest watermark that a suspect can have met. What begins more than a gap after it tells no suspect
-    anything: a session that reaches beyond the watermark is open, however far it goes on.
+    `last` is the highest watermark that a suspect can have met. Events that begin more than a gap after it are left
+    out: a session that reaches beyond the watermark is open, however long it is.
     """
     wanted = prompt.kept & (prompt.time - window.gap <= last)
     return _came(prompt if wanted.all() else prompt.only(wanted), by, window)
 
 
 def _came(arrivals: Arrivals, by: Sequence[str], window: Session) -> pa.Table:
-    """The key and the span of each event, and when it came."""
+    """The key and the span of each event, and the columns of ORDER."""
     places, rows = arrivals.places(by, window), arrivals.rows(list(ORDER.values()))
     return pa.table(
         {
@@ -210,8 +208,8 @@ def judged_suspects(
 ) -> Judged:
     """Suspects with their fates, by the policy of their batch.
 
-    One that was accepted has its own span as START and END, one that was not has the session that judged it.
-    `standing` are the sessions there were before, none of a key overlapping another.
+    The START and END of an accepted suspect are its own span; those of any other are the session that judged it.
+    `standing` are the sessions from before; those of a key do not overlap.
     """
     output = periods[-1][1]
     by, window = output.by, session_of(output)
@@ -224,12 +222,12 @@ def judged_suspects(
     fate = np.zeros(len(suspects), np.int8)
     for under, rows in policies:
         fate[rows] = fates(under, suspects.kept[rows], end[rows], suspects.watermark[rows])
-    own, accepted = suspects.places(by, window), fate <= _ENTERS
+    own, accepted = suspects.places(by, window), fate <= ENTERS
     return suspects.judged(np.where(accepted, own.start, start), np.where(accepted, own.end, end), fate)
 
 
 def by_policy(batch: Micros, periods: Periods) -> Iterator[tuple[Output, Micros]]:
-    """Under which policy which of the events came, by the batch of each."""
+    """Each policy, and the rows of the events that came under it, by the batch of each."""
     since = np.array([since for since, _ in periods[1:]], np.int64)
     nth = np.searchsorted(since, batch, side="right")
     for period, (_, under) in enumerate(periods):
@@ -244,8 +242,8 @@ def _bound(output: Output, watermark: Micros) -> Micros:
 def _in_turn(
     came: pa.Table, bound: Micros, standing: Sequence[Places], by: Sequence[str], window: Session
 ) -> tuple[Micros, Micros]:
-    """The session by which each suspect is judged: where it begins and ends. The suspects, for each of which there is a
-    bound, are the first of those that came."""
+    """Where the session that judges each suspect begins and ends. The first rows that came are the suspects; each has a
+    bound."""
     suspects = len(bound)
     codes, *known = key_codes([Places.of_inputs(came, by), *standing])
     keys = np.unique(codes[:suspects])
@@ -271,7 +269,7 @@ def _in_turn(
 
 
 def _epochs(codes: Micros, came: pa.Table, suspects: int) -> Micros:
-    """For each event, how many suspects of its key came before it. The numbers of a key follow those of another."""
+    """How many suspects of its key came before each event, plus an offset by which no two keys share a number."""
     order = order_of_arrival(codes, came)
     is_suspect = (order < suspects).astype(np.int64)
     of_key = np.cumsum(np.append(True, codes[order][1:] != codes[order][:-1]))
@@ -296,7 +294,7 @@ def order_of_arrival(codes: Micros, came: pa.Table) -> Micros:
 
 @dataclass(frozen=True)
 class _Items:
-    """What happened to keys with suspects: the suspects first, then runs of witnesses, then what stood before."""
+    """The spans of keys with suspects: the suspects first, then runs of witnesses, then the sessions from before."""
 
     key: Micros
     start: Micros
@@ -305,12 +303,12 @@ class _Items:
     suspects: int
 
     def judged(self, bound: Micros, window: Session) -> tuple[Micros, Micros]:
-        """The session by which each suspect is judged. Only what may meet a suspect is looked at, in turn."""
+        """The session that judges each suspect. Only spans that may meet a suspect are looked at, in order."""
         group = numbered(self.key, self.start, self.end, window).session
         among = np.zeros(int(group.max()) + 1, bool)
         among[group[: self.suspects]] = True
         rows = np.flatnonzero(among[group])
-        # Witnesses first, then the suspect that came after them: the order in which things happened.
+        # In order of arrival: witnesses first, then the suspect that came after them.
         rows = rows[np.lexsort((rows < self.suspects, self.epoch[rows], group[rows]))]
         start, end = np.zeros(self.suspects, np.int64), np.zeros(self.suspects, np.int64)
         sessions, current = KeySessions(window), -1
@@ -339,13 +337,13 @@ class KeySessions:
         self.ends: list[int] = []
 
     def join(self, start: int, end: int) -> None:
-        """A span, and all that it meets, become one."""
+        """Put a span and all sessions that it meets together."""
         self.put(start, end, *self.met(start, end))
 
     def judge(self, start: int, end: int, bound: int) -> tuple[int, int]:
-        """The session by which a suspect is judged: the first final one that it meets, or else the one that it makes.
+        """The session that judges a suspect: the first final one that it meets, or else the one that it makes.
 
-        That one stands from now on, if it ends after the bound.
+        The one that it makes is kept if it ends after the bound.
         """
         low, high = self.met(start, end)
         if low < high and self.ends[low] <= bound - self.window.joinable_after:
@@ -356,7 +354,7 @@ class KeySessions:
         return made
 
     def met(self, start: int, end: int) -> tuple[int, int]:
-        """Which sessions a span meets: from one up to another."""
+        """The range of sessions that a span meets: from `low` up to, not including, `high`."""
         low, high = bisect_right(self.ends, start), bisect_left(self.starts, end)
         if self.window.joins:
             low -= low > 0 and self.ends[low - 1] == start and self._may_touch_at(start)
@@ -370,6 +368,6 @@ class KeySessions:
         return (min(start, self.starts[low]), max(end, self.ends[high - 1])) if low < high else (start, end)
 
     def put(self, start: int, end: int, low: int, high: int) -> None:
-        """A span and the sessions that it meets become one."""
+        """Put a span and the sessions of a range together."""
         made = self._made(start, end, low, high)
         self.starts[low:high], self.ends[low:high] = [made[0]], [made[1]]

@@ -1,7 +1,7 @@
 """Sessions on columns: which spans of a key make one session.
 
 An event stands for the span `[t, t + gap)`, cut at the multiples of `max`. Spans of a key that meet, directly or
-through others, are one session. Nothing else is said of time: who may join whom is `session_judge.py`'s.
+through others, are one session. Which event may join a session is decided in `session_judge.py`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from latecomer.model.arrays import flat
 from latecomer.model.windows import Session
+from latecomer.windowing.aggregates.base import alike
 from latecomer.windowing.columns import END, KEY, START
 from latecomer.windowing.judge import Flags, Micros
 
@@ -22,7 +22,7 @@ _MOST_CODES = 1 << 62
 
 
 def span_ends(time: Micros, window: Session) -> Micros:
-    """Where the span of each event ends: `Session.span` of many."""
+    """Where the span of each event ends: `Session.span` for many events."""
     end: Micros = time + window.gap
     if window.max is not None:
         end = np.minimum(end, time - time % window.max + window.max)
@@ -31,7 +31,7 @@ def span_ends(time: Micros, window: Session) -> Micros:
 
 @dataclass(frozen=True)
 class Places:
-    """Sessions, or parts of such: keys, and where each begins and ends."""
+    """Sessions or spans: the key of each, and where it begins and ends."""
 
     keys: Sequence[pa.Array]
     start: Micros
@@ -39,19 +39,19 @@ class Places:
 
     @classmethod
     def of_inputs(cls, rows: pa.Table, by: Sequence[str]) -> Places:
-        """Of rows that are to be merged."""
+        """From inputs of a merge."""
         return cls(
             [flat(rows.column(KEY + key)) for key in by], *(_micros(rows, name) for name in (START, END))
         )
 
     @classmethod
     def of_merged(cls, rows: pa.Table, by: Sequence[str]) -> Places:
-        """Of rows that have been merged."""
+        """From merged rows."""
         return cls([flat(rows.column(key)) for key in by], *(_micros(rows, name) for name in (START, END)))
 
     @classmethod
     def of_panes(cls, rows: pa.Table, by: Sequence[str]) -> Places:
-        """Of stored panes and states."""
+        """From stored panes and states."""
         moments = (_micros(rows, name) for name in ("window_start", "window_end"))
         return cls([flat(rows.column(key)) for key in by], *moments)
 
@@ -64,11 +64,11 @@ def _micros(rows: pa.Table, name: str) -> Micros:
 
 
 def key_codes(parts: Sequence[Places]) -> list[Micros]:
-    """A number for each key, the same in all parts: nulls are a key like any other."""
+    """A number for each key, the same in all parts. Null is a key like any other."""
     counts = [len(part) for part in parts]
     codes, size = np.zeros(sum(counts), np.int64), 1
     for columns in zip(*(part.keys for part in parts), strict=True):
-        column = flat(pa.chunked_array([_alike(each) for each in columns]))
+        column = flat(pa.chunked_array([alike(each) for each in columns]))
         encoded = column.dictionary_encode(null_encoding="encode")
         width = max(len(encoded.dictionary), 1)
         if size * width >= _MOST_CODES:
@@ -79,14 +79,9 @@ def key_codes(parts: Sequence[Places]) -> list[Micros]:
     return np.split(codes, np.cumsum(counts)[:-1])
 
 
-def _alike(column: pa.Array) -> pa.Array:
-    """A key in the form in which equal ones have the same bits."""
-    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
-
-
 @dataclass(frozen=True)
 class Numbered:
-    """The sessions that spans make."""
+    """Spans put together into sessions."""
 
     session: Micros
     """For each span, the number of its session."""
@@ -122,7 +117,7 @@ def numbered(codes: Micros, start: Micros, end: Micros, window: Session) -> Numb
 
 
 def _meets(reached: Micros, start: Micros, window: Session) -> Flags:
-    """Whether a span that starts so is one session with what reaches so far before it."""
+    """Whether a span belongs to the session before it, which reaches so far."""
     met = start < reached
     if window.joins:
         touch = start == reached
@@ -131,9 +126,9 @@ def _meets(reached: Micros, start: Micros, window: Session) -> Flags:
 
 
 def in_order(*columns: Micros) -> Micros:
-    """The order by these columns, the first of them first. Rows that are alike in all of them come in any order.
+    """The order by these columns, the first of them first. Rows that are equal in all of them come in any order.
 
-    Columns are put together in as few numbers as hold them: one sort of 64 bits costs a third of a stable one.
+    Several columns are packed into one number where they fit: one sort of 64 bits costs a third of a stable one.
     """
     keys: list[Micros] = []
     room = 1
@@ -150,12 +145,12 @@ def in_order(*columns: Micros) -> Micros:
 
 
 def _firsts(codes: Micros) -> Flags:
-    """Of rows in order: whether each is the first of its key."""
+    """Whether each row is the first of its key. The rows are in order."""
     return np.append(True, codes[1:] != codes[:-1])
 
 
 def _running_max(first: Flags, ends: Micros) -> Micros:
-    """How far the rows of a key reach, up to each."""
+    """How far the rows of a key reach, up to and including each row."""
     if np.all(first[1:] | (ends[1:] >= ends[:-1])):
         return ends
     known, rank = np.unique(ends, return_inverse=True)
@@ -165,7 +160,7 @@ def _running_max(first: Flags, ends: Micros) -> Micros:
 
 
 def covering(sessions: Places, wanted: Places) -> Micros:
-    """Which session holds each wanted place, -1 where none does. The sessions of a key do not overlap."""
+    """Which session holds each wanted place; -1 where none does. The sessions of a key do not overlap."""
     count = len(sessions)
     if not count or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
@@ -176,11 +171,9 @@ def covering(sessions: Places, wanted: Places) -> Micros:
     is_wanted = np.arange(len(codes)) >= count
     order = np.lexsort((is_wanted, start, codes))
     place = np.where(is_wanted[order], -1, np.arange(len(order)))
-    last = order[
-        np.maximum.accumulate(place)
-    ]  # -1 stands for no session yet: codes then differ, or it is no session
-    found = np.empty(len(codes), np.int64)
-    found[order] = last
-    found, asked = found[count:], slice(count, None)
-    holds = (found < count) & (codes[found] == codes[asked]) & (end[found] >= end[asked])
-    return np.where(holds & (start[found] <= start[asked]), found, -1)
+    session = np.empty(len(codes), np.int64)
+    # Before the first session the place is -1. The row taken then is no session, or one of another key.
+    session[order] = order[np.maximum.accumulate(place)]
+    session, rows = session[count:], slice(count, None)
+    holds = (session < count) & (codes[session] == codes[rows]) & (end[session] >= end[rows])
+    return np.where(holds & (start[session] <= start[rows]), session, -1)

@@ -1,6 +1,6 @@
-"""What only Spark computes of an output, as columns of the log's events: the one place where users' SQL is evaluated.
+"""Expressions of outputs that only Spark can compute. Only here Spark evaluates the SQL of users.
 
-files of the log → what `spark_expressions` names, beside the log's own columns → files that tasks read instead
+files of the log → the log's columns and those of `spark_expressions` → files that tasks read instead
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from latecomer.windowing.seen import spark_column, spark_expressions
 def computed(
     logged: Logged, outputs: Sequence[Output], layout: EventLayout, runner: Runner, root: Location
 ) -> Iterator[Logged]:
-    """Events with what Spark alone computes of these outputs, for as long as this lasts; as they are, where there is no
-    such thing. `root` is the store's folder."""
+    """Events with the columns that only Spark computes for these outputs; the files are removed at the end. The events
+    stay as they are where there are no such columns. `root` is the store's folder."""
     if not any(spark_expressions(output, layout) for output in outputs):
         yield logged
         return
     folder = root / "staging" / new_token()
     try:
-        alike: dict[tuple[int, int | None], list[LogSplit]] = {}
+        by_batches: dict[tuple[int, int | None], list[LogSplit]] = {}
         for split in logged.splits:
-            alike.setdefault((split.after, split.last), []).append(split)
+            by_batches.setdefault((split.after, split.last), []).append(split)
         splits = [
-            each for some in alike.values() for each in _computed(some, outputs, layout, runner, folder)
+            each for some in by_batches.values() for each in _computed(some, outputs, layout, runner, folder)
         ]
         yield Logged(splits, logged.on_read)
     finally:
@@ -56,25 +56,25 @@ def _computed(
     runner: Runner,
     folder: Location,
 ) -> list[LogSplit]:
-    """Splits that differ in their files alone, in one query."""
+    """Splits that differ only in their files, computed in one query."""
     read = [file for split in splits for file in split.files]
     if not read:
         return list(splits)
     place = folder / new_token()
     events = frame_of(runner.spark, read, ddl(layout.stored))
     rows = with_spark_columns(events, layout.schema.names, outputs, layout)
-    found = {file: footer(file).num_rows for file in write_frame(rows, place)}
-    if not found:
+    counts = {file: footer(file).num_rows for file in write_frame(rows, place)}
+    if not counts:
         return [replace(splits[0], files=[], rows=0)]
-    schema = pa.schema([*splits[0].schema, *_more(next(iter(found)), layout)])
+    schema = pa.schema([*splits[0].schema, *_more(next(iter(counts)), layout)])
     return [
-        replace(splits[0], files=files, rows=sum(found[file] for file in files), schema=schema)
-        for files in shared_out(found, found.__getitem__, len(splits))
+        replace(splits[0], files=files, rows=sum(counts[file] for file in files), schema=schema)
+        for files in shared_out(counts, counts.__getitem__, len(splits))
     ]
 
 
 def _more(file: Location, layout: EventLayout) -> list[pa.Field]:
-    """The columns that a file has beside those of the log."""
+    """The columns of a file that are not of the log."""
     schema = footer(file).schema.to_arrow_schema()
     return [field for field in schema if field.name not in layout.schema.names]
 
@@ -82,8 +82,8 @@ def _more(file: Location, layout: EventLayout) -> list[pa.Field]:
 def with_spark_columns(
     events: DataFrame, columns: Sequence[str], outputs: Sequence[Output], layout: EventLayout
 ) -> DataFrame:
-    """Some columns of the log, with what Spark computes of these outputs: a struct with the value, which is null where
-    that cannot be computed."""
+    """Some columns of the log, and those that Spark computes for these outputs: each is a struct with the value, and
+    the struct is null where the value cannot be computed."""
     seen = events.selectExpr(
         *(f"{quoted(name)} as {quoted(LOGGED + name)}" for name in columns),
         *(f"{quoted(stored)} as {quoted(column)}" for column, stored in layout.view.items()),
@@ -92,19 +92,18 @@ def with_spark_columns(
     made: list[str] = []
     wanted: list[str] = []
     for output in outputs:
-        asked = spark_expressions(output, layout)
-        wanted += asked
+        expressions = spark_expressions(output, layout)
+        wanted += expressions
         kinds = derived_types(output.columns, layout.types)
-        new = {column: sql for column, sql in asked.items() if column not in made}
+        new = {column: sql for column, sql in expressions.items() if column not in made}
         structs = {
             spark_column(output, name): tried(seen.sparkSession, each.sql, kinds[name], BATCH)
             for name, each in output.columns.items()
             if spark_column(output, name) not in made
         }
         seen = seen.withColumns(structs)
-        values = {
-            name: F.col(spark_column(output, name)).getField(VALUE) for name in output.columns
-        }  # what `where` may name
+        # `where` may name the derived columns.
+        values = {name: F.col(spark_column(output, name)).getField(VALUE) for name in output.columns}
         condition = {
             column: tried(seen.sparkSession, sql, "boolean", BATCH)
             for column, sql in new.items()

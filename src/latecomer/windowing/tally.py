@@ -1,4 +1,4 @@
-"""What became of events, batch by batch, in every unit of the ledger: a pure function of the log's events, a part of
+"""The fates of events, summed up by batch in every unit of the ledger: a pure function of the log's events, a part of
 them at a time."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from latecomer.windowing.fates import FATES, Counts, Periods
 from latecomer.windowing.judge import Judged, in_parts, judged
 
 _DIGITS = 6
-"""Amounts of the ledger have so many digits after the point."""
+"""How many digits amounts of the ledger have after the point."""
 _AMOUNT = pa.decimal256(76, _DIGITS)
 """No sum of amounts outgrows this."""
 _WIDE, _ZERO = Context(prec=80), Decimal("0.000000")
@@ -37,8 +37,8 @@ def fate_sums(
     timeline: Timeline,
     last: int,
 ) -> Sums:
-    """For each batch up to the last and each fate, how many events met it, and how much of each measure; under the
-    policies that the output has had."""
+    """For each batch up to the last and each fate: how many events met it, and how much of each measure. Events are
+    judged by the policy of their batch."""
     sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
     for part in parts:
         for under, events in by_period(part, periods, last):
@@ -49,7 +49,7 @@ def fate_sums(
 
 
 def counts_of(events: Iterable[tuple[Judged, pa.Array]], measures: Sequence[str]) -> dict[int, Counts]:
-    """The same of events that have been judged, each with the batch in which it was logged."""
+    """The same for events that are judged already, each with the batch in which it was logged."""
     sums = Sums([EVENTS, ASSIGNMENTS, *measures, _LATE, _PARTLY])
     for found, batch in events:
         sums.add(*_counted(found, batch, measures))
@@ -70,7 +70,7 @@ def by_period(events: pa.Table, periods: Periods, last: int) -> Iterator[tuple[O
 def _counted(
     found: Judged, batch: pa.Array, measures: Sequence[str]
 ) -> tuple[Mapping[str, pa.Array], Mapping[str, pa.Array]]:
-    """Where each row is counted, and what it adds to which sum."""
+    """The batch and fate for which each row counts, and what it adds to each sum."""
     leads, zero = pa.array(found.leading), pa.scalar(Decimal(0), _AMOUNT)
     amounts = {
         EVENTS: as_count(found.leading),
@@ -83,7 +83,7 @@ def _counted(
 
 
 def in_ledger_digits(column: pa.Array) -> pa.Array:
-    """The amounts of a measure, as the ledger has them: nothing is 0. No measure has more digits after the point."""
+    """The amounts of a measure, as the ledger has them: null is 0. No measure has more digits after the point."""
     numbers = (
         column.cast(pa.int64()).cast(pa.decimal128(19, 0)) if pa.types.is_integer(column.type) else column
     )
@@ -91,14 +91,14 @@ def in_ledger_digits(column: pa.Array) -> pa.Array:
 
 
 class Sums:
-    """Exact sums by place, added up part by part."""
+    """Exact sums by place (batch and fate), added up part by part."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
         self.by_place: dict[tuple[int, ...], dict[str, Decimal]] = {}
 
     def add(self, places: Mapping[str, pa.Array], amounts: Mapping[str, pa.Array]) -> None:
-        """Add some rows: where each is counted, and what it adds to each sum."""
+        """Add some rows: the place of each, and what it adds to each sum."""
         columns = {**places, **{f"{nth}.": amounts[name] for nth, name in enumerate(self.names)}}
         sums = [(f"{nth}.", "sum") for nth in range(len(self.names))]
         found = pa.table(columns).group_by(list(places), use_threads=False).aggregate(sums)
@@ -113,13 +113,13 @@ class Sums:
 
     @classmethod
     def joined(cls, parts: Iterable[Sums]) -> Sums:
-        """All of them together."""
-        found = cls([])
+        """The sums of several parts together."""
+        total = cls([])
         for part in parts:
-            found.names = part.names
+            total.names = part.names
             for place, more in part.by_place.items():
-                found._add(place, more)
-        return found
+                total._add(place, more)
+        return total
 
 
 def as_counts(sums: Sums, measures: Sequence[str]) -> dict[int, Counts]:

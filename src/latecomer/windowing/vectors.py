@@ -1,8 +1,7 @@
-"""The values of expressions for many rows at once: exactly what `model/expressions` says of each row.
+"""The values of expressions for many rows at once: exactly those that `model/expressions` gives row by row.
 
-Rows for which an expression cannot be computed (a division by zero, a number that does not fit its type) are found by a
-mask, and the others stay vectorised. What could differ from the model otherwise is left to rows one by one: NaN among
-numbers that are compared, decimals.
+A mask marks the rows for which an expression cannot be computed (a division by zero, a number that does not fit its
+type). Where Arrow could differ from the model, rows are computed one by one: decimals, and comparisons with NaN.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ _LEAST = np.iinfo(np.int64).min
 
 
 class _ByRow(Exception):
-    """Rows are computed one by one."""
+    """The rows have to be computed one by one."""
 
 
 def over(
     made: Expression, columns: Mapping[str, pa.Array], count: int, kind: pa.DataType
 ) -> tuple[pa.Array, Mask]:
-    """The value of an expression for each of so many rows, as a column of a type: null where it cannot be computed. And
-    for which rows that is so. `columns` has those that it names."""
+    """The value of an expression for each of so many rows, as a column of a type, and the rows for which it cannot be
+    computed: there it is null. `columns` has the columns that it names."""
     if made.form:
         try:
             found, failed = _values(made, columns)
@@ -101,7 +100,7 @@ def _values(made: Expression, columns: Mapping[str, pa.Array]) -> _Found:
             held, failed = _values(value, columns)
             return pc.fill_null(held if wanted else pc.invert(held), False), failed
         case ("in", left, *among):
-            # Null where nothing is equal and something might be: as several comparisons with `or` between them.
+            # As comparisons joined by `or`: null where none is true and one is null.
             found = [_compared("=", left, each, columns) for each in among]
             return reduce(pc.or_kleene, (each for each, _ in found)), any_of(*(failed for _, failed in found))
         case ("compute", sign, left, right):
@@ -121,13 +120,13 @@ def _values(made: Expression, columns: Mapping[str, pa.Array]) -> _Found:
 
 
 def any_of(*masks: Mask) -> Mask:
-    """The rows that one of these has."""
+    """The rows that are in at least one of these masks."""
     some = [mask for mask in masks if mask is not None]
     return reduce(np.logical_or, some) if some else None
 
 
 def _where(holds: Values, failed: Mask) -> Mask:
-    """The rows that failed, of those where a condition holds; null is not true."""
+    """The rows that failed and for which a condition is true; null is not true."""
     if failed is None:
         return None
     if isinstance(holds, pa.Scalar):
@@ -137,7 +136,7 @@ def _where(holds: Values, failed: Mask) -> Mask:
 
 
 def _decided(join: Callable[[Values, Values], Values], by: bool, left: _Found, right: _Found) -> _Found:
-    """`and`, `or`: the right side is not asked where the left one decides."""
+    """`and`, `or`: the right side does not count where the left one decides."""
     found = join(left[0], right[0])
     if right[1] is None:
         return found, left[1]
@@ -164,7 +163,7 @@ def _compared(sign: str, left: Expression, right: Expression, columns: Mapping[s
 
 
 def _ordered(numbers: Values) -> Values:
-    """Numbers of which each is less than, equal to or greater than any other."""
+    """These numbers, if none of them is NaN."""
     if pc.any(pc.is_nan(numbers) if isinstance(numbers, pa.Array) else pa.array([_is_nan(numbers)])).as_py():
         raise _ByRow
     return numbers
@@ -177,7 +176,7 @@ def _is_nan(number: pa.Scalar) -> bool:
 def _doubles(numbers: Values) -> Values:
     if pa.types.is_decimal(numbers.type):
         raise _ByRow
-    # Not checked: a whole number beyond 53 bits is rounded, as in Spark.
+    # A whole number of more than 53 bits is rounded, as in Spark.
     return pc.cast(numbers, pa.float64(), safe=False)
 
 
@@ -197,7 +196,7 @@ def _computed(sign: str, kind: str, left: _Found, right: _Found) -> _Found:
 
 
 def _wrapped(sign: str, one: Values, other: Values) -> _Found:
-    """A computation in 64 bits of which some results do not fit; those fail."""
+    """A computation in 64 bits. Results that do not fit fail."""
     if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar):
         raise _ByRow
     count = max(len(each) for each in (one, other) if isinstance(each, pa.Array))
@@ -223,7 +222,7 @@ def _of_64_bits(sign: str, a: _Whole, b: _Whole) -> tuple[_Whole, npt.NDArray[np
 
 
 def _without(found: Values, which: Values) -> _Found:
-    """Values, null where they fail."""
+    """Values, null where they fail; and where that is."""
     if isinstance(found, pa.Scalar):
         if which.as_py():
             raise _ByRow
@@ -250,7 +249,7 @@ def _as(kind: str, found: Values) -> Values:
 
 
 def _first(kind: str, given: list[_Found]) -> _Found:
-    """The first value that is not null: what follows is not asked."""
+    """The first value that is not null. A later one that fails does not count."""
     failed: Mask = None
     for value, each_failed in reversed(given):
         failed = any_of(each_failed, _where(pc.is_null(value), failed))
@@ -258,7 +257,7 @@ def _first(kind: str, given: list[_Found]) -> _Found:
 
 
 def _chosen(kind: str, parts: list[Any], columns: Mapping[str, pa.Array]) -> _Found:
-    """What the first condition that holds says, else the last part."""
+    """The value of the first condition that is true, else the last part."""
     *asked, otherwise = parts
     found, failed = _values(otherwise, columns)
     found = _as(kind, found)

@@ -1,4 +1,4 @@
-"""Columns of wider types, and what outputs keep of them: refused where past and new numbers would not fit together."""
+"""Columns of wider types. They are refused where past and new values of an output would not fit together."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _OF_WHOLE = re.compile(
     r"|\bcast\s*\(\s*(\w+|`[^`]+`)\s+as\b",
     re.IGNORECASE,
 )
-"""What takes the objects of a list as a whole, and may take them in part."""
+"""Functions that look at whole objects of a list, where a path would look at one field."""
 
 
 def wider_columns(store: Store) -> dict[str, str]:
-    """The columns whose type was narrower when the store was run last, and that type."""
+    """Columns whose type was narrower at the last run → the type then."""
     pinned = read_pins(store.root)
     before = {} if pinned is None else pinned["columns"]
     return {
@@ -37,7 +37,7 @@ def wider_columns(store: Store) -> dict[str, str]:
 
 
 def require_widenable(store: Store) -> None:
-    """Refuse wider types with which an output, an id or a partition would not be what it was."""
+    """Refuse wider types that would change an output, an id or a partition."""
     wider = wider_columns(store)
     if not wider or store.replay_of is not None:
         return
@@ -63,8 +63,7 @@ def require_widenable(store: Store) -> None:
 
 
 def widen_tables(store: Store, published: Iterable[Table]) -> bool:
-    """Have the log and the published tables hold the types that columns are declared with now; whether one had
-    narrower types."""
+    """Widen the log and the published tables to the declared types. Gives whether a table had narrower ones."""
     if store.replay_of is not None:
         return False
     tables = (store.events, store.duplicates, *published)
@@ -75,30 +74,32 @@ def widen_tables(store: Store, published: Iterable[Table]) -> bool:
 
 
 def _require_no_text(store: Store, floats: Set[str]) -> None:
-    """Refuse doubles where a computed column that tells rows apart is made of the text of a float."""
+    """Refuse a double in place of a float from which a derived column is computed, if the text of that column tells
+    rows apart."""
     texts = dict(_texts(store.pipeline))
     for output in store.pipeline.outputs.values():
         types = derived_types(output.columns, store.layout.types)
         for name, made in output.columns.items():
-            of = named_columns(made.sql, floats)
-            if of and name in texts and types[name] in ("string", "float", "double"):
+            named = named_columns(made.sql, floats)
+            if named and name in texts and types[name] in ("string", "float", "double"):
                 raise StoreMismatch(
-                    f"column {of[0]} cannot become a double: {texts[name]} is computed from it, and 1.1 is another "
+                    f"column {named[0]} cannot become a double: {texts[name]} is computed from it, and 1.1 is another "
                     "number as a float than as a double; restore the declared type, or start a new store"
                 )
 
 
 def _require_parts(store: Store, wider: Mapping[str, str]) -> None:
-    """Refuse new fields of objects where an output looks at whole objects, as their text does: past events may get the
+    """Refuse new fields of objects where an output looks at whole objects, such as their text. Past events may get the
     field from what was kept, and would no longer be what they were when they were published."""
     gained = [column for column, kind in wider.items() if new_fields(column, kind, store.columns[column])]
     for name, output in store.pipeline.outputs.items():
-        expressions = [made.sql for made in output.columns.values()]
-        for sql in [*expressions, *([output.where] if output.where else [])]:
-            of = named_columns(sql, gained)
-            if of and _OF_WHOLE.search(sql):
+        expressions = [derived.sql for derived in output.columns.values()]
+        expressions += [sql for sql in (output.where, *output.trigger.whens) if sql]
+        for sql in expressions:
+            named = named_columns(sql, gained)
+            if named and _OF_WHOLE.search(sql):
                 raise StoreMismatch(
-                    f"column {of[0]} cannot get a field: output {name} looks at its objects as a whole ({sql}), and "
+                    f"column {named[0]} cannot get a field: output {name} looks at its objects as a whole ({sql}), and "
                     "what was kept of the field would change events that are published; restore the declared type (the "
                     "field is kept in unknown_fields), or start a new store"
                 )
@@ -110,7 +111,7 @@ def _kinds(layout: PaneLayout, store: Store) -> dict[str, str]:
 
 
 def _texts(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    """The columns whose text tells rows apart, and what is told apart."""
+    """The columns whose text tells rows apart, and what it identifies."""
     event = pipeline.event
     yield from ((column, "event.id") for column in event.id_columns)
     yield from ((column, "event.producer") for column in (event.producer,) if column)

@@ -124,6 +124,9 @@ def test_files_that_are_no_certificates(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     with pytest.raises(PipelineError, match="is not JSON"):
         read_certificate(tmp_path / "text")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    with pytest.raises(PipelineError, match="is not JSON"):
+        read_certificate(tmp_path / "deep")
     (tmp_path / "list").write_text("[1]")
     with pytest.raises(PipelineError, match="is not a certificate"):
         read_certificate(tmp_path / "list")

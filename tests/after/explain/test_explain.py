@@ -121,6 +121,29 @@ def test_the_events_that_did_not_get_in_and_why(played: Story) -> None:
     assert not left_out[Fate.DROPPED]
 
 
+def test_of_discarding_panes_the_others_stand_when_the_last_is_taken_back(story: Story) -> None:
+    story.logged(0, 20, None, [paid(10, 100)])
+    story.logged(1, 95, 65, [paid(30, 40)])
+    story.panes("parts", 0, [shown(MINUTE, 0, 100, 1)])
+    story.panes("parts", 1, [shown(MINUTE, 1, 40, 1, "LATE"), shown(MINUTE, 1, 40, 1, "LATE", "retract")])
+    assert asked(story, "parts").stands == {"paise": 100, "payments": 1}
+
+
+def test_a_duplicate_repeats_the_delivery_before_it(story: Story) -> None:
+    """Once its id was forgotten, an event is logged again; each duplicate names the last delivery before it."""
+    story.logged(0, 20, None, [paid(10, 100), paid(20, 200)])
+    story.repeated(1, 25, [paid(20, 200)])
+    story.logged(2, 30, None, [paid(20, 200)])
+    story.repeated(3, 35, [paid(20, 200)])
+    story.watermarks(3, [{"tick": 3, "at": second(35), "watermark": None}])
+    again = asked(story).left_out[Fate.DUPLICATE]
+    before = {each.event.batch: each.reason for each in again}
+    assert (before[1], before[3]) == (
+        "its id had come before: batch 0, 0.json, position 1",
+        "its id had come before: batch 2, 2.json, position 0",
+    )
+
+
 def test_only_the_files_that_touch_the_window_are_read(played: Story) -> None:
     played.logged(3, 600, 400, [paid(550, 3)])
     assert (asked(played).files, asked(played).files_read) == (4, 3)

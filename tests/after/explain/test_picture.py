@@ -60,11 +60,11 @@ def test_no_label_covers_a_dot_or_another_label(dots: list[tuple[tuple[int, int]
     paper = Box(-20, -20, 320, 140)
     labels = Labels(paper, [Box.around(x, y, 5) for (x, y), _ in dots])
     placed = [labels.place(x, y, "9" * letters, 5) for (x, y), letters in dots]
-    boxes = labels.taken[len(dots) :]
+    boxes = labels.boxes[len(dots) :]
     assert len(boxes) == len([place for place in placed if place is not None])
     assert all(box.inside(paper) for box in boxes)
     assert not any(one.meets(other) for one, other in combinations(boxes, 2))
-    assert not any(box.meets(dot) for box in boxes for dot in labels.taken[: len(dots)])
+    assert not any(box.meets(dot) for box in boxes for dot in labels.boxes[: len(dots)])
 
 
 class Drawn:

@@ -6,13 +6,15 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from after.migrate.rides_kit import MIXED, NOON, log, ride, rides
+from latecomer.after.migrate import on_spark
 from latecomer.after.migrate.drift import Drift, measure_drift
 from latecomer.errors import LatecomerError
-from latecomer.schemas.migrations import Migration
+from latecomer.schemas.migrations import Migration, checks_of
 from schemas.migrations.migration_kit import made, pricing, rename
 
 SECOND = 1_000_000
@@ -87,6 +89,37 @@ def test_an_expression_of_another_type_is_refused(tmp_path: Path) -> None:
     wrong = made(pricing(**{"from": {"fare_cents": "concat(pricing.base, pricing.surge, pricing.tax)"}}))
     with pytest.raises(LatecomerError, match="makes a string, and the column is a bigint; write cast"):
         measure_drift(rides(tmp_path), wrong)
+
+
+class OfFiles:
+    """A Spark session and its DataFrames, which only note the files that are read."""
+
+    def __init__(self) -> None:
+        self.read, self.files = self, list[tuple[str, ...]]()
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: self
+
+    def parquet(self, *paths: str) -> OfFiles:
+        self.files.append(paths)
+        return self
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        return pa.table({"read": self.files[-1]})
+
+
+def test_spark_reads_some_files_of_the_log_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, session = rides(tmp_path), OfFiles()
+    for batch in range(3):
+        log(store, batch, MIXED[:2])
+    for name in ("build_session", "own_session", "tried"):
+        monkeypatch.setattr(on_spark, name, lambda *_, **__: session)
+    monkeypatch.setattr(on_spark, "ROWS_AT_ONCE", 4)
+    checks = checks_of(made(pricing()), store.layout.types)
+    batches, _ = on_spark.computed_by_spark(store, checks, list(checks.sql))
+    first = next(batches)
+    assert (first.num_rows, len(session.files)) == (2, 1), "no more than was asked for"
+    assert [each.num_rows for each in batches] == [1]
 
 
 def test_spark_gives_the_same_account_and_computes_the_rest(spark: SparkSession, tmp_path: Path) -> None:

@@ -373,7 +373,7 @@ def test_a_pane_of_which_is_not_known_what_fired_it_counts_from_the_end_of_its_b
 def test_the_old_way_to_choose_a_clock_works_and_names_the_new_one(caught_up: Story) -> None:
     with pytest.warns(DeprecationWarning, match="as_of_arrival=T"):
         assert amounts(caught_up, as_of=at(5), clock="arrival") == [9]
-    with pytest.warns(DeprecationWarning, match="clock goes away"):
+    with pytest.warns(DeprecationWarning, match="clock is deprecated"):
         assert amounts(caught_up, as_of=at(5), clock="published") == []
 
 
@@ -444,7 +444,7 @@ def test_the_old_option_for_the_clock_works_and_names_the_new_one(
     asked = ["results", caught_up.file, "totals", "-f", "json", "--as-of", "2026-04-25T12:02"]
     assert [row["paise"] for row in json.loads(said(*asked, "--clock", "arrival"))] == [5]
     assert json.loads(said(*asked, "--clock", "published")) == []
-    assert [each.split(":")[0] for each in caplog.messages] == ["--clock goes away"] * 2
+    assert [each.split(":")[0] for each in caplog.messages] == ["--clock is deprecated"] * 2
     assert "--as-of-arrival T" in caplog.messages[0]
 
 
@@ -462,11 +462,11 @@ def test_no_row_says_why(played: Story) -> None:
     [
         (["--as-of", "yesterday"], r"--as-of 'yesterday' is not a moment\n    fix: write ISO-8601"),
         (["--valid-at", "25:00"], r"--valid-at '25:00' is not a moment\n    fix: write ISO-8601"),
-        (["--clock", "arrival"], r"--clock 'arrival' has no meaning without --as-of\n    fix: say --as-of"),
+        (["--clock", "arrival"], r"--clock 'arrival' has no meaning without --as-of\n    fix: give --as-of"),
         (["--as-of-arrival", "soon"], r"--as-of-arrival 'soon' is not a moment\n    fix: write ISO-8601"),
         (
             ["--as-of", "2026-04-25", "--as-of-arrival", "2026-04-25"],
-            r"--as-of '2026-04-25' goes by another clock than --as-of-arrival\n    fix: say one of the two",
+            r"--as-of '2026-04-25' goes by another clock than --as-of-arrival\n    fix: give one of the two",
         ),
         (
             ["--as-of-arrival", "2026-04-25", "--open"],
@@ -474,7 +474,7 @@ def test_no_row_says_why(played: Story) -> None:
         ),
         (
             ["--window", "2026-04-25", "--valid-at", "2026-04-25"],
-            r"--window '2026-04-25' means the same as --valid-at\n    fix: say one of the two",
+            r"--window '2026-04-25' means the same as --valid-at\n    fix: give one of the two",
         ),
         (["--window", "soon"], r"--window 'soon' is not a moment"),
         (["--limit", "few"], r"--limit 'few' is not a number of rows\n    fix: write a number such as 20"),

@@ -17,6 +17,7 @@ from deltalake import write_deltalake
 
 from after.reconcile.reconcile_kit import against, csv, gap_of, lake_in, late, listed, row, start
 from cli.cli_kit import MINUTE, NOON, Lake, at, pane
+from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.gaps import Tolerance
 from latecomer.errors import NoStore, PipelineError
 from latecomer.errors.redacting import redacted
@@ -364,7 +365,7 @@ def test_the_ledger_tells_what_was_dropped_in_all_and_no_more(lake: Lake, tmp_pa
     within = against(lake, "totals", source, since=at(0))
     assert gap_of(within, "paise").known["dropped"] is None
     assert not within.explained
-    assert "how much was dropped is not known for paise, payments; --against log tells it" in within.notes
+    assert "how much was dropped is not known for paise, payments; --against log shows it" in within.notes
 
 
 def test_only_sums_and_counts_have_totals(lake: Lake, tmp_path: Path) -> None:
@@ -409,6 +410,15 @@ WRONG: dict[str, tuple[str, str]] = {
     "window_start,merchant,paise\n@0": ("cannot be read", "source.csv"),
     "": ("cannot be read", "source.csv"),
 }
+
+
+def test_an_error_without_a_message_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Path) -> pa.Table:
+        raise OSError
+
+    monkeypatch.setattr("latecomer.after.reconcile.against._read_path", fail)
+    with pytest.raises(PipelineError, match="cannot be read: OSError"):
+        Against(csv(tmp_path, "window_start")).rows()
 
 
 @pytest.mark.parametrize("text", WRONG)

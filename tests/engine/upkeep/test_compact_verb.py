@@ -8,7 +8,7 @@ import pytest
 
 from cli.cli_kit import Cli
 from engine.upkeep.upkeep_kit import RETENTION, Days, on_disk
-from latecomer.engine.upkeep.compacting import Report, Upkept
+from latecomer.engine.upkeep.compacting import Report, TableUpkeep
 
 
 def test_it_says_what_it_did(days: Days, cli: Cli) -> None:
@@ -22,7 +22,7 @@ def test_it_says_what_it_did(days: Days, cli: Cli) -> None:
 
 def test_the_note_adds_up_what_the_table_shows() -> None:
     """Tables that are left as they are count in neither."""
-    merged, left = Upkept("events", files=5, files_after=1), Upkept("ledger", files=3, files_after=3)
+    merged, left = TableUpkeep("events", files=5, files_after=1), TableUpkeep("ledger", files=3, files_after=3)
     report = Report({each.table: each for each in (merged, left)})
     assert report.rows["files"].to_pylist() == [5]
     assert (report.total("files"), report.total("files_after")) == (5, 1)

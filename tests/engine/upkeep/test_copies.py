@@ -98,7 +98,7 @@ def test_there_must_be_a_store_and_a_free_place(days: Days, tmp_path: Path) -> N
         snapshot(root, root / "copy")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match="exists already"):
         snapshot(root, tmp_path / "full")
 
 

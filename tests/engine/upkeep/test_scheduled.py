@@ -18,7 +18,7 @@ from latecomer.engine.following import Intake
 from latecomer.engine.quiet import drain_input
 from latecomer.engine.upkeep import scheduled
 from latecomer.engine.upkeep.compacting import compact
-from latecomer.engine.upkeep.noted import noted_upkeep
+from latecomer.engine.upkeep.noted import read_upkeep_note
 from latecomer.engine.upkeep.scheduled import ScheduledUpkeep
 from latecomer.errors import PipelineError
 from latecomer.model.interpreter import cut
@@ -70,7 +70,7 @@ def test_what_somebody_did_by_hand_counts(days: Days) -> None:
     clock.now += 2 * HOUR
     assert upkeep_of(days, clock).is_due()
     compact(days.pipeline)
-    noted = noted_upkeep(days.store.root)
+    noted = read_upkeep_note(days.store.root)
     assert noted is not None
     assert noted.done
     clock.now = noted.at + 0.5 * HOUR
@@ -84,7 +84,7 @@ def test_off_is_off(days: Days) -> None:
     assert not off.is_due()
     off.rest()
     assert files(days) == 12
-    assert noted_upkeep(days.store.root) is None
+    assert read_upkeep_note(days.store.root) is None
 
 
 @pytest.mark.parametrize("written", ["off", "{every: off}", "{every: 'off', keep: 2d}"])
@@ -179,7 +179,7 @@ def test_somebody_else_is_at_it(days: Days, caplog: pytest.LogCaptureFixture) ->
     clock.now += HOUR + 1
     with exclusive(days.store.root, COMPACT, BRIEFLY):
         upkeep.rest()
-    assert "somebody else keeps the store in shape" in caplog.text
+    assert "another process does the upkeep of this store" in caplog.text
     assert (upkeep.done.failures, files(days)) == (0, 12)
 
 

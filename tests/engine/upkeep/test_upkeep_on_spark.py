@@ -231,7 +231,7 @@ def forgotten(ran: Ran, folder: Path) -> Pipeline:
 def test_the_ledger_balances_with_what_was_removed(forgetful: Pipeline, spark: SparkSession) -> None:
     notes: list[str] = []
     assert check_ledger(forgetful, spark, notes) == []
-    assert notes[0].startswith("output updates: the fates of 1 batch are taken as they are written")
+    assert notes[0].startswith("output updates: the fates of 1 batch were not recomputed")
 
 
 @pytest.mark.long

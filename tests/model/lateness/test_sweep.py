@@ -214,5 +214,5 @@ def test_a_tick_is_published_when_the_next_one_is_seen() -> None:
 
 
 def test_too_many_settings_are_refused() -> None:
-    with pytest.raises(ValueError, match="61 settings; 60 is the most"):
+    with pytest.raises(ValueError, match="there are 61 settings; give at most 60"):
         Sweep(Tumbling("1m"), [Setting(each, 0) for each in range(61)], accepts=True)

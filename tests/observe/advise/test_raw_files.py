@@ -119,15 +119,16 @@ def test_a_folder_a_pattern_and_a_delta_table_are_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 10**9)])
 def test_numbers_with_a_unit_are_times(tmp_path: Path, unit: str, factor: int) -> None:
-    file = tmp_path / "a.json"
+    file, text = tmp_path / "a.json", tmp_path / "a.csv"
     lines = [
         {"at": (BEGIN // SECOND + nth) * factor, "seen": (BEGIN // SECOND + nth + 2) * factor}
         for nth in range(50)
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert advise(file, event_time="at", arrival="seen", unit=unit).age.percentiles[0.5] == pytest.approx(
-        2 * SECOND, rel=0.002
-    )
+    text.write_text("at,seen\n" + "".join(f"{line['at']},{line['seen']}\n" for line in lines))
+    for each in (file, text):
+        found = advise(each, event_time="at", arrival="seen", unit=unit)
+        assert found.age.percentiles[0.5] == pytest.approx(2 * SECOND, rel=0.002)
 
 
 def test_times_without_a_zone_are_of_the_one_that_is_said(tmp_path: Path) -> None:
@@ -203,7 +204,7 @@ def test_a_sample_agrees_with_the_whole_within_its_error(tmp_path: Path) -> None
         ({**COLUMNS, "max_latency": "x"}, "--max-latency: is not a duration"),
         ({**COLUMNS, "outputs": ["totals"]}, "--output: raw files have no outputs"),
         ({**COLUMNS, "nonsense": 1}, "nonsense: there is no such option"),
-        ({"event_time": "amount", "arrival": "arrival_time"}, "their unit is not said"),
+        ({"event_time": "amount", "arrival": "arrival_time"}, "unit is not given (value: 'amount')"),
         ({"event_time": "region", "arrival": "arrival_time"}, "no row has a readable event time"),
     ],
 )
@@ -211,6 +212,71 @@ def test_wrong_options_are_told(tmp_path: Path, options: dict[str, Any], outcome
     with pytest.raises(PipelineError) as error:
         advise(written(tmp_path, "parquet", rows(20)), **options)
     assert outcome in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "options", "outcome"),
+    [
+        (
+            pa.array([{"a": 1}]),
+            {"arrival": "odd"},
+            "--arrival: is a column of type struct<a: int64>, which holds",
+        ),
+        (
+            pa.array([{"a": 1}]),
+            {"measures": ["odd"]},
+            "--measure: is a column of type struct<a: int64>, which holds",
+        ),
+        (
+            pa.array([0], pa.timestamp("us", "UTC")),
+            {"measures": ["odd"]},
+            "which holds no numbers (value: 'odd')",
+        ),
+        (
+            pa.array([[1]]),
+            {"by": ["odd"]},
+            "--by: is a column of type list<element: int64>, which holds several",
+        ),
+        (pa.array([{"a": 1}]), {"producer": "odd"}, "--producer: is a column of type struct<a: int64>"),
+        (pa.array([2**31 - 1], pa.date32()), {"arrival": "odd"}, "out of bounds timestamp"),
+    ],
+)
+def test_a_column_that_cannot_be_what_it_is_named_for(
+    tmp_path: Path, column: pa.Array, options: dict[str, Any], outcome: str
+) -> None:
+    times = pa.array([BEGIN], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"at": times, "odd": column}), tmp_path / "a.parquet")
+    with pytest.raises(PipelineError) as error:
+        advise(tmp_path / "a.parquet", event_time="at", **options)
+    assert outcome in str(error.value)
+    assert "(value: 'at')" not in str(error.value), "the column that was named for it"
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_numbers_that_are_written_as_text(tmp_path: Path, kind: pa.DataType) -> None:
+    times = pa.array([BEGIN, BEGIN + SECOND], pa.timestamp("us", "UTC"))
+    amounts = pa.array(["3", "none"]).cast(kind)
+    pq.write_table(pa.table({"at": times, "seen": times, "amount": amounts}), tmp_path / "a.parquet")
+    found = advise(tmp_path / "a.parquet", event_time="at", arrival="seen", measures=["amount"])
+    assert {each.aggregate: each.with_all for each in found.biases}["sum of amount"] == 3
+
+
+@pytest.mark.parametrize("number", [int, float])
+def test_numbers_beyond_the_calendar_are_no_times(tmp_path: Path, number: type) -> None:
+    """Nanoseconds that are read as seconds."""
+    at = [number(BEGIN * 1_000 + nth) for nth in range(9)]
+    pq.write_table(pa.table({"at": at, "seen": at}), tmp_path / "a.parquet")
+    with pytest.raises(PipelineError, match="no row has a readable event time"):
+        advise(tmp_path / "a.parquet", event_time="at", arrival="seen", unit="s")
+
+
+def test_a_day_that_no_month_has_changes_no_other_row(tmp_path: Path) -> None:
+    file, good = tmp_path / "a.csv", "2026-04-25T12:00:00Z,2026-04-25T12:00:03Z"
+    counts = []
+    for bad in ("", "2026-02-30T00:00:00,2026-04-25T12:00:05Z"):
+        file.write_text(f"at,seen\n{good}\n20260425T120001,2026-04-25T12:00:04Z\n{bad}\n")
+        counts.append(advise(file, event_time="at", arrival="seen").events)
+    assert counts == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ NOT_READ: list[tuple[Any, Any, list[str]]] = [
             "the schema: record Ride is written, and no branch of the reader's union of null, record Ride can read "
             "it: [1].fields[1]: the field g is read; it is not written, and it has no default "
             "(READER_FIELD_MISSING_DEFAULT_VALUE); give it a default (MISSING_UNION_BRANCH); "
-            "put that right, or keep the branch as the writer has it"
+            "correct that, or keep the branch as the writer has it"
         ],
     ),
     (

@@ -33,7 +33,7 @@ TEXTS = [
     ("[" + "0," * 250_000 + "0]", "holds too many values"),
     ('{"type":"int","x":' + "9" * 100_000 + "}", "holds a number that is too long"),
     ('{"type":"int","x":1.' + "9" * 100_000 + "}", "holds a number that is too long"),
-    ('{"type":"int","x":1e999}', "is beyond all numbers"),
+    ('{"type":"int","x":1e999}', "is no finite number"),
     ('{"type":"int","x":NaN}', "holds NaN, which is no JSON"),
     ('{"type":"int","type":"long"}', "has the key type twice"),
     ('{"type":"int","x":[{"y":{"z":1,"z":1}}]}', "has the key z twice"),
@@ -222,3 +222,14 @@ def test_any_json_is_a_schema_or_an_error(value: Any) -> None:
 def test_any_text_is_a_schema_or_an_error(text: str) -> None:
     found = schema_or_error(lambda: parse_schema(text))
     assert isinstance(found, Schema) or found.fix
+
+
+def test_a_default_of_more_records_than_the_stack_has_room_for() -> None:
+    value: Any = {"next": None}
+    for _ in range(280):
+        value = {"next": value}
+    linked = {"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]}
+    fields = [{"name": "r", "type": linked}, {"name": "q", "type": "R", "default": value}]
+    for strict in (True, False):
+        with pytest.raises(SchemaError, match=r"fields\[1\].default: is nested too deeply"):
+            schema_of({"type": "record", "name": "S", "fields": fields}, strict=strict)

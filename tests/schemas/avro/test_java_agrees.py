@@ -45,7 +45,7 @@ STRICTER = {
 }
 """What is refused here and read by Java: the message → why."""
 STRICTER_BEGINNINGS = (
-    "would be held against",  # Java reads the schema, and overflows its stack when it needs the default
+    "would be checked against",  # Java reads the schema, and overflows its stack when it needs the default
     "may be ",  # Java takes another type than the specification means
 )
 

@@ -274,7 +274,7 @@ def test_a_default_must_fit_its_type(kind: Any, default: Any, place: str, fix: s
 @pytest.mark.parametrize("default", [{"f": 1}, {}, None])
 def test_a_default_is_not_held_against_a_record_whose_definition_has_not_ended(default: Any) -> None:
     with pytest.raises(
-        SchemaError, match="would be held against Ride, whose definition has not ended"
+        SchemaError, match="would be checked against Ride, whose definition has not ended"
     ) as outcome:
         schema_of(record(field(["Ride", "null"], default=default)))
     assert "before Ride in the union" in outcome.value.fix
@@ -303,12 +303,12 @@ def test_schemas_that_refer_to_different_types_differ() -> None:
 @pytest.mark.parametrize(
     ("schema", "references", "message"),
     [
-        ("Other", {"Other": ID}, "is not defined in the schema it stands for"),
+        ("Other", {"Other": ID}, "is not defined in the schema that it refers to"),
         (ID, {"Id": ID}, "is defined already in a schema that this one refers to"),
         (
             ["Id"],
             {"Id": ID, "Ride": record(field({**ID, "size": 3}))},
-            "defines Id otherwise than another does",
+            "defines Id differently from another reference",
         ),
     ],
 )

@@ -102,7 +102,6 @@ def test_fields_that_lead_back_are_left_out() -> None:
     )
     found = made(node)
     assert found.columns == {"id": "bigint"}
-    assert found.left_out == ("next", "children")
     assert [each["name"] for each in read_with(found)] == ["id"]
 
 
@@ -224,3 +223,12 @@ def test_fields_that_only_the_writer_has_are_read_beside_the_columns_where_asked
     assert [each["name"] for each in read_with(found)] == ["id", "store", "tax", "tip", "kind", "again"]
     assert made(reader, writer).unknown == ()
     assert reading(schema_of(reader), schema_of(reader), unknown=True).unknown == ()
+
+
+def test_fields_of_the_writer_alone_are_read_where_a_name_would_have_two_definitions() -> None:
+    one, other = (record(field("x", "long"), name=name) for name in ("P", "Z"))
+    reader = record(field("a", one), field("b", other))
+    writer = record(field("a", one), field("b", "P"), field("tip", "long"), field("more", "P"))
+    found = reading(schema_of(reader), schema_of(writer), unknown=True)
+    assert found.unknown == ("tip",)
+    assert [each["name"] for each in read_with(found)] == ["a", "b", "tip"]

@@ -56,7 +56,7 @@ TEXTS = [
     ('{"enum":[' + "0," * 250_000 + "0]}", "holds too many values"),
     ('{"type":"string","type":"null"}', "has the key type twice"),
     ('{"minimum":' + "9" * 100_000 + "}", "holds a number that is too long"),
-    ('{"minimum":1e999}', "is beyond all numbers"),
+    ('{"minimum":1e999}', "is no finite number"),
     ('{"title":"\\ud800"}', "half of a surrogate pair"),
     ("", "is not JSON"),
 ]
@@ -345,3 +345,10 @@ def test_any_json_is_a_schema_or_an_error(value: Any, other: Any) -> None:
 def test_any_text_is_a_schema_or_an_error(text: str) -> None:
     found = schema_or_error(lambda: parse_schema(text))
     assert isinstance(found, Schema) or found.fix
+
+
+def test_a_deep_constant_of_a_draft_that_has_none_is_an_error_when_compared() -> None:
+    draft = '"$schema": "http://json-schema.org/draft-04/schema#"'
+    old, new = (parse_schema(f'{{{draft}, "const": {"[" * depth}{"]" * depth}}}') for depth in (150, 140))
+    with pytest.raises(SchemaError, match="const: is nested too deeply"):
+        changes(new, old)

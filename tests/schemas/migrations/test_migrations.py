@@ -155,9 +155,9 @@ def test_drift_is_to_be_looked_at_in_the_phase_itself() -> None:
     migration, later = made(pricing()), NOW + 7 * DAY
     dual = state(Phase.DUAL_WRITE, migration)
     for measured, said in (
-        (None, "drift was not looked at since dual_write began"),
-        (Measured(NOW - 1, 1000, 0), "drift was not looked at since dual_write began"),
-        (Measured(NOW + 1, 0, 0), "no event has been there"),
+        (None, "drift was not measured since dual_write began"),
+        (Measured(NOW - 1, 1000, 0), "drift was not measured since dual_write began"),
+        (Measured(NOW + 1, 0, 0), "there was no event"),
         (Measured(NOW + 1, 1000, 2), "2 of 1,000 events drift (0.2%), and the limit is 0.1%"),
     ):
         [reason] = reasons(migration, replace(dual, measured=measured), later)

@@ -144,7 +144,7 @@ def test_custom_options_of_a_description_get_their_names_back() -> None:
 
 REFUSED = [
     ("", "defines nothing"),
-    ('syntax = "proto3"; message A { int32 a 1; }', "line 1: there is 1, and = should be"),
+    ('syntax = "proto3"; message A { int32 a 1; }', "line 1: there is 1, and = is expected"),
     ('syntax = "proto3";\n\nmessage A {', "line 3: the text ends"),
     ('syntax = "proto3"; message A { B b = 1; }', "couldn't resolve name 'B'"),
     ('syntax = "proto3"; message A { int32 a = 1; int32 b = 1; }', "duplicate field number"),
@@ -185,7 +185,7 @@ def test_two_files_of_one_name_that_differ_are_refused() -> None:
     middle = parse_schema('syntax = "proto3"; import "x.proto"; message Y { X x = 1; }', {"x.proto": one})
     text = 'syntax = "proto3"; import "x.proto"; import "y.proto"; message Z { X x = 1; Y y = 2; }'
     assert parse_schema(text, {"x.proto": one, "y.proto": middle})
-    with pytest.raises(SchemaError, match="another file"):
+    with pytest.raises(SchemaError, match="not the same file"):
         parse_schema(text, {"x.proto": other, "y.proto": middle})
 
 
@@ -230,3 +230,42 @@ def test_a_damaged_description_is_a_schema_or_a_mistake(data: st.DataObject) -> 
     except SchemaError:
         return
     assert schema.normalized
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("inf", "inf"),
+        ("-inf", "-inf"),
+        ("nan", "nan"),
+        ("-nan", "nan"),
+        ("18446744073709551615", "18446744073709551615"),
+        ("01777777777777777777777", "18446744073709551615"),
+        ("-9223372036854775808", "-9223372036854775808"),
+        ("-9223372036854775809", "-9.223372036854776e+18"),
+        ("18446744073709551616", "1.8446744073709552e+19"),
+    ],
+)
+def test_numbers_of_options_keep_their_value_and_sign(written: str, kept: str) -> None:
+    found = parse_schema(f'syntax = "proto3"; message A {{ option (x) = {written}; }}').normalized
+    assert f"option (x) = {kept};" in found
+    assert parse_schema(found).normalized == found
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan"), -0.5])
+def test_doubles_that_are_no_finite_numbers_in_the_options_of_a_description(number: float) -> None:
+    text = """syntax = "proto3"; import "google/protobuf/descriptor.proto"; message A { int32 a = 1; }
+    extend google.protobuf.MessageOptions { optional double limit = 50001; }"""
+    descriptor = schema_file(parse_schema(text))
+    options = GetMessageClass(descriptor.pool.FindMessageTypeByName("google.protobuf.MessageOptions"))()
+    options.Extensions[descriptor.extensions_by_name["limit"]] = number
+    file = parse_schema(text).described
+    file.message_type[0].options.MergeFromString(options.SerializeToString())
+    compiled_text = base64.b64encode(file.SerializeToString()).decode()
+    assert f"option (limit) = {number};" in parse_schema(compiled_text).text
+
+
+@pytest.mark.parametrize("written", ["-foo", "-", "0x11111111111111111111", "09", "- {"])
+def test_numbers_of_options_that_are_none(written: str) -> None:
+    with pytest.raises(SchemaError, match="line 1"):
+        parse_schema(f'syntax = "proto3"; message A {{ option (x) = {written}; }}')

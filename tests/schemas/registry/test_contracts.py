@@ -243,6 +243,6 @@ def test_a_policy_that_was_taken_away_is_named_with_what_to_do(tmp_path: Path) -
         setting = json.dumps({"compatibilityPolicy": "PROVEN"})
         database.execute("INSERT INTO registry_settings VALUES ('config', ?, ?)", (EVERYWHERE, setting))
     with closing(Registry(open_database(store))) as registry:
-        with pytest.raises(Refused, match=r"'PROVEN' is none; it was taken away; set another: PUT /config"):
+        with pytest.raises(Refused, match=r"'PROVEN' is none; it was removed; set another: PUT /config"):
             registry.register(ana, "rides-value", new)
         assert registry.versions("rides-value") == [1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from latecomer.errors import RegistryError
-from latecomer.model.durations import to_moment
+from latecomer.model.durations import UNITS, to_moment
 from latecomer.schemas.migrations import Migration, Phase, Rules, State, contracted_text, expanded_text
 from latecomer.schemas.registry.client import Client
 from latecomer.schemas.registry.core import Registry
@@ -148,9 +149,9 @@ def test_the_registry_itself_sees_to_soak_and_drift(registry: Registry, clock: C
     state = registry.change_migration(ANA, "m", step)
     clock.now += 7 * DAY
     on = Phase.MIGRATE
-    assert "drift was not looked at since dual_write began" in refused(registry, change(migration, state, on))
+    assert "drift was not measured since dual_write began" in refused(registry, change(migration, state, on))
     for events, drifted, outcome in (
-        (0, 0, "no event has been there"),
+        (0, 0, "there was no event"),
         (10, 3, r"3 of 10 events drift (30%), and the limit is 20%"),
     ):
         measured = change(migration, state, Phase.DUAL_WRITE, measured=(events, drifted))
@@ -164,7 +165,7 @@ def test_the_registry_itself_sees_to_soak_and_drift(registry: Registry, clock: C
     # What was measured in an earlier phase does not count, and going back needs no patience.
     clock.now += 14 * DAY
     left = contracted_text(latest(registry, migration), migration)
-    assert "drift was not looked at since migrate" in refused(
+    assert "drift was not measured since migrate" in refused(
         registry, change(migration, state, Phase.CONTRACT, left)
     )
     back = registry.change_migration(ANA, "m", change(migration, state, Phase.DUAL_WRITE))
@@ -199,9 +200,9 @@ def test_who_says_no_rules_has_those_of_a_file_that_says_none(registry: Registry
     assert "expand is to last 1d" in refused(registry, change(migration, state, Phase.DUAL_WRITE))
     # Other rules are a step of their own, and in the audit.
     quick = Rules({phase: 0 for phase in Phase if phase is not Phase.CONTRACT})
-    with pytest.raises(Refused, match="other rules are said in a step of their own"):
+    with pytest.raises(Refused, match="other rules need a step of their own"):
         registry.change_migration(ANA, "m", change(migration, state, Phase.DUAL_WRITE, rules=quick))
-    with pytest.raises(Refused, match="what was measured is said in a step of its own"):
+    with pytest.raises(Refused, match="a measurement needs a step of its own"):
         registry.change_migration(ANA, "m", change(migration, state, Phase.DUAL_WRITE, measured=(1, 0)))
     state = registry.change_migration(ANA, "m", change(migration, state, Phase.EXPAND, rules=quick))
     state = registry.change_migration(ANA, "m", change(migration, state, Phase.DUAL_WRITE))
@@ -249,7 +250,7 @@ def test_a_step_that_fails_changes_nothing(registry: Registry) -> None:
     both = expanded_text(text(RIDE), migration)
     for wrong, said in (
         (change(migration, start, Phase.DUAL_WRITE), "a step is one phase on or back"),
-        (change(migration, start, Phase.EXPAND), "a schema is sent on the way into expand"),
+        (change(migration, start, Phase.EXPAND), "a schema is sent to enter expand"),
         (change(migration, start, Phase.EXPAND, '{"type": "record"}'), "Invalid schema"),
         (
             change(migration, start, Phase.EXPAND, text({**RIDE, "name": "Other"})),
@@ -313,6 +314,29 @@ def test_our_client_and_the_scopes(tmp_path: Path) -> None:
         with pytest.raises(RegistryError, match="takes the scope write"):
             reader.consumer_seen("m", "billing", text(RIDE))
         assert "billing" in writer.consumer_seen("m", "billing", text(RIDE)).seen
+
+
+def test_a_read_that_could_not_be_noted_is_noted_soon_after(
+    registry: Registry, clock: Clock, tmp_path: Path
+) -> None:
+    billing, migration = Actor("billing", "10.0.0.2"), made(pricing())
+    number = registry.register(ANA, migration.subject, Definition(text(RIDE))).id
+    both = expanded_text(text(RIDE), migration)
+    step = change(migration, State("m"), Phase.EXPAND, both, rules=Rules.of(migration))
+    registry.change_migration(ANA, "m", step)
+    with closing(sqlite3.connect(tmp_path / "registry.db")) as other:
+        other.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON registry_settings BEGIN SELECT RAISE(ABORT, 'full'); END"
+        )
+        other.commit()
+        registry.note_read(billing, number)
+        other.execute("DROP TRIGGER full")
+        other.commit()
+    registry.note_read(billing, number)  # too soon
+    assert registry.migration("m").reads == {}
+    clock.now += 5 * UNITS["s"]
+    registry.note_read(billing, number)
+    assert registry.migration("m").reads["billing"].id == number
 
 
 def test_what_a_consumer_has_read_under_its_own_token(tmp_path: Path) -> None:

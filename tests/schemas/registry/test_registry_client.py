@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,6 +106,9 @@ def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, l
             self.end_headers()
             self.wfile.write(body)
 
+        def do_POST(self) -> None:
+            self.do_GET()
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -120,7 +125,7 @@ def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, l
 
 def test_redirects_are_not_followed() -> None:
     with answering(200, b"[]") as (elsewhere, asked), answering(302, b"", Location=elsewhere) as (url, _):
-        with pytest.raises(RegistryError, match="answers from another place"):
+        with pytest.raises(RegistryError, match="redirects to another URL"):
             Client(url, token="secret-token").subjects()
         assert asked == []
 
@@ -163,6 +168,78 @@ def test_a_schema_of_another_shape() -> None:
             Client(url).schema(1)
 
 
+VERSION: dict[str, Any] = {"subject": "a", "version": 1, "id": 1, "schema": '"int"'}
+REFERENCE = {"name": "a", "subject": "b", "version": 1}
+STRANGE: list[tuple[Any, Callable[[Client], Any], str]] = [
+    (
+        {**VERSION, "id": "7"},
+        lambda it: it.version("a"),
+        '/versions/latest: id is "7", and not a whole number',
+    ),
+    ({**VERSION, "id": None}, lambda it: it.version("a"), "id is null, and not a whole number"),
+    ({**VERSION, "id": 1.5}, lambda it: it.version("a"), "id is 1.5, and not a whole number"),
+    ({**VERSION, "id": float("inf")}, lambda it: it.version("a"), "id is Infinity, and not"),
+    ({**VERSION, "version": True}, lambda it: it.version("a"), "version is true, and not a whole number"),
+    ({**VERSION, "subject": 3}, lambda it: it.version("a"), "subject is 3, and not text"),
+    ({**VERSION, "schemaType": []}, lambda it: it.version("a"), r"schemaType is \[\], and not text"),
+    ({**VERSION, "deleted": "no"}, lambda it: it.version("a"), 'deleted is "no", and not true or false'),
+    ({**VERSION, "references": {}}, lambda it: it.version("a"), r"references is \{\}, and not a list"),
+    ({**VERSION, "references": [1]}, lambda it: it.version("a"), r"references\[0\] is 1, and not an object"),
+    (
+        {**VERSION, "references": [{**REFERENCE, "version": "1"}]},
+        lambda it: it.schema(7),
+        r"/schemas/ids/7: references\[0\].version is \"1\", and not a whole number",
+    ),
+    ([VERSION], lambda it: it.version("a"), "the answer is .*, and not an object"),
+    ([1, "2"], lambda it: it.versions("a"), r'/subjects/a/versions: \[1\] is "2", and not a whole number'),
+    ({"versions": [1]}, lambda it: it.versions("a"), "the answer is .*, and not a list"),
+    (["a", None], lambda it: it.subjects(), r"/subjects: \[1\] is null, and not text"),
+    ({"id": "7"}, lambda it: it.register("a", Definition(ONE)), 'id is "7", and not a whole number'),
+    ({}, lambda it: it.look_up("a", Definition(ONE)), "/subjects/a: version is null, and not a whole number"),
+    ({"is_compatible": "yes"}, lambda it: it.problems("a", Definition(ONE)), 'is_compatible is "yes"'),
+    ({"is_compatible": False, "messages": "no"}, lambda it: it.problems("a", Definition(ONE)), "messages is"),
+    ({"compatibilityLevel": ["FULL"]}, lambda it: it.held_to(), r'compatibilityLevel is \["FULL"\], and not'),
+    ({"compatibilityLevel": "SOME"}, lambda it: it.held_to("a"), "/config/a: compatibilityLevel is"),
+    (
+        {"rules": [{}], "others": "allow"},
+        lambda it: it.naming(),
+        r"rules\[0\].subjects is null, and not text",
+    ),
+    ({"name": "m", "revision": float("inf")}, lambda it: it.migration("m"), "/migrations/m: the answer is"),
+    ([7], lambda it: it.audit(), r"/audit: \[0\] is 7, and not an object"),
+]
+
+
+@pytest.mark.parametrize(("body", "ask", "message"), STRANGE)
+def test_an_answer_of_another_form_is_one_error_with_its_place(
+    body: Any, ask: Callable[[Client], Any], message: str
+) -> None:
+    with answering(200, json.dumps(body).encode()) as (url, _):
+        with pytest.raises(RegistryError, match=message) as caught:
+            ask(Client(url))
+        assert str(caught.value).startswith(f"{url} does not answer as a schema registry does: /")
+
+
+def test_the_deleted_versions_alone(client: Client, ask: Asking, subject: str) -> None:
+    for schema in (ONE, TWO):
+        ask.register(subject, schema)
+    ask("DELETE", f"/subjects/{subject}/versions/1")
+    assert client.versions(subject, Deleted.ONLY) == [1]
+    assert client.version(subject, deleted=Deleted.ONLY).version == 1
+    with pytest.raises(RegistryError, match="Version 2 not found"):
+        client.version(subject, 2, Deleted.ONLY)
+    assert subject not in client.subjects(deleted=Deleted.ONLY)
+    ask("DELETE", f"/subjects/{subject}")
+    assert subject in client.subjects(deleted=Deleted.ONLY)
+    with pytest.raises(RegistryError, match="Subject 'nobody' not found"):
+        client.version("nobody", deleted=Deleted.ONLY)
+
+
+def test_a_host_that_cannot_be() -> None:
+    with pytest.raises(RegistryError, match="is no URL of a registry"):
+        Client(f"http://{'a' * 70}.example").subjects()
+
+
 def test_references_that_lead_back_to_themselves_end() -> None:
     body = (
         b'{"subject": "a", "version": 1, "id": 1, "schema": "\\"int\\"", '
@@ -189,6 +266,7 @@ def test_a_path_before_the_paths() -> None:
         "http://x/?a=b",
         "http://ana:hun/ter22@x",
         "file:///etc",
+        "http://x/é",
     ],
 )
 def test_urls_that_are_none(url: str) -> None:

@@ -121,7 +121,7 @@ def test_files_of_protobuf_are_imported_by_their_places(
     status, out, _ = cli("check", tmp_path, "--url", server.url)
     assert (status, len(out.splitlines())) == (1, 2)
     assert "Ride.2: string is written, and int32 is read (FIELD_SCALAR_KIND_CHANGED)" in out
-    assert "line 1: there is {, and a name should be" in out
+    assert "line 1: there is {, and a name is expected" in out
 
 
 def test_naming_rules_are_checked(cli: Cli, registry: Server, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_naming_rules_are_checked(cli: Cli, registry: Server, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "status", "word"),
     [
-        (["check", "/no/such/folder", "--url", "http://127.0.0.1:1"], 2, "is no folder"),
+        (["check", "/no/such/folder", "--url", "http://127.0.0.1:1"], 2, "is not a folder"),
         (["check", "{folder}"], 2, "--url"),
         (["check", "{folder}", "--url", "nonsense"], 1, "is no URL of a registry"),
         (["check", "{folder}", "--url", "http://127.0.0.1:1"], 1, "does not answer"),

@@ -83,7 +83,7 @@ def test_a_default_that_does_not_fit_makes_nothing_compatible(ask: Asking, subje
     ("body", "code", "word"),
     [
         ({"compatibility": "BACKWRD"}, 42203, "did you mean BACKWARD"),
-        ({"compatibility": "FULL", "compatibilityLevel": "NONE"}, 42203, "two things"),
+        ({"compatibility": "FULL", "compatibilityLevel": "NONE"}, 42203, "different values"),
         ({"compatibility": 3}, 422, "compatibility"),
         ({"compatibilityPolicy": "STRICTER"}, 42203, "did you mean STRICT"),
         ({"compatibilityPolicy": 3}, 422, "compatibilityPolicy"),

@@ -12,7 +12,7 @@ import pytest
 
 from latecomer.cli import main
 from latecomer.errors import RegistryError
-from latecomer.schemas.registry.serving import require_safe
+from latecomer.schemas.registry.serving import bound_socket, require_safe
 from latecomer.schemas.registry.tokens import (
     ENVIRONMENT,
     Scope,
@@ -191,7 +191,7 @@ def test_tokens_of_the_environment(tmp_path: Path) -> None:
         ("ana read", "line 1: this is no token"),
         ("ana read secret-in-plain-text", "line 1: this is no token"),
         ("ana write sha256:abc", "this is no token"),
-        ("ana owner sha256:" + "a" * 64, "the scope is none"),
+        ("ana owner sha256:" + "a" * 64, "the scope is not valid"),
         ("a/b read sha256:" + "a" * 64, "this is no token"),
         ("\n".join(["ana read sha256:" + "a" * 64] * 2), "line 2: the name ana is there already"),
     ],
@@ -238,3 +238,16 @@ def test_every_hash_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     found = tokens.found(made[0][0])
     assert isinstance(found, Token)
     assert len(compared) == 5
+
+
+def test_a_token_is_added_on_a_line_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(SECRETS[Scope.READ][1].line)  # as some editors leave it
+    path.chmod(0o600)
+    add_token(path, SECRETS[Scope.WRITE][1])
+    assert len(Tokens.of_file(path)) == 2
+
+
+def test_a_host_that_cannot_be_served() -> None:
+    with pytest.raises(RegistryError, match="correct --host or --port"):
+        bound_socket("a" * 70, 0)

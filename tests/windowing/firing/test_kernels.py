@@ -20,7 +20,7 @@ from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import closing_panes
 from latecomer.windowing.firing.columns import Lane
-from latecomer.windowing.firing.empty import empty_panes
+from latecomer.windowing.firing.empty import KnownKeys, empty_panes
 from latecomer.windowing.firing.folding import Folded, event_columns, fold
 from latecomer.windowing.firing.merging import Firing
 from latecomer.windowing.firing.within import firing_of
@@ -159,6 +159,20 @@ def test_windows_that_closed_without_a_key_say_so(lanes: dict[str, pa.Table]) ->
         (20, "b", 0, 0, "ON_TIME", 0),
     ]
     assert found.column("fired_at").cast(pa.int64()).to_pylist() == [102, 102]
+
+
+def test_the_newest_window_may_end_at_the_epoch() -> None:
+    merger = Merger(layout_of(output(emit_empty=True)), {})
+    known = KnownKeys(pa.schema([merger.schema.field("key"), ("_lc_first", TIMESTAMP)]).empty_table())
+    for end in (0, -10):  # in the files of two buckets
+        pane = {"key": "a", "window_end": end, "timing": "ON_TIME", "sequence": 0, "_lc_events": 1}
+        kinds = [*(merger.schema.field(name) for name in pane)]
+        known = known.with_panes(
+            pa.table({each.name: pa.array([pane[each.name]], each.type) for each in kinds})
+        )
+    assert known.newest == 0
+    assert known.first == -10
+    assert known.table.num_rows == 1
 
 
 def test_what_stands_is_published_for_the_last_time_once(lanes: dict[str, pa.Table]) -> None:

@@ -1,7 +1,7 @@
 """A certificate: a hash over the results at a watermark, which a recomputation from the log reproduces.
 
-It says: at watermark W, after so many batches, the windows that had closed held exactly these numbers.
-Whoever has the log can compute them again and come to the same hash, or find that someone changed a table.
+It says: at watermark W, after so many batches, the closed windows had exactly these numbers. Whoever has the log can
+compute them again and get the same hash, or find that someone changed a table.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.after.reading.met import reached_watermark
 from latecomer.after.reading.reader import Reader
 from latecomer.config.models import Pipeline
 from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch, other_settings
@@ -42,7 +43,7 @@ _IN_ANY_ORDER = frozenset({"min", "max", "count"}) | TALLIED | ORDERED
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is certified, and the hash over it."""
+    """The certified results, and the hash over them."""
 
     format: int
     pipeline: str
@@ -51,9 +52,9 @@ class Certificate:
     watermark: str
     """The windows that end at or before it are certified."""
     batches: int
-    """How many batches were complete: later events are none of this certificate's business."""
+    """How many batches were complete. Later events do not count."""
     columns: Mapping[str, str]
-    """What is hashed, and as which type."""
+    """The columns that are hashed, and their types."""
     excluded: Mapping[str, str]
     """Aggregates that are not hashed, and why."""
     rows: int
@@ -65,14 +66,14 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of checking a certificate."""
+    """The outcome of checking a certificate."""
 
     certificate: Certificate
     sha256: str
-    """The hash over what the log gives."""
+    """The hash over the results computed from the log."""
     rows: int
     stands: bool
-    """Whether the store's results of these windows are still what was certified."""
+    """Whether the store still has the certified results."""
 
     @property
     def reproduced(self) -> bool:
@@ -83,7 +84,7 @@ def certify(pipeline: Pipeline, output: str, at: datetime | None = None) -> Cert
     """Certify the results of the windows closed at a watermark, the present one by default."""
     rows, batches = _settled(pipeline, output)
     store = open_store(pipeline)
-    reached = _watermark(store, batches)
+    reached = reached_watermark(store, batches - 1)
     if reached is None:
         raise NoStore(
             f"store {store.root} has no watermark yet: no window has closed; run the pipeline first"
@@ -116,8 +117,8 @@ def check(
 ) -> Checked:
     """Compute the certified results again from the log alone, with the stored verdicts, and compare.
 
-    One batch over the whole log, where that must come to the same numbers; batch by batch, where they
-    depend on when panes fired or on a policy that has changed since.
+    The whole log is taken as one batch where that must give the same numbers; batch by batch where they depend on when
+    panes fired, or on a policy that has changed since.
     """
     from latecomer.after.replay.replaying import recompute
 
@@ -131,34 +132,36 @@ def check(
     at = to_micros(datetime.fromisoformat(certificate.watermark))
     with scratch("latecomer-certificate-") as folder:
         last = certificate.batches - 1
-        again = recompute(pipeline, output, last, folder, one_shot=_at_once(store, output, last), spark=spark)
-        found = _certified(store, output, Reader(again).results(output), at, certificate.batches)
+        recomputed = recompute(
+            pipeline, output, last, folder, one_shot=_at_once(store, output, last), spark=spark
+        )
+        by_log = _certified(store, output, Reader(recomputed).results(output), at, certificate.batches)
     now = _certified(store, output, Reader(pipeline).results(output), at, certificate.batches)
-    return Checked(certificate, found.sha256, found.rows, now.sha256 == certificate.sha256)
+    return Checked(certificate, by_log.sha256, by_log.rows, now.sha256 == certificate.sha256)
 
 
 def read_certificate(path: Path) -> Certificate:
     """A certificate from its file; an error names what is wrong with it."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        written = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
         raise _refused("check", reason, str(path), "name a file that certify --to wrote") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _refused("check", "is not JSON", str(path), "name a file that certify --to wrote") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        shown = found.get("format") if isinstance(found, dict) else found
+    if not isinstance(written, dict) or written.get("format") != FORMAT:
+        shown = written.get("format") if isinstance(written, dict) else written
         fix = f"this latecomer reads format {FORMAT}"
         raise _refused("format", "is not a certificate of a known format", shown, fix)
     for name, kind in _FIELDS.items():
-        if not isinstance(found.get(name), kind) or isinstance(found[name], bool):
+        if not isinstance(written.get(name), kind) or isinstance(written[name], bool):
             fix = "restore the file as certify wrote it"
-            raise _refused(name, "is missing or of another type", found.get(name), fix)
+            raise _refused(name, "is missing or of another type", written.get(name), fix)
     try:
-        datetime.fromisoformat(found["watermark"])
+        datetime.fromisoformat(written["watermark"])
     except ValueError:
-        raise _refused("watermark", "is not a moment", found["watermark"], "restore the file") from None
-    return Certificate(**{name: found[name] for name in _FIELDS})
+        raise _refused("watermark", "is not a moment", written["watermark"], "restore the file") from None
+    return Certificate(**{name: written[name] for name in _FIELDS})
 
 
 _FIELDS: dict[str, type] = {
@@ -184,17 +187,13 @@ def _require_same(pipeline: Pipeline, output: str, certificate: Certificate) -> 
     expected = {"pipeline": pipeline.name, "output": output}
     for field, name in expected.items():
         if getattr(certificate, field) != name:
-            raise _refused(
-                field,
-                f"is not the one asked for ({name})",
-                getattr(certificate, field),
-                "name what was certified",
-            )
+            message = f"is not the one asked for ({name})"
+            raise _refused(field, message, getattr(certificate, field), "name what was certified")
     if output not in pipeline.outputs:
-        Reader(pipeline).results(output)  # tells which outputs there are
+        Reader(pipeline).results(output)  # its error names the outputs there are
     now = _as_json(definition_of(pipeline.outputs[output]))
-    said_then = certificate.definition
-    changed = [key for key in now if key not in said_then or now[key] != said_then[key]]
+    certified = certificate.definition
+    changed = [key for key in now if key not in certified or now[key] != certified[key]]
     if changed:
         message = f"says {other_settings(changed)} than the pipeline file"
         raise _refused("definition", message, output, "check it with the file that it was made with")
@@ -207,17 +206,6 @@ def _at_once(store: Store, output: str, last: int) -> bool:
     waits = isinstance(rules.trigger.late, Every | Count) or rules.trigger.early is not None
     plain = not waits and not rules.emit_empty and not Rebuilds(store.root, output).published(last)
     return len(policies) == 1 and plain
-
-
-def _watermark(store: Store, batches: int) -> int | None:
-    """Where the watermark stood after the last complete batch."""
-    if not store.watermarks.exists:
-        return None
-    found = store.watermarks.query(
-        f"select max(watermark) as reached, max(settled) as settled from t where batch < {batches}"
-    ).to_pylist()[0]
-    known = [to_micros(moment) for moment in found.values() if moment is not None]
-    return max(known, default=None)
 
 
 def _certified(store: Store, output: str, rows: pa.Table, at: int, batches: int) -> Certificate:
@@ -277,8 +265,8 @@ def _line(value: object) -> bytes:
 def canonical(value: object) -> str | None:
     """The one way to write a value under a hash.
 
-    It is not that of `latecomer.model.written_values`, for it came before: written otherwise, every certificate that
-    was ever issued would be refuted. It says the type of no value; the line before the rows does.
+    It is older than `latecomer.model.written_values` and differs from it. It must stay: else every certificate that was
+    ever issued would be refuted. Values have no type here; the line before the rows has the types.
 
     >>> canonical(Decimal("1E+2")), canonical(True), canonical(0.1), canonical(b"a")
     ('100', 'true', '0.1', '61')
@@ -302,6 +290,6 @@ def canonical(value: object) -> str | None:
 
 
 def _as_json(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """As it is after having been written and read: lists, not tuples."""
-    found: dict[str, Any] = json.loads(json.dumps(definition))
-    return found
+    """The definition as JSON has it: lists, not tuples."""
+    plain: dict[str, Any] = json.loads(json.dumps(definition))
+    return plain

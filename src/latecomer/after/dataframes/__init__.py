@@ -1,1 +1,1 @@
-"""What a store holds as DataFrames of Spark's."""
+"""The tables of a store as DataFrames of Spark."""

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from latecomer.after.dataframes.tables import Plan
 
 _Given = ParamSpec("_Given")
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
-def in_few_words(function: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
-    """What latecomer says of a mistake, without the way there: Spark shows the whole trace of an error."""
+def in_few_words(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """A function whose errors have no traceback: Spark would show all of it."""
 
     @functools.wraps(function)
-    def called(*args: _Given.args, **kwargs: _Given.kwargs) -> _Found:
+    def called(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
         try:
             return function(*args, **kwargs)
         except LatecomerError as error:
@@ -60,14 +60,14 @@ class BatchReader(DataSourceReader):
 
 
 class InTask(DataSourceStreamReader):
-    """A stream as tasks know it: the driver says what to read."""
+    """The stream as tasks have it: the driver tells them what to read."""
 
     def read(self, partition: Slice) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         return rows_of(partition)
 
 
 def rows_of(part: Slice) -> Iterator[pa.RecordBatch]:
-    """What a task reads."""
+    """The rows of a slice, in a task."""
     try:
         yield from part.batches()
     except LatecomerError as error:
@@ -75,10 +75,11 @@ def rows_of(part: Slice) -> Iterator[pa.RecordBatch]:
 
 
 class _TakesFilters:
-    """Takes filters, and leaves all of them to Spark as well.
+    """Takes filters, and returns all of them: Spark applies them as well.
 
-    Spark refuses a reader that takes filters in a session where `spark.sql.python.filterPushdown.enabled` is off, as it
-    is unless somebody turns it on. By this name it looks whether a reader does; then it calls it only where it is on.
+    By default `spark.sql.python.filterPushdown.enabled` is off, and Spark then refuses a reader whose `pushFilters` is
+    not that of `DataSourceReader`. It compares `__func__`, so this has the one of the base class. Spark calls it only
+    where the setting is on.
     """
 
     def __init__(self, take: Callable[[Iterable[Any]], None]) -> None:
@@ -91,7 +92,7 @@ class _TakesFilters:
 
 
 def require_own_schema(plan: Plan, schema: StructType) -> None:
-    """Refuse columns that somebody else has given."""
+    """Refuse a schema that is not the table's own."""
     from latecomer.after.dataframes.options import refused
 
     ours = spark_schema(plan)
@@ -105,8 +106,8 @@ def asked_plan(options: Mapping[str, str]) -> Plan:
     from latecomer.after.dataframes.tables import plan_of
     from latecomer.after.reading.reader import Reader
 
-    found = wanted(options)
-    return plan_of(Reader(found.pipeline), found.asked)
+    request = wanted(options)
+    return plan_of(Reader(request.pipeline), request.asked)
 
 
 def spark_schema(plan: Plan) -> StructType:

@@ -1,6 +1,6 @@
-"""What Spark says it will keep of the rows: as SQL, and as a reason to leave files unread.
+"""The filters that Spark pushes down: as SQL, and as a reason not to read a file.
 
-Spark applies every filter itself afterwards. So one that is not understood here costs time, and changes nothing.
+Spark applies every filter again. So a filter that is not understood here costs time, but changes no result.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _KINDS = (
     (pa.types.is_decimal, (Decimal, int)),
     (pa.types.is_date, date),
 )
-"""What Spark gives for a column of a type. Floating point is left to it: what equals NaN is a matter of its own."""
+"""The Python type of Spark's values for a column. Floating point is left to Spark, which has its own rules for NaN."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """That a column has one of some values, or lies on one side of one; without values, whether it is null."""
+    """A column has one of some values, or is above or below one; without values, it is null or not null."""
 
     column: str
     op: str
@@ -49,7 +49,7 @@ class Condition:
     values: tuple[Any, ...] = ()
 
     def may_hold(self, file: DataFile) -> bool:
-        """Whether a row of a file may meet it, by what is known of the file."""
+        """Whether a row of a file may meet the condition, by the file's statistics."""
         low, high = file.minimum.get(self.column), file.maximum.get(self.column)
         if low is None or high is None or not self.values:
             return True
@@ -62,8 +62,8 @@ class Condition:
 
 
 def conditions(filters: Iterable[Any], columns: Mapping[str, pa.DataType]) -> list[Condition]:
-    """Those of Spark's filters that are on columns by which rows may be left out."""
-    return [found for each in filters for found in _conditions(each, columns)]
+    """The conditions of Spark's filters on these columns."""
+    return [condition for each in filters for condition in _conditions(each, columns)]
 
 
 def of_batches(after: int, until: int) -> list[Condition]:
@@ -72,28 +72,28 @@ def of_batches(after: int, until: int) -> list[Condition]:
     return [Condition(BATCH, op, f"{BATCH} {op} {number:d}", (number,)) for op, number in bounds]
 
 
-def _conditions(asked: Any, columns: Mapping[str, pa.DataType]) -> Iterator[Condition]:
-    path: tuple[str, ...] = getattr(asked, "attribute", ())
+def _conditions(filter_: Any, columns: Mapping[str, pa.DataType]) -> Iterator[Condition]:
+    path: tuple[str, ...] = getattr(filter_, "attribute", ())
     if len(path) != 1 or path[0] not in columns:
         return
-    column, kind, name = path[0], columns[path[0]], type(asked).__name__
+    column, kind, name = path[0], columns[path[0]], type(filter_).__name__
     quoted = double_quoted(column)
-    if name == "IsNull" or (name == "EqualNullSafe" and asked.value is None):
+    if name == "IsNull" or (name == "EqualNullSafe" and filter_.value is None):
         yield Condition(column, "null", f"{quoted} is null")
     elif name == "IsNotNull":
         yield Condition(column, "not null", f"{quoted} is not null")
     elif name in _COMPARED:
-        given = asked.value if isinstance(asked, datasource.In) else [asked.value]
+        given = filter_.value if isinstance(filter_, datasource.In) else [filter_.value]
         values = [value for value in given if value is not None]
         written = [_written(value, kind) for value in values]
         if values and None not in written:
             op = _COMPARED[name]
             right = f"({', '.join(map(str, written))})" if op == "in" else written[0]
-            yield Condition(column, op, f"{quoted} {op} {right}", tuple(map(_comparable, values)))
+            yield Condition(column, op, f"{quoted} {op} {right}", tuple(map(in_utc, values)))
 
 
 def _written(value: Any, kind: pa.DataType) -> str | None:
-    """A value as SQL; None where it is not for a column of this type."""
+    """A value as SQL; None where it does not fit a column of this type."""
     if not any(is_kind(kind) and isinstance(value, given) for is_kind, given in _KINDS):
         return None
     try:
@@ -102,8 +102,8 @@ def _written(value: Any, kind: pa.DataType) -> str | None:
         return None
 
 
-def _comparable(value: Any) -> Any:
-    """A value as the bounds of a file are given: moments in UTC."""
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value
+def in_utc(value: Any) -> Any:
+    """A value; a moment without a zone is one of UTC."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
     return value

@@ -1,14 +1,15 @@
-"""What a store holds as DataFrames: the data source, registered, and called without its options."""
+"""The tables of a store as DataFrames: registers the data source, and makes its options."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from latecomer.after.dataframes.filters import in_utc
 from latecomer.after.dataframes.options import wanted, written
 from latecomer.after.dataframes.source import FORMAT, LatecomerSource
 from latecomer.after.dataframes.tables import STREAMED, Table, plan_of
@@ -27,7 +28,7 @@ _KNOWING: WeakSet[Any] = WeakSet()
 
 
 def register(spark: SparkSession) -> None:
-    """Have a Spark session know the format `latecomer`, for `spark.read.format("latecomer")` and `USING latecomer`."""
+    """Register the format in a Spark session, for `spark.read.format("latecomer")` and `USING latecomer`."""
     if not hasattr(spark, "dataSource"):
         problem = Problem("spark", "is not a Spark session", spark, "give a SparkSession", "register()")
         raise PipelineError([problem])
@@ -38,8 +39,8 @@ def register(spark: SparkSession) -> None:
 
 @contextmanager
 def _active(spark: SparkSession) -> Iterator[None]:
-    """Have a session be the active one meanwhile. While another one is that knows the format, Spark says that it is
-    there already, and registers nothing. With Spark Connect there is none of that."""
+    """Make a session the active one meanwhile. Spark looks in the active session whether a format is registered, and
+    then registers nothing. Spark Connect has no active session."""
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
         yield
@@ -65,10 +66,10 @@ def results(
     as_of: Moment | None = None,
     as_of_arrival: Moment | None = None,
 ) -> DataFrame:
-    """What stands for each window and key of an output, as a DataFrame that Spark's tasks read.
+    """The results of an output, as a DataFrame that Spark's tasks read: the number that stands for each window and key.
 
-    `table` gives something else: "panes", "late", "corrections", or, without an output, "dead_letters", "ledger" and
-    "watermarks". `as_of` and `as_of_arrival` are as for `Reader.results`, and may be asked of panes, too.
+    `table` names another table: "panes", "late", "corrections", or, without an output, "dead_letters", "ledger" and
+    "watermarks". `as_of` and `as_of_arrival` are as for `Reader.results`, also for panes.
     """
     asked = {"table": table, "output": output, "as_of": as_of, "as_of_arrival": as_of_arrival}
     options = _options("results", spark, pipeline, asked)
@@ -84,7 +85,7 @@ def changes(
     starting_batch: int | str | None = None,
     max_batches_per_trigger: int | None = None,
 ) -> DataFrame:
-    """What is published from here on, as a streaming DataFrame: every pane once, inserts and retracts.
+    """The panes as a streaming DataFrame: every published pane once, inserts and retracts.
 
     It begins with the first batch, or with `starting_batch`: a number, or "latest". `table` may be "late", for the side
     output.
@@ -102,7 +103,7 @@ def changes(
 def _options(
     call: str, spark: SparkSession, pipeline: Pipeline | str | Path, asked: dict[str, Any]
 ) -> dict[str, str]:
-    """The options of a call. What is wrong with them is said here, without Spark's words around it."""
+    """The options of a call. They are checked here, so that errors come without Spark's text around them."""
     require_kind(call, (Pipeline, str, Path), "a Pipeline, or the path of its file", pipeline=pipeline)
     if spark not in _KNOWING:  # Spark warns where a format is registered again
         register(spark)
@@ -110,12 +111,10 @@ def _options(
     options["pipeline"] = (
         written(pipeline) if isinstance(pipeline, Pipeline) else str(Path(pipeline).absolute())
     )
-    found = wanted(options)
-    _ = plan_of(Reader(found.pipeline), found.asked).schema  # that there is a store which has it
+    request = wanted(options)
+    _ = plan_of(Reader(request.pipeline), request.asked).schema  # an error where the store does not have it
     return options
 
 
 def _text(value: object) -> str:
-    if isinstance(value, datetime):
-        return (value.replace(tzinfo=UTC) if value.tzinfo is None else value).isoformat()
-    return str(value)
+    return in_utc(value).isoformat() if isinstance(value, datetime) else str(value)

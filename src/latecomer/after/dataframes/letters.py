@@ -1,4 +1,4 @@
-"""What a task reads of the dead letters of an output. Apart from other slices, for it loads more."""
+"""The slices of an output's dead letters. In a module of their own, because they import more than other slices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from latecomer.store.table_errors import explained
 
 @dataclass(frozen=True)
 class Letters(Slice):
-    """The dead letters of an output that stand in some files."""
+    """The dead letters of an output in some files, without those that were repaired."""
 
     table: Snapshot
     standing: FailedLetters

@@ -1,6 +1,6 @@
-"""The options of `spark.read.format("latecomer")`, as what they ask for.
+"""The options of `spark.read.format("latecomer")`.
 
-Spark does not mind how an option's name is written in capitals; nor do we mind underscores.
+Capitals in the name of an option do not matter, as in Spark; nor do underscores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the options ask for."""
+    """The options, checked."""
 
     pipeline: Pipeline
     asked: Asked
@@ -37,7 +37,7 @@ class Wanted:
 
 
 def wanted(options: Mapping[str, str]) -> Wanted:
-    """What the options ask for; an error names the option, its value and what to write."""
+    """The options, checked; an error names the option, its value and what to write."""
     given = {_plain(name): value for name, value in options.items()}
     known = {_plain(name): name for name in NAMES}
     for name in given:
@@ -67,7 +67,7 @@ def refused(option: str, message: str, value: object, fix: str) -> PipelineError
 
 
 def written(pipeline: Pipeline) -> str:
-    """A pipeline as an option: its results can be found by it, whoever reads it and wherever."""
+    """A pipeline as the text of an option. It has the path of the store, so that it can be read anywhere."""
     plain = pipeline.without_sinks().model_dump(mode="json", by_alias=True, exclude_unset=True)
     return json.dumps({**plain, "store": str(pipeline.store_path)})
 

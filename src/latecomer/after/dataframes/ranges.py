@@ -1,4 +1,4 @@
-"""How files are shared out to tasks."""
+"""Shares files out to tasks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from latecomer.store.data_files import DataFile
 from latecomer.store.sql import moment_literal
 
 ROWS_EACH = 250_000
-"""So many rows a task is to have, more or less."""
+"""About so many rows for each task."""
 _STARTS = "window_start"
 
 
 def some_at_a_time(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
-    """Files in their order, so many together that a task has enough to do."""
+    """Files in their order, in groups of about ROWS_EACH rows."""
     return in_turn_together(files, lambda file: file.rows, ROWS_EACH)
 
 
@@ -37,7 +37,7 @@ class Starts:
         return " and ".join(conditions) or "true"
 
     def of(self, files: Iterable[DataFile]) -> list[DataFile]:
-        """The files that may have rows of it."""
+        """The files that may have rows of the range."""
         return [file for file in files if self._overlaps(_bounds(file))]
 
     def _overlaps(self, bounds: tuple[int, int] | None) -> bool:
@@ -47,13 +47,13 @@ class Starts:
 
 
 def by_window(files: Sequence[DataFile]) -> list[Starts]:
-    """Ranges for about as many rows each. All rows of a window are in one range, whichever files they are in."""
+    """Ranges of about equally many rows. All rows of a window are in one range, whichever files they are in."""
     ranges = [Starts(low, high) for low, high in pairwise([None, *_cuts(files), None])]
     return [each for each in ranges if each.of(files)]
 
 
 def _cuts(files: Sequence[DataFile]) -> list[int]:
-    """Where to cut, so that ranges hold about as many rows, taking those of a file as spread over it evenly."""
+    """Where to cut, so that ranges have about equally many rows. The rows of a file are assumed to be evenly spread."""
     known = [(*bounds, file.rows) for file in files if (bounds := _bounds(file)) is not None]
     parts = -(-sum(rows for *_, rows in known) // ROWS_EACH)
     if parts < 2:

@@ -1,4 +1,4 @@
-"""What a task of Spark's reads: some files, and the question that is put to them."""
+"""What a Spark task reads: some files, and a query on them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Slice(InputPartition, ABC):
 
     @abstractmethod
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """What a task reads."""
+        """The rows that a task reads."""
 
 
 @dataclass(frozen=True)
 class Rows(Slice):
-    """Rows that SQL gives of some files of tables: of `t`, and of others under their names."""
+    """The rows of a query on some files of the table `t`, and of other tables under their names."""
 
     tables: Mapping[str, Snapshot]
     sql: str
     schema: pa.Schema
     finish: Finish | None = None
-    """What is added to the answer."""
+    """Adds columns to the answer."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for batch in answers(self.tables, self.sql):

@@ -1,4 +1,4 @@
-"""The data source `latecomer` for Spark: what a store holds, read by Spark's tasks, in a batch or as a stream.
+"""The data source `latecomer` for Spark: the tables of a store, read by Spark's tasks, in a batch or as a stream.
 
 Spark pickles these classes by name to its Python workers: the one that plans a query, and those that read.
 """
@@ -19,7 +19,7 @@ FORMAT = "latecomer"
 
 
 class LatecomerSource(DataSource):
-    """What `spark.read.format("latecomer")` finds."""
+    """The class behind `spark.read.format("latecomer")`."""
 
     @classmethod
     def name(cls) -> str:

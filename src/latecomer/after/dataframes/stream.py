@@ -1,7 +1,7 @@
 """Published changes as a stream: its offsets are numbers of complete batches.
 
-A batch that is complete never changes: its rows say their batch, whichever files upkeep puts them in. So the rows
-between two offsets are the same whenever they are asked for, and a query has each once by its checkpoint alone.
+A complete batch never changes, and each row has its batch, whichever file upkeep moves it to. So the rows between two
+offsets are always the same, and with its checkpoint a query reads each row once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ChangeReader(DataSourceStreamReader):
             raise refused("table", "a stream has what every batch adds", shown, fix)
         require_own_schema(self._plan(), schema)
         self._at: int | None = None
-        """How far the query is. Of one that goes on, Spark says so first."""
+        """How far the query has read. When a query is continued, Spark tells it first, in `partitions`."""
 
     @in_few_words
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
@@ -49,7 +49,7 @@ class ChangeReader(DataSourceStreamReader):
 
     @cached_property
     def _first(self) -> Offset:
-        """Where a query begins. Spark asks for it after it has asked how far there is to go."""
+        """Where a query begins. Spark may ask for the latest offset first."""
         plan, first = self._plan(), self._wanted.starting
         if first is None:
             return _offset(plan, plan.complete)
@@ -92,7 +92,7 @@ def _offset(plan: Plan, batch: int) -> Offset:
 
 
 def _require_same(plan: Plan, start: Offset, end: Offset) -> None:
-    """Refuse to go on in another store, or in one that has lost what the query has read, or is to read."""
+    """Refuse to go on in another store, or in one that lacks batches that the query has read or is to read."""
     root, complete = plan.store.root, plan.complete
     for offset in (start, end):
         if offset[_STORE] != plan.store.ledger.identity:

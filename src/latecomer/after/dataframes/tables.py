@@ -1,4 +1,4 @@
-"""The tables that a DataFrame can have, each with its columns and with what tasks read of it."""
+"""The tables that a DataFrame can have: the columns of each, and its slices for tasks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from latecomer.store.store import Store
 
 
 class Table(StrEnum):
-    """What a DataFrame can have."""
+    """The tables that a DataFrame can have."""
 
     RESULTS = "results"
     PANES = "panes"
@@ -54,16 +54,16 @@ class Table(StrEnum):
 
 
 OF_OUTPUT = (Table.RESULTS, Table.PANES, Table.LATE, Table.CORRECTIONS)
-"""Each output has one of its own."""
+"""Tables that each output has."""
 STREAMED = (Table.PANES, Table.LATE)
-"""Every batch adds rows to them that stay as they are."""
+"""Tables to which every batch adds rows that never change."""
 AS_OF = (Table.RESULTS, Table.PANES)
-"""What is known of them at a moment can be asked."""
+"""Tables that can be read as of a moment."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked for."""
+    """A table, of which output, and as of which moment."""
 
     table: Table = Table.RESULTS
     output: str = ""
@@ -72,12 +72,12 @@ class Asked:
 
     @property
     def at(self) -> datetime | None:
-        """The moment that is asked for, by whichever clock."""
+        """The moment, by either clock."""
         return self.as_of or self.as_of_arrival
 
 
 class Plan(ABC):
-    """A table: its columns, and what tasks read of it."""
+    """A table: its columns, and its slices for tasks."""
 
     def __init__(self, reader: Reader, asked: Asked) -> None:
         self.reader, self.asked = reader, asked
@@ -88,22 +88,21 @@ class Plan(ABC):
 
     @property
     def place(self) -> Sequence[str]:
-        """The columns by which rows may be left out before the question is answered."""
+        """The columns by which rows can be filtered before the query."""
         return ()
 
     @abstractmethod
     def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
-        """What tasks read, chosen from the files that are there now. Rows that do not meet the conditions may be
-        among them."""
+        """What tasks read, from the files of the table now. Rows that do not meet the conditions may be among them."""
 
     @property
     def columns(self) -> dict[str, pa.DataType]:
-        """The types of the columns by which rows may be left out."""
+        """The types of the columns by which rows can be filtered."""
         return {name: self.schema.field(name).type for name in self.place}
 
     @cached_property
     def store(self) -> Store:
-        return self.reader._store()
+        return self.reader.store()
 
     @property
     def complete(self) -> int:
@@ -121,11 +120,11 @@ class OfOutput(Plan):
 
     @cached_property
     def book(self) -> Book:
-        return self.reader._book(self.asked.output)
+        return self.reader.book(self.asked.output)
 
 
 class Results(OfOutput):
-    """What stands. All panes of a window and key are in one slice, so that each answers by itself."""
+    """The results. All panes of a window and key are in one slice, so a slice needs no other."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -173,7 +172,7 @@ class Panes(OfOutput):
 
 
 class Corrections(OfOutput):
-    """What came too late, added up: the corrections that no rebuild has taken in."""
+    """Late events added up: the corrections that no rebuild includes."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -196,7 +195,7 @@ class Corrections(OfOutput):
 
 
 class PlainRows(Plan):
-    """A table whose rows stand for themselves: each task has some of its files."""
+    """A table in which each row is an answer: each task reads some of its files."""
 
     finish: Finish | None = None
 
@@ -210,10 +209,10 @@ class PlainRows(Plan):
         return plain if self.finish is None else self.finish(plain.empty_table()).schema
 
     def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
-        there = snapshot(self.question.table)
+        table = snapshot(self.question.table)
         sql = f"select * from ({self.question.sql}) as rows where {_together(conditions)}"
-        for some in some_at_a_time(_of_interest(there.files, conditions)):
-            yield Rows({"t": there.of(some)}, sql, self.schema, self.finish)
+        for some in some_at_a_time(_of_interest(table.files, conditions)):
+            yield Rows({"t": table.of(some)}, sql, self.schema, self.finish)
 
 
 class Late(PlainRows, OfOutput):
@@ -287,7 +286,7 @@ PLANS: Mapping[Table, type[Plan]] = {
 
 
 def plan_of(reader: Reader, asked: Asked) -> Plan:
-    """The table that is asked for."""
+    """The plan of a table."""
     return PLANS[asked.table](reader, asked)
 
 

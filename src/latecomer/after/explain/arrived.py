@@ -31,12 +31,12 @@ from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store
 
 WINDOWS = 6
-"""So many windows are shown, if the interval is not chosen."""
+"""So many windows are shown by default."""
 MOST_WINDOWS = 60
 MOST_ROWS = 2_000_000
-"""So many events are read."""
+"""At most about so many events are read."""
 MOST_JUDGED = 4_000
-"""So many of those behind the watermark are judged."""
+"""At most so many events behind the watermark are judged."""
 _ORDER = tuple(FATES)
 
 
@@ -47,7 +47,7 @@ class Arrived:
     output: str
     diagram: Diagram
     zone: str
-    """That of the output's windows."""
+    """The zone of the output's windows."""
     first: int | None = None
     last: int | None = None
     """The first and the last arrival of all."""
@@ -71,30 +71,30 @@ class Arrived:
 
 def arrived(reader: Reader, output: str, until: int | None = None) -> Arrived:
     """What arrived up to a moment of the arrival clock, or up to the newest arrival, and what became of it."""
-    store, rules = reader._store(), reader.pipeline.outputs[output]
+    store, rules = reader.store(), reader.pipeline.outputs[output]
     first, last = _ends(store)
     zone, title = zone_of(rules.window), output
     if first is None or last is None:
         return Arrived(output, Diagram(title, 0, 1), zone, notes=["nothing has arrived yet"])
     end = last if until is None else until
     since = max(end - shown_length(store, rules), min(first, end - 1))
-    found, marks = _Read(store, output, rules, since, end), timeline(store, since, end)
+    read, marks = _Read(store, output, rules, since, end), timeline(store, since, end)
     diagram = Diagram(
         title,
         since,
         end,
-        found.windows([mark for _, mark in marks[:1]]),
+        read.windows([mark for _, mark in marks[:1]]),
         marks,
         rules.allowed_lateness if rules.late.accepts else 0,
-        found.on_time,
-        found.late,
-        found.unjudged,
+        read.on_time,
+        read.late,
+        read.unjudged,
     )
-    return Arrived(output, diagram, zone, first, last, found.notes)
+    return Arrived(output, diagram, zone, first, last, read.notes)
 
 
 def shown_length(store: Store, rules: Output) -> int:
-    """How long an interval shows a few windows, and events that are late for them."""
+    """The length of an interval that shows a few windows, and events that are late for them."""
     delay = getattr(store.pipeline.watermark, "delay", 0) or 0
     waits = delay + rules.allowed_lateness
     window = rules.window
@@ -105,8 +105,8 @@ def shown_length(store: Store, rules: Output) -> int:
 
 
 def timeline(store: Store, since: int, until: int) -> list[tuple[int, int]]:
-    """Where the watermark stood: the end of each tick on the arrival clock, and the watermark that judged it. The last
-    tick is the one that the interval ends in."""
+    """The watermark over time: the end of each tick on the arrival clock, and the watermark that judged its events. The
+    last tick is the one in which the interval ends."""
     if not store.watermarks.exists:
         return []
     end = moment_literal(until)
@@ -117,7 +117,7 @@ def timeline(store: Store, since: int, until: int) -> list[tuple[int, int]]:
     )
     ends = np.minimum(micros(rows["at"]), until).tolist()
     marks = list(zip(ends, micros(rows["watermark"]).tolist(), strict=True))
-    # Of many ticks with one watermark the last is enough, and of many watermarks some.
+    # Of ticks with the same watermark the last is enough; of many watermarks, some.
     marks = [one for one, other in pairwise(marks) if one[1] != other[1]] + marks[-1:]
     return some(marks, MOST_MARKS)
 
@@ -148,7 +148,7 @@ class _Read:
         self.late = self._judged(rows, np.flatnonzero(behind))
 
     def windows(self, also: Sequence[int]) -> list[Window]:
-        """The windows of the events and of other moments, side by side; those that overlap, from end to end."""
+        """The windows of the events and of the moments `also`, side by side; overlapping ones, from end to end."""
         window = self.rules.window
         if not isinstance(window, TimedWindow) or not len(self.times):
             return []
@@ -178,18 +178,18 @@ class _Read:
             return table.dataset(files, schema).to_table(schema.names, (came >= low) & (came <= high))
 
     def _files(self, files: Sequence[DataFile], since: int, until: int) -> list[DataFile]:
-        """The files with arrivals of the interval, the newest first, as long as they are not too many."""
-        found: list[DataFile] = []
+        """The files with arrivals of the interval, the newest first, up to about MOST_ROWS rows."""
+        chosen: list[DataFile] = []
         rows = 0
         for file in sorted(files, key=lambda each: -_bound(each.maximum, 1 << 62)):
             if _bound(file.minimum, -(1 << 62)) > until or _bound(file.maximum, 1 << 62) + 1000 < since:
                 continue
             rows += file.rows
-            if rows > MOST_ROWS and found:
+            if rows > MOST_ROWS and chosen:
                 self.notes.append(f"only the newest {rows - file.rows:,} events are shown")
                 break
-            found.append(file)
-        return found
+            chosen.append(file)
+        return chosen
 
     def _columns(self) -> list[str]:
         """The columns of the source that `where` may name."""
@@ -219,23 +219,23 @@ class _Read:
         if len(behind) > MOST_JUDGED:
             self.notes.append(f"{MOST_JUDGED:,} of {len(behind):,} events behind the watermark were judged")
             behind = np.array(some(behind.tolist(), MOST_JUDGED), np.int64)
-        found = list(self._with_fates(rows.take(pa.array(behind)).to_pylist(), self.met[behind].tolist()))
-        self.on_time += [(each.arrival, each.event_time) for each in found if each.fate is Fate.ON_TIME]
-        late = [each for each in found if each.fate is not Fate.ON_TIME]
+        points = list(self._with_fates(rows.take(pa.array(behind)).to_pylist(), self.met[behind].tolist()))
+        self.on_time += [(each.arrival, each.event_time) for each in points if each.fate is Fate.ON_TIME]
+        late = [each for each in points if each.fate is not Fate.ON_TIME]
         if len(late) > MOST_MARKS:
             self.notes.append(f"{MOST_MARKS:,} of {len(late):,} late events are drawn")
         return some(late, MOST_MARKS)
 
     def _with_fates(self, rows: Sequence[Mapping[str, Any]], met: Sequence[int]) -> Iterator[Point]:
-        """Each event with the worst that became of it in any of its windows; what `where` leaves out, and
-        what cannot be computed, is left out."""
+        """Each event with its worst fate in any of its windows, without events that `where` excludes or that cannot be
+        computed."""
         windows, rules = self.rules.window, self.rules
         assert isinstance(windows, FixedWindow)  # noqa: S101
         periods = self.store.policies(self.output) or [(0, rules)]
         filters = Filters(periods, PaneLayout(rules, self.store.layout).types)
         evidence = Evidence(self.store, {}, self._columns(), DerivedValues(self.store, rules, None))
         for row, watermark in zip(rows, met, strict=True):
-            event = evidence._event(row, watermark)
+            event = evidence.event(row, watermark)
             fates = [
                 _fate(event, window, periods, filters) for window in windows.assign_all(event.event_time)
             ]

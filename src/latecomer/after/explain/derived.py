@@ -1,4 +1,4 @@
-"""The derived columns of events that are being explained: simple ones are computed here, others by Spark."""
+"""The derived columns of explained events. Simple ones are computed here, others by Spark."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ class DerivedValues:
 
     def of(self, rows: Sequence[Row], paths: Sequence[str], interval: Window) -> list[Made]:
         """The derived columns of rows of the log, which come from these files and this interval of event time."""
-        made = {
+        expressions = {
             name: expression(each.sql, self.store.layout.types) for name, each in self.output.columns.items()
         }
-        if all(each.value is not None for each in made.values()):
-            return [self._computed(row, made) for row in rows]
+        if all(each.value is not None for each in expressions.values()):
+            return [self._computed(row, expressions) for row in rows]
         if self.compute is None:
             raise LatecomerError(
-                f"only Spark can compute {', '.join(made)}; ask with latecomer explain, or latecomer.explain"
+                f"only Spark can compute {', '.join(expressions)}; ask with latecomer explain, or latecomer.explain"
             )
         known = self.compute(self.store, self.output, paths, interval) if rows else {}
         return [known[row["batch"], row["origin"], row["position"]] for row in rows]
 
-    def _computed(self, row: Row, made: Mapping[str, Expression]) -> Made:
-        seen = {column: row[stored] for column, stored in self.store.layout.view.items()}
-        values: dict[str, Any] = dict.fromkeys(made)
+    def _computed(self, row: Row, expressions: Mapping[str, Expression]) -> Made:
+        columns = {column: row[stored] for column, stored in self.store.layout.view.items()}
+        values: dict[str, Any] = dict.fromkeys(expressions)
         failed = set()
-        for name, each in made.items():
+        for name, each in expressions.items():
             try:
-                values[name] = each.computed(seen)
+                values[name] = each.computed(columns)
             except Failed:
                 failed.add(name)
         return values, frozenset(failed)

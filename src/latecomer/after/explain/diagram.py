@@ -1,8 +1,8 @@
 """Event time against arrival time, as books draw it: SVG, for the page, for `explain` and for notebooks.
 
-The arrival clock runs from left to right, event time upwards. Windows are bands, the watermark is a line. What is above
-the line came in time; of what is below it, colour and shape say what became of it. Shapes have a class, so that the
-page can give them colours of its own, and colours for where there is no style.
+The arrival clock runs from left to right, event time upwards. Windows are bands, the watermark is a line. Events above
+the line came in time; for those below, colour and shape say what became of them. Shapes have a
+class, so that the page can choose its own colours, and a colour for where there is no style sheet.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ FATES = {
     Fate.SIDE_OUTPUT: ("side output", "#a8146a"),
     Fate.DROPPED: ("dropped", "#101418"),
 }
-"""The fates that are drawn. Their colours can be told apart by everybody, also by how light they are."""
+"""The fates that are drawn. Their colours differ in lightness too, for readers who do not see all colours."""
 MOST_DOTS, MOST_MARKS = 1_500, 400
-"""So many events are drawn, on time and late."""
+"""At most so many events are drawn: on time, and late."""
 WIDTH, HEIGHT = 920, 430
 _LEFT, _RIGHT, _TOP, _BOTTOM = 150, 40, 40, 62
 _INK, _PALE, _RULE, _BAND = "#111827", "#6b7280", "#d1d5db", "#eef2f7"
 _BEHIND = f'fill="none" stroke="{_PALE}" stroke-width="1.5"'
 _ROW = 16
-"""So far apart words stand, one above the other."""
+"""The distance between two lines of text."""
 _SHAPES = {
     Fate.LATE_ACCEPTED: "M{x},{y}m0,-5l5,9h-10z",
     Fate.SIDE_OUTPUT: "M{x},{y}m-4,-4h8v8h-8z",
@@ -57,12 +57,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Diagram:
-    """What is drawn. All times are microseconds."""
+    """The content of a diagram. All times are microseconds."""
 
     title: str
     since: int
     until: int
-    """What arrived from one moment to another."""
+    """The interval of arrivals that is drawn."""
     windows: Sequence[Window] = ()
     watermarks: Sequence[tuple[int, int]] = ()
     """The end of each tick on the arrival clock, and the watermark that judged its events; in order."""
@@ -72,16 +72,16 @@ class Diagram:
     """Arrival and event time."""
     late: Sequence[Point] = ()
     unjudged: Sequence[tuple[int, int]] = ()
-    """Events behind the watermark of which nothing more is said: arrival and event time."""
+    """Events behind the watermark that were not judged: arrival and event time."""
 
     @cached_property
     def known(self) -> list[tuple[int, int]]:
-        """The watermarks that are moments."""
+        """The watermarks but for those before all time and after it."""
         return [(at, mark) for at, mark in self.watermarks if BEGIN_OF_TIME < mark < END_OF_TIME]
 
     @cached_property
     def heights(self) -> tuple[int, int]:
-        """The event times at the bottom and at the top. What lies far beyond the rest is drawn at the edge."""
+        """The event times at the bottom and at the top. Events far beyond the rest are drawn at the edge."""
         usual = [at for _, at in self.on_time]
         usual += [bound for window in self.windows for bound in window] or [mark for _, mark in self.known]
         late = [each.event_time for each in self.late] + [at for _, at in self.unjudged]
@@ -93,7 +93,7 @@ class Diagram:
 
 
 def some(events: Sequence[Each], most: int) -> list[Each]:
-    """So many of them at most, evenly chosen, with the first and the last.
+    """At most so many of them, evenly chosen, with the first and the last.
 
     >>> some(range(10), 4)
     [0, 3, 6, 9]
@@ -173,7 +173,7 @@ class _Drawing:
         yield self._text(self.right, self.bottom + 50, f"arrival time, {current_zone()}", "end")
 
     def _heights(self) -> list[tuple[float, str]]:
-        """What is written beside the plot: where windows begin, if there is room for that."""
+        """The labels beside the plot: where windows begin, if there is room for that."""
         bounds = sorted({bound for window in self.of.windows for bound in window})
         places = [(self.y(at), on_the_wall(at)) for at in bounds if self.low <= at <= self.high]
         if len(places) > 1 and all(one - other >= _ROW for (one, _), (other, _) in pairwise(places)):
@@ -271,7 +271,7 @@ class _Drawing:
 
 
 def _tip(each: Point) -> str:
-    """What is shown of an event that one points at."""
+    """The tooltip of an event."""
     happened, came = (on_the_wall(at).strftime("%Y-%m-%d %H:%M:%S") for at in (each.event_time, each.arrival))
     behind = "" if each.behind is None else f", {shown_duration(each.behind)} behind the watermark"
     return f"{FATES[each.fate][0]}: happened {happened}, came {came}{behind}"

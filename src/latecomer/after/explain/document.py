@@ -25,7 +25,7 @@ _DURATION = pa.duration("us")
 
 
 def document(explanation: Explanation, most: int | None = None) -> dict[str, Any]:
-    """Everything an explanation shows; at most so many events are listed in each group, all if None."""
+    """Everything an explanation shows. Each group lists at most so many events; None lists all."""
     start, end = explanation.window
     return {
         "output": explanation.output,
@@ -78,7 +78,7 @@ def _pane(explanation: Explanation, published: Published, most: int | None) -> d
 
 
 def group(explanation: Explanation, events: Sequence[Judged], most: int | None) -> dict[str, Any]:
-    """So many events, in figures, and the first of them one by one."""
+    """A group of events in figures, and the first of them one by one."""
     arrivals = [each.event.arrival_time for each in events]
     behind = [each.event.behind for each in events if each.event.behind is not None]
     partitions = Counter(each.event.partition for each in events if each.event.partition is not None)
@@ -95,7 +95,7 @@ def group(explanation: Explanation, events: Sequence[Judged], most: int | None) 
 
 
 def sums(explanation: Explanation, events: Sequence[Judged]) -> dict[str, Any]:
-    """The ledger's measures, added up; of no events too they have the digits of their column."""
+    """The ledger's measures, added up. A sum of no events also has the digits of its column."""
     return {
         measure: json_value(total(events, measure), arrow_type(kind))
         for measure, kind in explanation.measures.items()
@@ -126,7 +126,7 @@ def _event(judged: Judged) -> dict[str, Any]:
 
 
 def event_rows(groups: Mapping[tuple[int | None, str], Sequence[Judged]]) -> pa.Table:
-    """The events of several groups, by pane and fate, one row each."""
+    """One row for each event of several groups, with its pane and fate."""
     rows = [(pane, fate, each) for (pane, fate), events in groups.items() for each in events]
     events = [each.event for _, _, each in rows]
     columns = {

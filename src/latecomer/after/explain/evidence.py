@@ -1,4 +1,4 @@
-"""The events of one key, out of the log: only the files whose statistics touch the time asked for.
+"""The events of one key, from the log: it reads only files whose statistics touch the interval.
 
 Everything is read with Arrow, without Spark. An event comes with the watermark of its tick, from the
 timeline. One whose batch is not on the timeline yet has not been judged, and is left out.
@@ -33,13 +33,11 @@ ENVELOPE = (
     "position",
     "event_id",
 )
-
-
 _DERIVED, _FAILED = "derived", "failed"
 
 
 class Evidence:
-    """Reads what the log, the duplicates and the timeline hold of one key."""
+    """Reads the events of one key from the log, the duplicates and the timeline."""
 
     def __init__(
         self, store: Store, key: Mapping[str, Any], columns: Sequence[str], derived: DerivedValues
@@ -47,18 +45,18 @@ class Evidence:
         self.store = store
         self.key = key
         self.columns = columns
-        """The source columns that are wanted beside the envelope."""
+        """The source columns to read besides the envelope."""
         self.derived = derived
         self.files = 0
         self.read: set[str] = set()
-        """How many files the log has, and those that were looked into."""
-        self._found: dict[Window, list[Event]] = {}
+        """How many files the log has, and the paths of those that were read."""
+        self._events: dict[Window, list[Event]] = {}
 
     def events(self, interval: Window) -> list[Event]:
         """The logged events with an event time in this interval; an interval is read once."""
-        if interval not in self._found:
-            self._found[interval] = self._logged(interval)
-        return self._found[interval]
+        if interval not in self._events:
+            self._events[interval] = self._logged(interval)
+        return self._events[interval]
 
     def _logged(self, interval: Window) -> list[Event]:
         table = self.store.events
@@ -66,13 +64,13 @@ class Evidence:
         wanted = _touching(files, interval)
         self.files = len(files)
         self.read |= {file.path for file in wanted}
-        return marked_repeats(self._judgeable(self._rows(table, wanted, interval)))
+        return marked_repeats(self.judgeable(self._rows(table, wanted, interval)))
 
     def duplicates(self, interval: Window) -> list[Event]:
         """The rows that were found to be duplicates; they met no watermark."""
         table = self.store.duplicates
         rows = self._rows(table, _touching(table.files(), interval), interval)
-        return [self._event(row, BEGIN_OF_TIME) for row in rows]
+        return [self.event(row, BEGIN_OF_TIME) for row in rows]
 
     def _rows(self, table: Table, files: Sequence[DataFile], interval: Window) -> list[dict[str, Any]]:
         if not files:
@@ -86,8 +84,8 @@ class Evidence:
         for column, value in self.key.items():
             if column not in names:
                 chosen &= _is(view[column], value, schema.field(view[column]).type)
-        found = table.dataset(files, schema).to_table(stored, chosen)
-        listed: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="lossy")
+        rows = table.dataset(files, schema).to_table(stored, chosen)
+        listed: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="lossy")
         if not names:
             return listed
         made = self.derived.of(listed, table.paths(files), interval)
@@ -98,10 +96,11 @@ class Evidence:
             if all(values[column] == value for column, value in key.items())
         ]
 
-    def _judgeable(self, rows: Sequence[Mapping[str, Any]]) -> list[Event]:
+    def judgeable(self, rows: Sequence[Mapping[str, Any]]) -> list[Event]:
+        """The events of rows of the log that are on the timeline, each with the watermark that it met."""
         ticks = self._watermarks({row["batch"] for row in rows})
         return [
-            self._event(row, ticks[row["batch"], row["tick"]])
+            self.event(row, ticks[row["batch"], row["tick"]])
             for row in rows
             if (row["batch"], row["tick"]) in ticks
         ]
@@ -121,7 +120,8 @@ class Evidence:
             if row["batch"] in batches
         }
 
-    def _event(self, row: Mapping[str, Any], watermark: int) -> Event:
+    def event(self, row: Mapping[str, Any], watermark: int) -> Event:
+        """A row of the log as an event that met a watermark."""
         view, first = self.store.layout.view, row[self.store.layout.first_arrival]
         return Event(
             to_micros(row["event_time"]),
@@ -140,13 +140,13 @@ class Evidence:
 
 
 def marked_repeats(events: Sequence[Event]) -> list[Event]:
-    """The events, and which of them were delivered again: one with the same id and time came in a batch before."""
+    """The events, with repeated deliveries marked: one with the same id and time came in a batch before."""
     first: dict[tuple[str | None, int], int] = {}
     for event in events:
         place = event.event_id, event.event_time
         first[place] = min(first.get(place, event.batch), event.batch)
     return [
-        replace(event, again=True)
+        replace(event, repeated=True)
         if event.event_id is not None and event.batch > first[event.event_id, event.event_time]
         else event
         for event in events
@@ -154,7 +154,7 @@ def marked_repeats(events: Sequence[Event]) -> list[Event]:
 
 
 def _touching(files: Sequence[DataFile], interval: Window) -> list[DataFile]:
-    """The files that can hold an event of this interval; one without statistics can."""
+    """The files that may have an event of this interval, also those without statistics."""
     return [
         file
         for file in files
@@ -171,7 +171,7 @@ def _moment(micros: int) -> pa.Scalar:
 
 
 def _is(column: str, value: Any, kind: pa.DataType) -> pc.Expression:
-    """Whether a column has a value; null has itself, and what is no number too."""
+    """Whether a column has a value; null is equal to null, and NaN to NaN."""
     if value is None:
         return pc.field(column).is_null()
     if isinstance(value, float) and value != value:

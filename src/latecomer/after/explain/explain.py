@@ -2,9 +2,9 @@
 
     panes, log, timeline, side output, duplicates → one Explanation
 
-Everything is read without Spark. Nothing is claimed that the tables do not bear out: the events of each
-pane must give its counts and sums, and the events set aside must be those of the side output; where they
-are not, the explanation says so.
+Everything is read without Spark. Every claim is checked against the tables: the events of each pane
+must give its counts and sums, and the events set aside must be those of the side output. Where they are not, the
+explanation says so.
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ def explain(
 ) -> Explanation:
     """The life of the number that an output has for a key in the window that holds a moment.
 
-    `clock` says when its panes were known: when their batch was published, or when what fired them had arrived.
-    `compute` is asked for derived columns that only Spark can compute.
+    `clock` says when its panes were known: when their batch was published, or when the event that fired them arrived.
+    `compute` makes the derived columns that only Spark can compute.
     """
     finder = Finder(reader, output)
     place = finder.find(window, key or {})
     case = _Case(finder, place, to_micros(window), compute)
-    found = replace(case.explained(), clock=clock)
-    empty = not (found.panes or found.untold or any(found.left_out.values()))
+    explanation = replace(case.explained(), clock=clock)
+    empty = not (explanation.panes or explanation.untold or any(explanation.left_out.values()))
     if empty and not place.published:
         raise finder.nothing(to_micros(window), key or {})
-    return found
+    return explanation
 
 
 class _Case:
@@ -128,7 +128,7 @@ class _Case:
         )
 
     def _watermarks(self, judged: Sequence[Judged], panes: Sequence[LifePane]) -> list[tuple[int, int]]:
-        """From the start of its window on, and for as long as something came of it."""
+        """The watermarks from the start of the window to the last event or pane."""
         arrivals = [each.event.arrival_time for each in judged]
         arrivals += [pane.fired_at for pane in panes if pane.fired_at is not None]
         if not arrivals:
@@ -188,17 +188,17 @@ class _Case:
         return {row["batch"]: to_micros(row["ended"]) for row in rows.to_pylist()}
 
     def _shown_window(self, published: Sequence[Published]) -> Window:
-        """Of a session, the window it has now: where it has become several, the one that was asked for."""
+        """The window; of a session, the one it has now. Where it has become several, the one that holds the moment."""
         if not self._session or not published:
             return self.place.window
         windows = [pane.window for pane in standing(published)]
-        asked = [window for window in windows if window.start <= self.moment < window.end]
-        return (asked or windows or [published[-1].pane.window])[-1]
+        holding = [window for window in windows if window.start <= self.moment < window.end]
+        return (holding or windows or [published[-1].pane.window])[-1]
 
     # Events
 
     def _judged(self) -> list[Judged]:
-        """The events that this number is about, each with its fate."""
+        """The events that concern this number, each with its fate."""
         if not isinstance(self.output.window, Session):
             window = self.place.window
             judged = judged_for(window, self._events(window), self._periods, self.filters.leaves_out)
@@ -212,31 +212,31 @@ class _Case:
         return self._against_side_output([each for each in judged if concerns(each, self.place.window)])
 
     def _session_asked_for(self, judged: Sequence[Judged]) -> Window:
-        """Where no session holds the moment: the one that turned away an event whose span does, and of
-        several such events the nearest."""
-        asked, window = self.place.window, self.output.window
+        """The session to show where none holds the moment: one that rejected an event whose span does, and of several
+        such events the nearest."""
+        wanted, window = self.place.window, self.output.window
         assert isinstance(window, Session)  # noqa: S101
-        near = [each for each in judged if window.span(each.event.event_time).overlaps(asked)]
+        near = [each for each in judged if window.span(each.event.event_time).overlaps(wanted)]
         if not near:
-            return asked
-        nearest = min(near, key=lambda each: abs(each.event.event_time - asked.start))
-        asked_for = nearest.window or window.span(nearest.event.event_time)
-        return grown_from([asked_for], self.finder.windows_of(self.place.key))
+            return wanted
+        nearest = min(near, key=lambda each: abs(each.event.event_time - wanted.start))
+        rejecting = nearest.window or window.span(nearest.event.event_time)
+        return grown_from([rejecting], self.finder.windows_of(self.place.key))
 
     def _connected(self, window: Session) -> list[Event]:
         """The events that can have had a part in this session, rejected ones and their sessions included."""
         around, margin = self.place.window, window.gap
         while True:
-            asked = Window(around.start - margin, around.end + margin)
-            events = self._events(asked)
+            wider = Window(around.start - margin, around.end + margin)
+            events = self._events(wider)
             reach = connected(events, around, window)
-            if asked.start <= reach.start - window.gap and reach.end + window.gap <= asked.end:
+            if wider.start <= reach.start - window.gap and reach.end + window.gap <= wider.end:
                 return events
             margin *= 4
 
     def _against_side_output(self, judged: Sequence[Judged]) -> list[Judged]:
-        """The side output holds exactly the events with that fate. Where `where` needs Spark it tells which
-        of them the filter let through; else it must agree."""
+        """Compare with the side output, which has exactly the events of that fate. Where `where` needs Spark, the side
+        output shows which events the filter kept; else both must agree."""
         aside = self._side_output()
         unknown = {each.event.place for each in judged if self._passes(each, each.event.batch) is None}
         judged = [
@@ -245,8 +245,8 @@ class _Case:
         ]
         ours = {each.event.place for each in judged if each.fate is Fate.SIDE_OUTPUT} - unknown
         aside -= unknown
-        gone = max(removed_until(self.store, EVENT_LOG), removed_until(self.store, LATE, self.finder.name))
-        ours, aside = ({place for place in places if place[0] > gone} for places in (ours, aside))
+        removed = max(removed_until(self.store, EVENT_LOG), removed_until(self.store, LATE, self.finder.name))
+        ours, aside = ({place for place in places if place[0] > removed} for places in (ours, aside))
         if ours != aside:
             self.notes.append(
                 f"the side output has {counted(len(aside), 'event')} of this window and key, the log and the timeline "
@@ -257,7 +257,7 @@ class _Case:
     def _left_out(
         self, judged: Sequence[Judged], in_a_pane_or_waiting: Sequence[Judged]
     ) -> dict[Fate, list[Judged]]:
-        """The events that are in no pane, by fate. What was accepted and is in none was excluded later."""
+        """The events that are in no pane, by fate. An accepted event in no pane was excluded later, by a rebuild."""
         known = {id(each) for each in in_a_pane_or_waiting}
         left_out: dict[Fate, list[Judged]] = {fate: [] for fate in LEFT_OUT}
         for each in judged:
@@ -294,21 +294,19 @@ class _Case:
 
     def _events(self, span: Window) -> list[Event]:
         """The events that this output has seen."""
-        return [each for each in self.evidence.events(span) if not self._duplicate(each)]
+        return [each for each in self.evidence.events(span) if not self._is_duplicate(each)]
 
-    def _duplicate(self, event: Event) -> bool:
+    def _is_duplicate(self, event: Event) -> bool:
         """Whether an event of the log is a duplicate for an output that was computed from the log."""
-        return event.again and event.batch <= self.store.ledger.last_batch(joining(self.finder.name))
+        return event.repeated and event.batch <= self.store.ledger.last_batch(joining(self.finder.name))
 
     def _duplicates(self, judged: Sequence[Judged]) -> list[Judged]:
-        """The duplicates, each with the event that came first, if that is one of these."""
-        first = {each.event.event_id: each.event for each in judged}
+        """The duplicates, each with the delivery before it, if that is one of these events."""
         window = self.place.window
-        twice = [*self.evidence.duplicates(window), *filter(self._duplicate, self.evidence.events(window))]
-        found = sorted(twice, key=lambda each: each.order)
-        return [
-            Judged(event, Fate.DUPLICATE, reason=came_before(first.get(event.event_id))) for event in found
-        ]
+        repeated = list(filter(self._is_duplicate, self.evidence.events(window)))
+        duplicates = sorted([*self.evidence.duplicates(window), *repeated], key=lambda each: each.order)
+        logged = [*(each.event for each in judged), *repeated]
+        return [Judged(each, Fate.DUPLICATE, reason=came_before(each, logged)) for each in duplicates]
 
     # What the output says
 
@@ -326,9 +324,8 @@ class _Case:
         types, measures = self.finder.book.layout.types, list(self.store.measures())
         rules = {Timing.EARLY: under.trigger.early, Timing.LATE: under.trigger.late}
         within = [timing for timing, rule in rules.items() if per_firing(rule)]
-        if (
-            self._session and under.trigger.fires_within
-        ):  # what closes a session may come before what it grows by
+        # The event that closes a session may come before events that extend it.
+        if self._session and under.trigger.fires_within:
             within = [Timing.EARLY, Timing.ON_TIME, Timing.LATE]
         return Rules(under.aggregates, types, under.accumulation, self._session, measures, within)
 
@@ -336,7 +333,7 @@ class _Case:
         return self.filters.passes(judged.event, batch)
 
     def _columns(self) -> list[str]:
-        """The source columns that have to be read; what a predicate looks at may be any of them."""
+        """The source columns to read. A predicate may look at any of them."""
         if self.filters.any or self.output.columns:
             return list(self.store.layout.columns)
         aggregates = [each for _, output in self._periods for each in output.aggregates.values()]
@@ -346,7 +343,7 @@ class _Case:
     # In words
 
     def _note_coverage(self) -> None:
-        """Where the log no longer holds everything that this number came from."""
+        """Note where the log no longer has all events of this number."""
         since = covered_since(self.store)
         self.covered = since is None or covers(self.store, self.place.window.start, self.output.window)
         if not self.covered:
@@ -356,17 +353,16 @@ class _Case:
             )
 
     def _note_repairs(self, judged: Sequence[Judged]) -> None:
-        """Which events came late for no fault of the source."""
-        first = [
+        """Note which events were late because they were repaired."""
+        delays = [
             each.event.first_arrival - each.event.event_time
             for each in judged
             if each.event.first_arrival is not None
         ]
-        if first:
-            count = (
-                "1 event was a dead letter" if len(first) == 1 else f"{len(first)} events were dead letters"
-            )
-            took = shown_duration(max(max(first), 0))
+        if delays:
+            one = len(delays) == 1
+            count = "1 event was a dead letter" if one else f"{len(delays)} events were dead letters"
+            took = shown_duration(max(max(delays), 0))
             self.notes.append(
                 f"{count} at first, and came again once repaired: how far they were behind the watermark is the "
                 f"repair's doing; first_arrival_time is when they came at first, at most {took} after they happened"
@@ -385,9 +381,9 @@ class _Case:
         return replace(judged, reason=reason_of(judged, in_force(self._periods, judged.event.batch)))
 
     def _note_checks(self, published: Sequence[Published]) -> None:
-        """Where the log does not give what a pane says; and where it does though the filter is not known.
+        """Note where the log does not give what a pane says; and where it does although the filter is not known.
 
-        So many events as the pane has, out of those before the filter, can only be the same ones.
+        If all events before the filter are as many as the pane has, they are the same events.
         """
         inserts = [each.check for each in published if each.pane.op is Op.INSERT]
         if self.filters.state == NEEDS_SPARK and inserts and all(map(counts_agree, inserts)):

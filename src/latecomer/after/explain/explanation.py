@@ -1,4 +1,4 @@
-"""The life of one number: what `explain` answers."""
+"""The life of one number: the answer of `explain`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from functools import cached_property
 from typing import Any
 
 from latecomer.after.explain.document import document
-from latecomer.after.explain.fates import (
-    Judged,
-    Periods,
-    in_force,
-)
-from latecomer.after.explain.life import Published, standing
+from latecomer.after.explain.fates import Judged, Periods, in_force
+from latecomer.after.explain.life import Published
 from latecomer.after.explain.picture import picture
 from latecomer.after.explain.shown import as_text, shown
 from latecomer.after.reading.choices import Clock
+from latecomer.after.reading.lives import standing_of
 from latecomer.config.outputs import Output
 from latecomer.model.durations import format_duration
-from latecomer.model.panes import Accumulation, Op, Timing
+from latecomer.model.panes import Op, Timing
 from latecomer.model.verdicts import END_OF_TIME, Fate
 from latecomer.model.windows import Window
 from latecomer.model.zoned import written
@@ -48,9 +45,9 @@ class Explanation:
     periods: Periods = ()
     """The output under each policy and definition it has had."""
     clock: Clock = Clock.PUBLISHED
-    """From when on a pane counts as known."""
+    """The clock that says when a pane was known."""
     by_arrival: bool = False
-    """Whether the source has an arrival column: batches then say nothing of when a pane could be known."""
+    """Whether the source has an arrival column: then the batch of a pane does not say when it could be known."""
     watermarks: Sequence[tuple[int, int]] = ()
     """Where the watermark stood while its events came: a moment of the arrival clock, and the watermark."""
 
@@ -61,31 +58,11 @@ class Explanation:
     @cached_property
     def stands(self) -> Mapping[str, Any] | None:
         """The number as it is now; discarding panes are added up. None where there is none."""
-        inserts = [pane for pane in standing(self.panes) if pane.window == self.window]
-        if not inserts:
-            return None
-        if self.rules.accumulation is not Accumulation.DISCARDING:
-            return inserts[-1].values
-        back = {
-            (published.pane.window, published.pane.sequence)
-            for published in self.panes
-            if published.pane.op is Op.RETRACT
-        }
-        stated = [
-            published.pane
-            for published in self.panes
-            if published.pane.op is Op.INSERT
-            and published.pane.window == self.window
-            and (published.pane.window, published.pane.sequence) not in back
-        ]
-        return {
-            name: aggregate.add_up([pane.values[name] for pane in stated])
-            for name, aggregate in self.rules.aggregates.items()
-        }
+        return standing_of(self.rules, [each.pane for each in self.panes if each.pane.window == self.window])
 
     @property
     def reconciled(self) -> bool:
-        """Whether every pane holds what the log says."""
+        """Whether every pane agrees with the log."""
         return all(published.check.agrees is not False for published in self.panes)
 
     def why(self, published: Published) -> str:
@@ -96,7 +73,7 @@ class Explanation:
         return _why(published, self.under(published))
 
     def known_at(self, published: Published) -> int | None:
-        """When a pane was known, by the clock that was asked for."""
+        """When a pane was known, by the clock of the explanation."""
         return published.pane.published_at if self.clock is Clock.PUBLISHED else self.drawn_at(published)
 
     def drawn_at(self, published: Published) -> int | None:
@@ -111,7 +88,7 @@ class Explanation:
         return in_force(self.periods, published.pane.batch) if self.periods else self.rules
 
     def defined_otherwise(self, published: Published) -> str | None:
-        """What a pane's number meant, where that is not what the output means now."""
+        """The definition of a pane's number, where that is not the output's definition now."""
         then, now = self.under(published), self.rules
         changed = [
             f"{name} is {each}" for name, each in then.aggregates.items() if now.aggregates.get(name) != each
@@ -121,11 +98,11 @@ class Explanation:
         return ", ".join(changed) or None
 
     def document(self, most: int | None = None) -> dict[str, Any]:
-        """All of it as one JSON document; at most so many events of each pane."""
+        """The explanation as one JSON document; at most so many events of each pane."""
         return document(self, most)
 
     def picture(self) -> str:
-        """It drawn, as SVG."""
+        """The explanation drawn, as SVG."""
         return picture(self)
 
     def _repr_html_(self) -> str:

@@ -21,8 +21,8 @@ ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 Periods = Sequence[tuple[int, Output]]
 """An output under each policy it has had, and the batch since which that was in force."""
 LeavesOut = Callable[["Event", int], Fate | None]
-"""As what an output leaves an event out, by the rules of a batch: filtered, or failed. None where it does not, or where
-that is not known."""
+"""The fate of an event that an output leaves out by the rules of a batch: filtered, or failed. None where it keeps the
+event, or where that is not known."""
 Predicate = Callable[[Mapping[str, Any]], bool | None]
 
 
@@ -40,10 +40,10 @@ class Event:
     position: int | None = None
     event_id: str | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
-    again: bool = False
-    """Whether it was delivered again: in the log before, with its id and event time."""
+    repeated: bool = False
+    """Whether it is a repeated delivery: an event with its id and event time was in the log before."""
     first_arrival: int | None = None
-    """When it came as a dead letter; None where it never was one."""
+    """When it first came, as a dead letter; None where it never was one."""
     failed: frozenset[str] = frozenset()
     """The derived columns that cannot be computed for it."""
 
@@ -68,8 +68,7 @@ class Event:
 class Judged:
     """An event and what became of it.
 
-    `window` is the one that judged it: of a session, as it stood then. A fate of None is one that only
-    Spark can tell.
+    `window` is the one by which it was judged; a session as it was then. The fate is None where only Spark can tell it.
     """
 
     event: Event
@@ -78,7 +77,7 @@ class Judged:
     verdict: Verdict | None = None
     reason: str | None = None
     unfiltered: Fate | None = None
-    """Of an event that was left out before lateness counted: what would have become of it else."""
+    """The fate that lateness alone would have given an event that was left out."""
 
     @property
     def left_out(self) -> bool:
@@ -87,7 +86,7 @@ class Judged:
 
     @property
     def by_lateness(self) -> Fate | None:
-        """What becomes of it as far as lateness decides."""
+        """Its fate as far as lateness decides."""
         return self.unfiltered if self.left_out else self.fate
 
     @property
@@ -106,8 +105,8 @@ class Judged:
 
 def in_force(periods: Periods, batch: int) -> Output:
     """The output as it was when a batch ran."""
-    held = [output for since, output in periods if since <= batch]
-    return held[-1] if held else periods[0][1]
+    begun = [output for since, output in periods if since <= batch]
+    return begun[-1] if begun else periods[0][1]
 
 
 def judged_for(
@@ -120,16 +119,16 @@ def judged_for(
 
 
 def judged_sessions(events: Iterable[Event], periods: Periods, leaves_out: LeavesOut | None) -> list[Judged]:
-    """The events of one key, each judged by the sessions there were when it came.
+    """The events of one key, each judged by the sessions that existed when it came.
 
-    As `model.sessions.SessionBook`, with no more of a session than where it begins and ends.
+    As `model.sessions.SessionBook`, which keeps more of a session than its start and end.
     """
     sessions: list[Window] = []
     judged = []
     for event in sorted(events, key=lambda each: each.order):
         rules = in_force(periods, event.batch)
-        if (fate := _left_out(event, leaves_out)) is not None:
-            judged.append(Judged(event, fate))
+        if (left_out := _left_out(event, leaves_out)) is not None:
+            judged.append(Judged(event, left_out))
             continue
         window = session_of(rules)
         span = window.span(event.event_time)
@@ -146,8 +145,8 @@ def judged_sessions(events: Iterable[Event], periods: Periods, leaves_out: Leave
 
 
 def connected(events: Sequence[Event], around: Window, window: Session) -> Window:
-    """The span of time that could matter for a session: everything that touches it, or touches what
-    does. What is beyond has no part in any verdict within."""
+    """The span of time that could matter for a session: all that touches it, directly or through others. What is
+    beyond changes no verdict within."""
     low, high = FIRST_MOMENT, FIRST_MOMENT
     for start, end in sorted([around, *(window.span(event.event_time) for event in events)]):
         if start > high or (start == high and not window.joins):
@@ -172,5 +171,5 @@ def _left_out(event: Event, leaves_out: LeavesOut | None) -> Fate | None:
 
 
 def _final(session: Window, watermark: int, rules: Output) -> bool:
-    """Nothing can be added to this session any more."""
+    """Whether nothing can be added to this session any more."""
     return watermark >= session.end + rules.settles_after

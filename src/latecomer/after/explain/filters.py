@@ -1,4 +1,4 @@
-"""An output's `where`, as it was in each batch, asked of events. No Spark.
+"""Applies an output's `where` to events, as it was in each batch. No Spark.
 
 A rebuild may change what an output's numbers mean. Each `where` is evaluated exactly, with the predicates
 of the testing kit, or not at all.
@@ -13,7 +13,7 @@ from latecomer.after.explain.fates import Event, Periods, Predicate, in_force
 from latecomer.model.verdicts import Fate, OnError
 
 UNFILTERED, FILTERED, NEEDS_SPARK = "none", "applied", "needs_spark"
-"""What became of the filters that were asked."""
+"""Whether there was a filter, and whether it could be evaluated."""
 
 
 class Filters:
@@ -23,14 +23,14 @@ class Filters:
         self.periods = periods
         self.types = types
         self.filed = filed
-        """The places of events that failed when they came: derived columns are known as they are now."""
+        """The places of events that failed when they came: derived columns are known only as they are now."""
         self._known: dict[str, Predicate | None] = {}
-        """Each `where` that was asked; None where only Spark can evaluate it."""
+        """Each `where` that was needed; None where only Spark can evaluate it."""
         self._passed: dict[tuple[str, Any], bool] = {}
 
     def leaves_out(self, event: Event, batch: int) -> Fate | None:
-        """As what an event is left out by the rules of a batch: filtered, or failed. None where it is not, or only
-        Spark can tell."""
+        """The fate of an event that the rules of a batch leave out: filtered, or failed. None where they keep it, or
+        where only Spark can tell."""
         rules = in_force(self.periods, batch)
         if rules.columns != self.periods[-1][1].columns and event.place in self.filed:
             return Fate.FAILED
@@ -42,7 +42,7 @@ class Filters:
         return Fate.FAILED if failed.intersection(rules.counted) else None
 
     def passes(self, event: Event, batch: int) -> bool | None:
-        """Whether an event is not left out by the rules of a batch; None where only Spark can tell."""
+        """Whether the rules of a batch keep an event; None where only Spark can tell."""
         if self.leaves_out(event, batch) is not None:
             return False
         return self._passes_where(event, in_force(self.periods, batch).where)
@@ -53,11 +53,11 @@ class Filters:
         keeps = self._predicate(where)
         if keeps is None:
             return None
-        # Each pane asks it of each event again.
-        asked = where, event.place
-        if asked not in self._passed:
-            self._passed[asked] = keeps(event.payload) is True
-        return self._passed[asked]
+        # It is needed for each pane and event.
+        place = where, event.place
+        if place not in self._passed:
+            self._passed[place] = keeps(event.payload) is True
+        return self._passed[place]
 
     @property
     def any(self) -> bool:
@@ -66,12 +66,12 @@ class Filters:
 
     @property
     def unknown(self) -> list[str]:
-        """Each `where` that was asked and that only Spark can evaluate."""
+        """Each `where` that was needed and that only Spark can evaluate."""
         return [where for where, keeps in self._known.items() if keeps is None]
 
     @property
     def state(self) -> str:
-        """What became of all that were asked."""
+        """Whether every `where` that was needed could be evaluated."""
         return NEEDS_SPARK if self.unknown else FILTERED if self._known else UNFILTERED
 
     def _predicate(self, where: str) -> Predicate | None:

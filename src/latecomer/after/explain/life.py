@@ -1,7 +1,7 @@
 """The life of one number: its panes in order, and the events that each took in.
 
-Pure: panes and judged events go in, published panes come out. A pane is held against the log before anything
-is claimed of it: the events that should be in it must give its counts and sums.
+Pure: panes and judged events go in, published panes come out. Each pane is checked
+against the log: the events that should be in it must give its counts and sums.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from latecomer.model.windows import Window
 
 EVENTS = "events"
 NEWEST = 2**62
-"""A batch after all others: what is in force now."""
+"""A batch after all others: its rules are those in force now."""
 EXACT = 100
-"""So many digits no sum of decimals has; Python's own 28 would round those of a store."""
+"""More digits than any sum of decimals has; Python's default of 28 would round the sums of a store."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LifePane:
 
 @dataclass(frozen=True)
 class Check:
-    """Whether the log gives what a pane says. `agrees` is None where nothing could be compared."""
+    """Whether a pane agrees with the log; None where nothing could be compared."""
 
     agrees: bool | None
     compared: tuple[str, ...] = ()
@@ -58,10 +58,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Published:
-    """A pane, the number it followed, and the events that it took in and no pane before it had.
+    """A pane, the number before it, and the events that it has and no pane before it had.
 
-    A session that swallowed others follows all of them: `before` is what they came to together, null
-    where that cannot be known. `lost` are the events that these held and this one does not.
+    A session that merged others follows all of them: `before` is their total, null where that cannot be known. `lost`
+    are the events that these panes had and this one has not.
     """
 
     pane: LifePane
@@ -72,7 +72,7 @@ class Published:
 
     @property
     def differences(self) -> dict[str, Any]:
-        """What changed against the pane before, for the numbers among the values."""
+        """The changes from the pane before, for values that are numbers."""
         if self.before is None:
             return {}
         pairs = {name: (self.before.get(name), value) for name, value in self.pane.values.items()}
@@ -86,7 +86,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Rules:
-    """What has to be known of an output to follow its numbers, as it was when a batch ran."""
+    """What is needed of an output to follow its numbers, as it was when a batch ran."""
 
     aggregates: Mapping[str, Aggregate]
     types: Mapping[str, str]
@@ -94,11 +94,11 @@ class Rules:
     sessions: bool
     measures: Sequence[str] = ()
     within: Collection[Timing] = ()
-    """The panes that fire within batches: they hold the events up to one, not all of a batch."""
+    """The timings of panes that fire within a batch: such a pane has the events up to one, not all of the batch."""
 
     @property
     def exact(self) -> dict[str, Aggregate]:
-        """The aggregates that can be computed again here to the last digit."""
+        """The aggregates that can be computed exactly here."""
         return {
             name: aggregate
             for name, aggregate in self.aggregates.items()
@@ -123,7 +123,7 @@ def follow(
 ) -> tuple[list[Published], list[Judged]]:
     """The panes with the events that each took in, and the events that were accepted and are in none yet.
 
-    Each pane is held against the rules and the `where` of the batch that published it.
+    Each pane is checked against the rules and the `where` of the batch that published it.
     """
     following = _Following(events, rules, passes)
     published = [following.take(pane) for pane in panes]
@@ -137,45 +137,45 @@ class _Following:
         self.events = events
         self.rules = rules
         self.passes = passes
-        self.taken: set[int] = set()
-        """The events that any pane has held."""
+        self.in_panes: set[int] = set()
+        """The events that any pane has had."""
         self.standing: dict[Window, dict[int, tuple[LifePane, Sequence[Judged]]]] = {}
-        """What stands, by window and sequence, and the events it holds."""
-        self.back: list[tuple[LifePane, Sequence[Judged]]] = []
-        """What was taken back and not replaced yet."""
+        """The panes that stand, by window and sequence, each with its events."""
+        self.retracted: list[tuple[LifePane, Sequence[Judged]]] = []
+        """The panes that were taken back and not replaced yet, each with its events."""
         self.closed: set[int] = set()
-        """The batches that published of a window which was over."""
+        """The batches that published panes of a closed window."""
         self.rebuilt: dict[Window, int] = {}
         """The windows that were computed anew from the log, and by which batch."""
 
     def take(self, pane: LifePane) -> Published:
         """The next pane, with the number it followed and the events that it took in."""
         if pane.op is Op.RETRACT:
-            self.back.append(self.standing.get(pane.window, {}).pop(pane.sequence, (pane, ())))
+            self.retracted.append(self.standing.get(pane.window, {}).pop(pane.sequence, (pane, ())))
             return Published(pane)
         rules = self.rules(pane.batch)
-        held = [each for each in self.events if self._holds(pane, each, rules)]
+        events = [each for each in self.events if self._holds(pane, each, rules)]
         discards = rules.accumulation is Accumulation.DISCARDING
         own = self.standing.setdefault(pane.window, {})
-        counted = {id(each) for _, events in own.values() for each in events} if discards else set()
-        stating = [each for each in held if id(each) not in counted]
+        counted = {id(each) for _, earlier in own.values() for each in earlier} if discards else set()
+        stating = [each for each in events if id(each) not in counted]
         if pane.timing in rules.within and pane.events is not None:
             turn = partial(self._turn, sessions=rules.sessions)
-            left = {id(each) for each in sorted(stating, key=turn)[pane.events :]}
-            stating, held = ([each for each in some if id(each) not in left] for some in (stating, held))
-        check = checked(pane, stating, rules, empty=not held)
-        took = [each for each in held if id(each) not in self.taken]
+            later = {id(each) for each in sorted(stating, key=turn)[pane.events :]}
+            stating, events = ([each for each in some if id(each) not in later] for some in (stating, events))
+        check = checked(pane, stating, rules, empty=not events)
+        took = [each for each in events if id(each) not in self.in_panes]
         if pane.timing is Timing.CORRECTION and not check.agrees:
-            took, held, stating = [], [], []
+            took, events, stating = [], [], []
         elif pane.timing is Timing.CORRECTION:
             self.rebuilt[pane.window] = pane.batch
         replaced = self._replaced(pane, rules)
-        kept = {id(each) for each in held}
-        lost = [each for _, events in replaced for each in events if id(each) not in kept]
+        kept = {id(each) for each in events}
+        lost = [each for _, earlier in replaced for each in earlier if id(each) not in kept]
         published = Published(
             pane, _together([each for each, _ in replaced], rules), took, check, lost if check.agrees else ()
         )
-        self.taken |= kept
+        self.in_panes |= kept
         if not discards:
             own.clear()
         own[pane.sequence] = pane, stating
@@ -184,14 +184,14 @@ class _Following:
         return published
 
     def _turn(self, judged: Judged, sessions: bool) -> tuple[Any, ...]:
-        """Events enter panes in this order: those that are in one, those on time, the late ones. A pane of a session
-        holds both."""
+        """Events enter panes in this order: those that are in one already, those on time, the late ones. With sessions,
+        lateness does not count."""
         late = judged.by_lateness is Fate.LATE_ACCEPTED and not sessions
-        return id(judged) not in self.taken, late, judged.event.order
+        return id(judged) not in self.in_panes, late, judged.event.order
 
     def waits(self, judged: Judged) -> bool:
-        """Whether an event was accepted and is in no pane yet, by the `where` that will judge it."""
-        if id(judged) in self.taken or not judged.accepted:
+        """Whether an event was accepted and is in no pane yet. It is judged by the `where` of the pane to come."""
+        if id(judged) in self.in_panes or not judged.accepted:
             return False
         came = judged.event.batch
         passed = self.passes(judged, max((at for at in self.closed if at >= came), default=came))
@@ -200,14 +200,13 @@ class _Following:
         return not judged.left_out if passed is None else passed
 
     def _holds(self, pane: LifePane, judged: Judged, rules: Rules) -> bool:
-        """Whether a pane holds an event, by when both came: the ON_TIME pane has no late ones.
+        """Whether a pane has an event, by when both came: an ON_TIME pane has no late events.
 
-        A correction is computed anew from the log, so lateness keeps nothing out, and what follows it goes
-        on from there.
+        A correction is computed anew from the log, so it has late events too, and so have the panes after it.
         """
         if judged.event.batch > pane.batch or (rules.sessions and not _within(judged, pane.window)):
             return False
-        if judged.event.again and not judged.accepted:  # what was delivered again counts once
+        if judged.event.repeated and not judged.accepted:  # repeated deliveries count once
             return False
         passed = self.passes(judged, pane.batch)
         if passed is False or (passed is None and judged.left_out):
@@ -220,7 +219,7 @@ class _Following:
         return rules.sessions or late or judged.by_lateness is not Fate.LATE_ACCEPTED
 
     def _was_rebuilt(self, pane: LifePane, judged: Judged, rules: Rules) -> bool:
-        """Whether the pane goes on from a correction that held the event already."""
+        """Whether a correction before the pane has the event already."""
         for window, batch in self.rebuilt.items():
             same = pane.window == window or (rules.sessions and pane.window.overlaps(window))
             if same and judged.event.batch <= batch and (not rules.sessions or _within(judged, window)):
@@ -228,19 +227,19 @@ class _Following:
         return False
 
     def _replaced(self, pane: LifePane, rules: Rules) -> list[tuple[LifePane, Sequence[Judged]]]:
-        """The panes whose place a pane takes: of a session, all those that it has swallowed."""
-        back, self.back = self.back, []
+        """The panes that a pane replaces; a session replaces all panes that it has merged."""
+        retracted, self.retracted = self.retracted, []
         if rules.sessions:
-            inside = [each for each in back if each[0].window.overlaps(pane.window)]
-            self.back = [each for each in back if not any(each is other for other in inside)]
-            back = inside
+            inside = [each for each in retracted if each[0].window.overlaps(pane.window)]
+            self.retracted = [each for each in retracted if not any(each is other for other in inside)]
+            retracted = inside
         if rules.accumulation is Accumulation.DISCARDING:
-            return back
-        return [*back, *self.standing[pane.window].values()]
+            return retracted
+        return [*retracted, *self.standing[pane.window].values()]
 
 
 def _together(panes: Sequence[LifePane], rules: Rules) -> Mapping[str, Any] | None:
-    """What panes that are replaced at once came to; None of no pane."""
+    """The total of panes that are replaced at once; None where there is no pane."""
     if len(panes) < 2:
         return panes[0].values if panes else None
     return {
@@ -256,7 +255,7 @@ def _within(judged: Judged, window: Window) -> bool:
 
 
 def checked(pane: LifePane, stating: Sequence[Judged], rules: Rules, empty: bool) -> Check:
-    """The pane against the events that should be in it."""
+    """Checks a pane against the events that should be in it."""
     expected: dict[str, tuple[Any, Any]] = {}
     if pane.events is not None:
         expected[EVENTS] = pane.events, len(stating)

@@ -44,15 +44,15 @@ _NARROW, _WIDE = 150, 260
 _PANEL, _GAP, _ROW, _BOTTOM = 120, 30, 18, 74
 _MOST_PANELS, _MANY = 4, 40
 _LARGE = 10**15
-"""From here on a label has no room for all digits."""
+"""Labels of larger numbers do not show all digits."""
 _AGES = 400 * 365 * UNITS["d"]
-"""A window that is longer is all of time, and is not drawn."""
+"""A longer window is all of time, and is not drawn."""
 _INK, _PALE, _BAND = "#111827", "#6b7280", "#dbeafe"
 
 
-def picture(found: Explanation) -> str:
+def picture(explanation: Explanation) -> str:
     """The picture as SVG text."""
-    return "\n".join(_Drawing(found).lines()) + "\n"
+    return "\n".join(_Drawing(explanation).lines()) + "\n"
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class _Dot:
 
 
 class _Drawing:
-    def __init__(self, found: Explanation) -> None:
-        self.found = found
+    def __init__(self, explanation: Explanation) -> None:
+        self.explanation = explanation
         self.panels = self._numeric()
         self.rows = [fate for fate in FATES if self._events(fate)]
         self.life_height = _TOP + len(self.panels) * (_PANEL + _GAP) + len(self.rows) * _ROW + _BOTTOM
@@ -87,7 +87,7 @@ class _Drawing:
         longest = max(map(len, [*named, *(self._row_name(fate) for fate in self.rows)]), default=0)
         self.left = int(min(max(LETTER * longest + 16, _NARROW), _WIDE))
         self.right = _WIDTH - _RIGHT
-        self.radius = 5 if len(self.found.panes) <= _MANY else 3
+        self.radius = 5 if len(self.explanation.panes) <= _MANY else 3
         self.time = self._time()
 
     def lines(self) -> Iterator[str]:
@@ -111,43 +111,43 @@ class _Drawing:
     # What is drawn
 
     def _numeric(self) -> list[str]:
-        inserts = [published.pane for published in self.found.panes if published.pane.op is Op.INSERT]
+        inserts = [published.pane for published in self.explanation.panes if published.pane.op is Op.INSERT]
         return [
             name
-            for name in self.found.rules.aggregates
+            for name in self.explanation.rules.aggregates
             if any(is_number(pane.values.get(name)) for pane in inserts)
         ][:_MOST_PANELS]
 
     def _events(self, fate: Fate) -> Sequence[Judged]:
-        if fate in self.found.left_out:
-            return self.found.left_out[fate]
-        accepted = [each for published in self.found.panes for each in published.took] + list(
-            self.found.untold
+        if fate in self.explanation.left_out:
+            return self.explanation.left_out[fate]
+        accepted = [each for published in self.explanation.panes for each in published.took] + list(
+            self.explanation.untold
         )
         return [each for each in accepted if (each.fate or Fate.ON_TIME) is fate]
 
     def _time(self) -> TimeAxis:
         """From the first thing that happened to the last; the window too, unless it is all of time."""
-        inserts = [published for published in self.found.panes if published.pane.op is Op.INSERT]
-        dots = [at for published in inserts if (at := self.found.drawn_at(published)) is not None]
+        inserts = [published for published in self.explanation.panes if published.pane.op is Op.INSERT]
+        dots = [at for published in inserts if (at := self.explanation.drawn_at(published)) is not None]
         arrivals = [[each.event.arrival_time for each in self._events(fate)] for fate in self.rows]
         moments = {*dots, *(bound(row) for row in arrivals for bound in (min, max))}
-        start, end = self.found.window
+        start, end = self.explanation.window
         if not moments or end - start < _AGES:
             moments |= {start, end}
         crowd = {at: count for at, count in Counter(dots).items() if count > 1}
         return TimeAxis(sorted(moments), crowd, self.left + 16, self.right - 16)
 
     def _title(self) -> str:
-        key = ", ".join(f"{name}={shown_value(value)}" for name, value in self.found.key.items())
-        return " · ".join(part for part in (self.found.output, key) if part)
+        key = ", ".join(f"{name}={shown_value(value)}" for name, value in self.explanation.key.items())
+        return " · ".join(part for part in (self.explanation.output, key) if part)
 
     def _heading(self) -> Iterator[str]:
         yield _text(_RIGHT, 26, shortened(self._title(), 88), size=16, weight="600")
-        start, end = self.found.window
+        start, end = self.explanation.window
         yield _text(_RIGHT, 46, f"window {_full(start)} to {_full(end)}", _PALE)
         x = float(_RIGHT)
-        present = dict.fromkeys(published.pane.timing for published in self.found.panes)
+        present = dict.fromkeys(published.pane.timing for published in self.explanation.panes)
         for timing in present:
             yield f'<circle cx="{x + 5}" cy="64" r="5" fill="{COLOURS[timing]}"/>'
             yield _text(x + 15, 68, timing.value, _PALE)
@@ -156,7 +156,7 @@ class _Drawing:
         yield _text(x + 20, 68, "the window", _PALE)
 
     def _band(self) -> Iterator[str]:
-        left, right = (min(max(self.time(at), self.left), self.right) for at in self.found.window)
+        left, right = (min(max(self.time(at), self.left), self.right) for at in self.explanation.window)
         height = self.life_height - _TOP - _BOTTOM + 12
         yield (
             f'<rect x="{left}" y="{_TOP - 12}" width="{max(round(right - left, 1), 1)}" height="{height}" '
@@ -166,7 +166,7 @@ class _Drawing:
     # Panels
 
     def _formula(self, name: str) -> str:
-        return str(self.found.rules.aggregates[name])
+        return str(self.explanation.rules.aggregates[name])
 
     def _panel(self, name: str, top: int) -> Iterator[str]:
         dots = self._dots(name)
@@ -185,10 +185,10 @@ class _Drawing:
             yield from self._steps(each, scale)
         shown = [dot for each in dots.values() for dot in each if dot.value is not None]
         labels = Labels(Box(self.left, top - 14, _WIDTH - 2, top + _PANEL + _GAP - 8))
-        labels.taken += [Box.around(dot.x, scale(float(dot.value)), self.radius) for dot in shown]
+        labels.boxes += [Box.around(dot.x, scale(float(dot.value)), self.radius) for dot in shown]
         for dot in shown:
             yield self._dot(dot, scale)
-        # What stands in the end has its label whatever else has room.
+        # The number that stands in the end is labelled first.
         for dot in [*shown[-1:], *shown[:-1]]:
             label = _short(dot.value)
             place = labels.place(dot.x, scale(float(dot.value)), label, self.radius)
@@ -197,24 +197,24 @@ class _Drawing:
 
     def _dots(self, name: str) -> Mapping[Window, Sequence[_Dot]]:
         """By window, the value after each pane: None where it was taken back. Discarding panes add up."""
-        adds = self.found.rules.accumulation is Accumulation.DISCARDING
+        adds = self.explanation.rules.accumulation is Accumulation.DISCARDING
         dots: dict[Window, list[_Dot]] = {}
         beside: Counter[int] = Counter()
-        for published in self.found.panes:
-            pane, at = published.pane, self.found.drawn_at(published)
+        for published in self.explanation.panes:
+            pane, at = published.pane, self.explanation.drawn_at(published)
             if at is None:
                 continue
             line = dots.setdefault(pane.window, [])
             stated = pane.values.get(name)
             value = stated if is_number(stated) else None
-            # Panes of one moment would hide one another. What is taken back goes where the next one stands.
+            # Panes of one moment stand side by side. A retract stands where the next pane does.
             x = self.time(at, beside[at])
             if pane.op is Op.RETRACT:
                 line.append(_Dot(x, None, published))
                 continue
             beside[at] += 1
             if adds and value is not None and line and line[-1].value is not None:
-                value = self.found.rules.aggregates[name].add_up([line[-1].value, value])
+                value = self.explanation.rules.aggregates[name].add_up([line[-1].value, value])
             line.append(_Dot(x, value, published))
         return dots
 
@@ -224,7 +224,7 @@ class _Drawing:
         level: float | None = None
         for dot, until in zip(dots, following, strict=True):
             if dot.value is None:
-                # What is taken back and replaced at once goes on from where it was.
+                # A value that is replaced at once goes on from where it was.
                 level = level if until == dot.x else None
                 continue
             y = scale(float(dot.value))
@@ -235,7 +235,7 @@ class _Drawing:
 
     def _dot(self, dot: _Dot, scale: _Scale) -> str:
         pane = dot.published.pane
-        at = self.found.drawn_at(dot.published)
+        at = self.explanation.drawn_at(dot.published)
         tip = f"{_short(dot.value)}: {pane.sequence} {pane.timing}, batch {pane.batch}, {_full(at or 0)}"
         return (
             f'<circle cx="{round(dot.x, 1)}" cy="{scale(float(dot.value))}" r="{self.radius}" '
@@ -258,7 +258,7 @@ class _Drawing:
 
     def _diagram(self) -> Diagram:
         """Event time against arrival time, of its events."""
-        found, on_time = self.found, self._events(Fate.ON_TIME)
+        explanation, on_time = self.explanation, self._events(Fate.ON_TIME)
         late = [
             Point(each.event.arrival_time, each.event.event_time, fate, each.event.behind)
             for fate in self.rows
@@ -266,15 +266,15 @@ class _Drawing:
             for each in self._events(fate)
         ]
         arrivals = [each.event.arrival_time for each in on_time] + [each.arrival for each in late]
-        arrivals += [at for at, _ in found.watermarks]
-        start, end = found.window
+        arrivals += [at for at, _ in explanation.watermarks]
+        start, end = explanation.window
         return Diagram(
             self._title(),
             min(arrivals),
             max(arrivals),
-            [found.window] if end - start < _AGES else [],
-            found.watermarks,
-            found.rules.allowed_lateness if found.rules.late.accepts else 0,
+            [explanation.window] if end - start < _AGES else [],
+            explanation.watermarks,
+            explanation.rules.allowed_lateness if explanation.rules.late.accepts else 0,
             [(each.event.arrival_time, each.event.event_time) for each in some(on_time, diagram.MOST_DOTS)],
             some(late, diagram.MOST_MARKS),
         )
@@ -293,7 +293,7 @@ class _Drawing:
             for shift in (-3, 2):
                 yield _line(gap.x + shift - 2, y + 4, gap.x + shift + 2, y - 4, _PALE)
             yield _text(gap.x, y - 7, gap.length, _PALE, anchor="middle", size=9, halo=True)
-        fired = self.found.by_arrival or self.found.clock is Clock.ARRIVAL
+        fired = self.explanation.by_arrival or self.explanation.clock is Clock.ARRIVAL
         known = "what fired it had arrived" if fired else "its batch had ended"
         shortening = "; long gaps are shortened" if gaps else ""
         words = f"arrival clock, {current_zone()}; a pane stands where {known}{shortening}"
@@ -323,7 +323,7 @@ def _text(
 
 
 def _safe(text: str) -> str:
-    """Text that may stand in XML: what events bring is shown, never obeyed."""
+    """Text escaped for XML: values of events are shown, never interpreted."""
     return escape("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text))
 
 

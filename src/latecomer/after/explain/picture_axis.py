@@ -1,7 +1,7 @@
 """The time axis of a picture: linear where that can be read, else with long gaps shortened.
 
 A life may take seconds and begin years after its window. Then the moments that matter (panes, the window,
-the first and last events) get room by the order of magnitude of what lies between them. Panes that share a
+the first and last events) get room by the order of magnitude of the time between them. Panes that share a
 moment stand beside one another: their moment is given a width.
 """
 
@@ -19,7 +19,7 @@ from latecomer.model.zoned import current_zone, on_the_wall
 from latecomer.model.zones import to_local, to_utc
 
 APART = 16
-"""How far dots that share a moment stand apart, if there is room; and how close two moments may be."""
+"""The distance between dots that share a moment, if there is room; and the least distance between two moments."""
 _MOST_SHORTENED, _SHORTENED = 8.0, 4
 _CLOSE = 2 * UNITS["s"]
 _STEPS = [
@@ -59,7 +59,7 @@ class TimeAxis:
     """Moments on an interval of paper."""
 
     moments: Sequence[int]
-    """Those that must be told apart; ascending, at least one."""
+    """The moments that must be distinct on paper; ascending, at least one."""
     crowd: Mapping[int, int]
     """How many dots stand at a moment, where more than one do."""
     left: float
@@ -67,7 +67,7 @@ class TimeAxis:
 
     @cached_property
     def step(self) -> float:
-        """How far dots that share a moment stand apart."""
+        """The distance between dots that share a moment."""
         beside = sum(count - 1 for count in self.crowd.values())
         return min(APART, 0.6 * (self.right - self.left) / beside) if beside else 0.0
 
@@ -111,10 +111,10 @@ class TimeAxis:
         return round(start + (self.places[index + 1] - start) * (moment - before) / (after - before), 1)
 
     def ticks(self) -> list[Tick]:
-        """What is written below the axis, so that no two run into one another."""
+        """The labels below the axis; no two overlap."""
         even = self._even() if self.linear else []
         moments = even if len(even) > 1 else list(self.moments)
-        # Parts of a second are written where they tell moments apart.
+        # Parts of a second are written where moments are that close.
         close = min((after - before for before, after in pairwise(moments)), default=0) < _CLOSE
         fine = close and any(moment % UNITS["s"] for moment in moments)
         seconds = any(moment % UNITS["m"] for moment in moments)
@@ -152,8 +152,8 @@ class TimeAxis:
         low, high = self.moments[0], self.moments[-1]
         step = next((each for each in _STEPS if (high - low) // each <= 6), _STEPS[-1])
         first, last = to_local(low, zone), to_local(high, zone)
-        found = (to_utc(at, zone) for at in range(-(-first // step) * step, last + 1, step))
-        return [at for at in found if low <= at <= high]
+        even = (to_utc(at, zone) for at in range(-(-first // step) * step, last + 1, step))
+        return [at for at in even if low <= at <= high]
 
     def _new_days(self, moments: Sequence[int]) -> bool:
         return len({on_the_wall(moment).date() for moment in moments}) > 1

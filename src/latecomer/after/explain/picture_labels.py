@@ -1,4 +1,4 @@
-"""Labels that cover nothing: each gets a place near its dot where neither a dot nor a label is."""
+"""Labels that do not overlap: each gets a place near its dot where neither a dot nor a label is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 HEIGHT, LETTER = 11, 7.0
-"""Of a label's text, as wide fonts have it."""
+"""The size of a label's letters in wide fonts."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class Labels:
     """The labels of one panel."""
 
     within: Box
-    taken: list[Box] = field(default_factory=list)
+    boxes: list[Box] = field(default_factory=list)
 
     def place(self, x: float, y: float, text: str, radius: float) -> tuple[float, float] | None:
         """The middle of the label's baseline, above the dot if possible; None where there is no room."""
         half = LETTER * len(text) / 2
         for middle, base in _candidates(x, y, half, radius):
             box = Box(middle - half, base - HEIGHT + 2, middle + half, base + 2)
-            if box.inside(self.within) and not any(box.meets(other) for other in self.taken):
-                self.taken.append(box)
+            if box.inside(self.within) and not any(box.meets(other) for other in self.boxes):
+                self.boxes.append(box)
                 return round(middle, 1), round(base, 1)
         return None
 
@@ -61,7 +61,7 @@ def _candidates(x: float, y: float, half: float, radius: float) -> Iterator[tupl
 
 
 def shortened(text: str, most: int) -> str:
-    """A text that fits, with what is left out marked.
+    """A text cut to a length; an ellipsis marks the cut.
 
     >>> shortened("electronics", 8)
     'elect…cs'

@@ -1,6 +1,5 @@
-"""Which number is meant: a moment and a key, as people write them, to one window and key of an output.
-
-What never was is answered with what is nearest to it.
+"""Finds the number that a question is about: one window and key of an output, from a moment and a key as people write
+them. Where there is none, the error names the nearest.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ _MANY = 1000
 
 @dataclass(frozen=True)
 class Place:
-    """One number: the window and key, and for a session all the windows it has had."""
+    """One number: its window and key. The window of a session spans all windows it has had."""
 
     window: Window
     key: Mapping[str, Any]
     published: bool = True
-    """Whether a table of the output knows it; else only the log does, if anything."""
+    """Whether a table of the output has it; else only the log can have it."""
 
 
 class Finder:
@@ -47,24 +46,24 @@ class Finder:
     def __init__(self, reader: Reader, output: str) -> None:
         self.reader = reader
         self.name = output
-        self.book: Book = reader._book(output)
-        self.store: Store = reader._store()
+        self.book: Book = reader.book(output)
+        self.store: Store = reader.store()
 
     @property
     def output(self) -> Output:
         return self.book.output
 
     def find(self, moment: datetime, key: Mapping[str, str | None]) -> Place:
-        """The place that holds the moment; an error that names the nearest where there is none."""
+        """The place whose window holds the moment. Where there is none, the error names the nearest."""
         at = to_micros(moment)
-        asked = [self.reader._key_is(self.book, column, text) for column, text in key.items()]
-        found = self._places([holds(moment_literal(at)), *asked])
-        keys = list(dict.fromkeys(place_key for _, place_key in found))
+        conditions = [self.reader.key_condition(self.book, column, text) for column, text in key.items()]
+        places = self._places([holds(moment_literal(at)), *conditions])
+        keys = list(dict.fromkeys(place_key for _, place_key in places))
         if len(keys) > 1:
             raise self._several_keys(at, keys)
-        if found:
+        if places:
             named = dict(zip(self.output.by, keys[0], strict=True))
-            return Place(self._one_window(at, [window for window, _ in found], named), named)
+            return Place(self._one_window(at, [window for window, _ in places], named), named)
         if set(key) == set(self.output.by):
             return Place(self._by_time(at), self._values(key), published=False)
         raise self.nothing(at, key)
@@ -75,24 +74,24 @@ class Finder:
 
     def conditions(self, key: Mapping[str, Any]) -> list[str]:
         """The key as SQL over the output's tables."""
-        return [self.reader._key_is(self.book, column, as_text(value)) for column, value in key.items()]
+        return [self.reader.key_condition(self.book, column, as_text(value)) for column, value in key.items()]
 
     def nothing(self, at: int, key: Mapping[str, str | None]) -> PipelineError:
-        """There is no such number: say whether the key or the window is wrong, and what is nearest."""
-        there = [found for _, found in self._places([holds(moment_literal(at))], _MANY)]
-        if there and key:
-            return self._unknown_key(key, there)
-        asked = [self.reader._key_is(self.book, column, text) for column, text in key.items()]
-        near = self._nearest(at, asked) or self._nearest(at, [])
+        """The error where there is no such number: whether the key or the window is wrong, and what is nearest."""
+        keys = [each for _, each in self._places([holds(moment_literal(at))], _MANY)]
+        if keys and key:
+            return self._unknown_key(key, keys)
+        conditions = [self.reader.key_condition(self.book, column, text) for column, text in key.items()]
+        near = self._nearest(at, conditions) or self._nearest(at, [])
         fix = f"the nearest are {'; '.join(map(in_words, near))}" if near else "no window has any number yet"
-        whose = f" for {_key_in_words(key)}" if key and self._nearest(at, asked) else ""
+        whose = f" for {_key_in_words(key)}" if key and self._nearest(at, conditions) else ""
         return self._problem("window", f"no window{whose} holds this moment", written(at), fix)
 
     # One of several
 
     def _one_window(self, at: int, windows: Sequence[Window], key: Mapping[str, Any]) -> Window:
-        """The one window; of those that overlap, the one that starts at the moment; of sessions that grew,
-        all of them in one."""
+        """The one window. Of overlapping windows it is the one that starts at the moment; sessions that grew are taken
+        together."""
         several = sorted(set(windows))
         if len(several) == 1 and not self.output.window.merges:
             return several[0]
@@ -124,16 +123,16 @@ class Finder:
         fix = f"name one: {shown}" + (f"; and {len(keys) - FEW} more" if len(keys) > FEW else "")
         return self._problem("key", f"the window has {len(keys)} keys", written(at), fix)
 
-    def _unknown_key(self, key: Mapping[str, str | None], there: Sequence[Key]) -> PipelineError:
-        options = [self._options(each) for each in dict.fromkeys(there)]
-        asked = " ".join(_option(column, text) for column, text in key.items())
-        near = difflib.get_close_matches(asked, options, n=FEW, cutoff=0.5) or options[:FEW]
+    def _unknown_key(self, key: Mapping[str, str | None], keys: Sequence[Key]) -> PipelineError:
+        options = [self._options(each) for each in dict.fromkeys(keys)]
+        wanted = " ".join(_option(column, text) for column, text in key.items())
+        near = difflib.get_close_matches(wanted, options, n=FEW, cutoff=0.5) or options[:FEW]
         more = f", among {len(options)}" if len(options) > len(near) else ""
         fix = f"the nearest in this window{more}: {'; '.join(near)}"
         return self._problem("key", "the window has no such key", _key_in_words(key), fix)
 
     def _problem(self, field: str, message: str, value: object, fix: str) -> PipelineError:
-        return PipelineError([self.reader._ours(Problem(field, message, value, fix))])
+        return PipelineError([self.reader.of_pipeline(Problem(field, message, value, fix))])
 
     def _options(self, key: Key) -> str:
         return " ".join(
@@ -169,12 +168,12 @@ class Finder:
             f"select window_start, window_end from t where {where} group by window_start, window_end "
             f"order by {away}, window_start limit {FEW}"
         )
-        found = {_window(row) for table in self._tables() for row in table.query(sql).to_pylist()}
-        return sorted(sorted(found, key=lambda window: (abs(window.start - at), window.start))[:FEW])
+        windows = {_window(row) for table in self._tables() for row in table.query(sql).to_pylist()}
+        return sorted(sorted(windows, key=lambda window: (abs(window.start - at), window.start))[:FEW])
 
 
 def grown_from(chosen: Sequence[Window], windows: Iterable[Window]) -> Window:
-    """The session that these windows were or became: all that overlap, directly or through others.
+    """The session that these windows belong to: all windows that overlap, directly or through others.
 
     >>> grown_from([Window(12, 20)], [Window(0, 10), Window(0, 20), Window(12, 20), Window(30, 40)])
     Window(start=0, end=20)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from latecomer.after.explain.fates import (
-    ACCEPTED,
-    Event,
-    Judged,
-)
+from latecomer.after.explain.fates import ACCEPTED, Event, Judged
 from latecomer.after.explain.life import EVENTS, Check
 from latecomer.config.outputs import Output
 from latecomer.model.durations import format_duration, shown_duration
@@ -18,20 +15,27 @@ from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.store import Store
 
 
-def came_before(first: Event | None) -> str:
-    if first is None:
+def came_before(duplicate: Event, logged: Iterable[Event]) -> str:
+    """Why an event is a duplicate: the last delivery before it. Once an id is forgotten, it may be logged again."""
+    before = [
+        each
+        for each in logged
+        if each.event_id == duplicate.event_id and each.batch <= duplicate.batch and each is not duplicate
+    ]
+    if not before:
         return "its id had come before"
-    return f"its id had come before: batch {first.batch}, {first.file}, position {first.position}"
+    last = max(before, key=lambda each: each.order)
+    return f"its id had come before: batch {last.batch}, {last.file}, position {last.position}"
 
 
 def rebuilds_in_words(store: Store, output: str) -> dict[int, str]:
     """Each rebuild in words, by its batch."""
-    found = {}
+    words = {}
     for each in Rebuilds(store.root, output):
         if each.batch is not None:
             meaning = ", under another definition" if each.record.definition is not None else ""
-            found[each.batch] = f"rebuild {each.id}, by the log up to batch {each.record.through}{meaning}"
-    return found
+            words[each.batch] = f"rebuild {each.id}, by the log up to batch {each.record.through}{meaning}"
+    return words
 
 
 def reason_of(judged: Judged, rules: Output) -> str:
@@ -56,14 +60,14 @@ def counts_agree(check: Check) -> bool:
 
 
 def concerns(judged: Judged, window: Window) -> bool:
-    """Whether an event near a session is one of it, or was turned away by it."""
+    """Whether an event near a session is part of it, or was rejected by it."""
     if judged.fate in ACCEPTED or judged.window is None:
         return window.start <= judged.event.event_time < window.end
     return judged.window.overlaps(window)
 
 
 def as_set_aside(judged: Judged, aside: bool) -> Judged:
-    """A fate before the filter, corrected by whether the event is in the side output."""
+    """An event judged before its filter, corrected by whether the side output has it."""
     if aside:
         return replace(judged, fate=Fate.SIDE_OUTPUT)
     if judged.fate is Fate.SIDE_OUTPUT:

@@ -30,96 +30,97 @@ if TYPE_CHECKING:
     from latecomer.after.explain.explanation import Explanation
 
 MOST_EVENTS = 10
-"""So many events of each group are shown."""
+"""At most so many events of each group are shown."""
 
 
-def shown(found: Explanation) -> str:
+def shown(explanation: Explanation) -> str:
     """The explanation as a part of a page, with times in the zone of the output's windows."""
-    with in_zone(zone_of(found.rules.window)):
-        return fragment(_parts(found))
+    with in_zone(zone_of(explanation.rules.window)):
+        return fragment(_parts(explanation))
 
 
-def as_text(found: Explanation) -> str:
+def as_text(explanation: Explanation) -> str:
     """The explanation as lines of text."""
-    with in_zone(zone_of(found.rules.window)):
-        return "\n".join(map(written_out, _lines(found)))
+    with in_zone(zone_of(explanation.rules.window)):
+        return "\n".join(map(written_out, _lines(explanation)))
 
 
-def _lines(found: Explanation) -> Iterator[str]:
-    yield _title(found)
-    yield _standing(found)
-    if found.panes:
-        heads, rows = _heads(found), [_pane(found, published) for published in found.panes]
+def _lines(explanation: Explanation) -> Iterator[str]:
+    yield _title(explanation)
+    yield _standing(explanation)
+    if explanation.panes:
+        heads, rows = _heads(explanation), [_pane(explanation, published) for published in explanation.panes]
         panes = pa.table({str(nth): pa.array(column) for nth, column in enumerate(zip(*rows, strict=True))})
         yield from text_table(panes.rename_columns(heads), current_zone(), len(rows))
-    if found.untold:
-        yield f"accepted, and in no pane yet: {counted(len(found.untold), 'event')}"
-    for fate, events in found.left_out.items():
+    if explanation.untold:
+        yield f"accepted, and in no pane yet: {counted(len(explanation.untold), 'event')}"
+    for fate, events in explanation.left_out.items():
         if events:
             yield f"left out: {fate.value.replace('_', ' ')}, {counted(len(events), 'event')}"
-    yield from (f"note: {note}" for note in found.notes)
+    yield from (f"note: {note}" for note in explanation.notes)
 
 
-def _title(found: Explanation) -> str:
-    start, end = (written(at) or "" for at in found.window)
-    key = [f"{column}={shown_value(value)}" for column, value in found.key.items()]
-    return " · ".join([found.output, f"{start} to {end}", *key])
+def _title(explanation: Explanation) -> str:
+    start, end = (written(at) or "" for at in explanation.window)
+    key = [f"{column}={shown_value(value)}" for column, value in explanation.key.items()]
+    return " · ".join([explanation.output, f"{start} to {end}", *key])
 
 
-def _parts(found: Explanation) -> Iterator[str]:
-    yield from heading(_title(found))
-    yield f"<p>{escape(_standing(found))}</p>"
-    if not found.reconciled:
+def _parts(explanation: Explanation) -> Iterator[str]:
+    yield from heading(_title(explanation))
+    yield f"<p>{escape(_standing(explanation))}</p>"
+    if not explanation.reconciled:
         yield warning("a pane does not hold what the log says: see its check")
-    if found.panes:
-        yield f'<div class="picture">{picture(found)}</div>'
-        yield from _panes(found)
-    if found.untold:
-        yield from _events("accepted, and in no pane yet", found.untold)
-    for fate, events in found.left_out.items():
+    if explanation.panes:
+        yield f'<div class="picture">{picture(explanation)}</div>'
+        yield from _panes(explanation)
+    if explanation.untold:
+        yield from _events("accepted, and in no pane yet", explanation.untold)
+    for fate, events in explanation.left_out.items():
         if events:
             yield from _events(f"left out: {fate.value.replace('_', ' ')}", events)
-    for note in found.notes:
+    for note in explanation.notes:
         yield f'<p class="pale">{escape(note)}</p>'
-    read = read_in_words(found)
+    read = read_in_words(explanation)
     yield f'<p class="pale">{read}; times in {escape(current_zone())}</p>'
 
 
-def read_in_words(found: Explanation) -> str:
-    """How much of the log an explanation has read."""
-    were = "was" if found.files_read == 1 else "were"
-    return f"{found.files_read:,} of the {counted(found.files, 'file')} of the event log {were} read"
+def read_in_words(explanation: Explanation) -> str:
+    """How much of the log was read for an explanation."""
+    read, were = explanation.files_read, "was" if explanation.files_read == 1 else "were"
+    return f"{read:,} of the {counted(explanation.files, 'file')} of the event log {were} read"
 
 
-def _standing(found: Explanation) -> str:
-    if found.stands is not None:
-        return f"stands at {_values(found.stands)}"
-    return "no number stands" if found.panes else "no number has been published"
+def _standing(explanation: Explanation) -> str:
+    if explanation.stands is not None:
+        return f"stands at {_values(explanation.stands)}"
+    return "no number stands" if explanation.panes else "no number has been published"
 
 
-def _heads(found: Explanation) -> list[str]:
-    return ["", "timing", "op", *found.rules.aggregates, "took in", "batch", "published at", "why", "check"]
+def _heads(explanation: Explanation) -> list[str]:
+    aggregates = explanation.rules.aggregates
+    return ["", "timing", "op", *aggregates, "took in", "batch", "published at", "why", "check"]
 
 
-def _panes(found: Explanation) -> Iterator[str]:
-    heads = _heads(found)
-    count = len(found.rules.aggregates)
-    rows = [_pane(found, published) for published in found.panes]
+def _panes(explanation: Explanation) -> Iterator[str]:
+    heads = _heads(explanation)
+    count = len(explanation.rules.aggregates)
+    rows = [_pane(explanation, published) for published in explanation.panes]
     yield from table(heads, rows, numbers=[0, *range(3, 5 + count)], words=[len(heads) - 2])
 
 
-def _pane(found: Explanation, published: Published) -> list[str | None]:
+def _pane(explanation: Explanation, published: Published) -> list[str | None]:
     pane, check = published.pane, published.check
     agrees = {True: "as the log says", False: f"not as the log says: {check.reason}", None: "not compared"}
     return [
         str(pane.sequence),
         pane.timing.value,
         pane.op.value,
-        *(_amount(published, name) for name in found.rules.aggregates),
+        *(_amount(published, name) for name in explanation.rules.aggregates),
         "" if pane.op is Op.RETRACT else f"{len(published.took):,}",
         str(pane.batch),
         written(pane.published_at),
-        found.why(published),
+        explanation.why(published),
         agrees[check.agrees],
     ]
 

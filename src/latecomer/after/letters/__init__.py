@@ -1,1 +1,1 @@
-"""Dead letters, repaired and taken in again."""
+"""Dead letters, repaired and replayed."""

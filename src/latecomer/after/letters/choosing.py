@@ -1,4 +1,4 @@
-"""Which dead letters are picked up, and the record of each that is decoded once more."""
+"""Which dead letters are replayed, and the record of each to decode again."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ from latecomer.store.store import Store
 
 _OF_A_FILE = {"unreadable_file": "a whole file", REST: "the rest of a file"}
 WITHOUT_RECORD = (*_OF_A_FILE, TOO_LONG, TOMBSTONE)
-"""The reasons of dead letters that do not hold the whole record."""
+"""The reasons of dead letters that lack the whole record."""
 COLUMNS = {name: "string" for name in DEAD_LETTERS.names if name != "raw_bytes"} | {
     "batch": "bigint",
     "position": "bigint",
     "event_time": "timestamp",
     "arrival_time": "timestamp",
 }
-"""What a condition on dead letters, or an expression for their text, can name."""
+"""The columns that a condition on dead letters, or an expression for their text, can name."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which dead letters are to be replayed, and what their text is to be."""
+    """Which dead letters to replay, and their corrected texts."""
 
     where: str | None = None
     raw: str | None = None
     """An SQL expression for the corrected text."""
     texts: Texts | None = None
-    """Corrected texts; only these letters are picked up then."""
+    """Corrected texts; then only these letters are replayed."""
     source: str | None = None
-    """The source that the letters are of, where there are several."""
+    """The source of the letters, where there are several."""
 
     def check(self) -> None:
-        """Refuse what may not be handed to Spark."""
+        """Refuse expressions that Spark may not be given."""
         for option, written in (("where", self.where), ("raw", self.raw)):
             if written is not None:
                 check_expression(option, written, COLUMNS)
 
     def check_on(self, spark: SparkSession) -> None:
-        """Refuse what Spark does not understand."""
+        """Refuse expressions that Spark cannot evaluate."""
         rows = spark.createDataFrame(
             pa.table({name: pa.array([], _KINDS[kind]) for name, kind in COLUMNS.items()})
         )
@@ -76,7 +76,7 @@ _KINDS = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.timestamp
 
 @dataclass(frozen=True)
 class Picked:
-    """Dead letters that are picked up: as the table has them, and their corrected texts."""
+    """The dead letters to replay: as the table has them, and their corrected texts."""
 
     letters: pa.Table
     texts: Sequence[str | None]
@@ -88,20 +88,20 @@ class Picked:
 
 
 def chosen_source(store: Store, choice: Choice) -> str:
-    """The source whose dead letters are to be replayed; each source has its own columns and form."""
+    """The source whose dead letters to replay; each source has its own columns and format."""
     sources = store.pipeline.sources
     if choice.source is not None and choice.source not in sources:
         fix = did_you_mean(choice.source, sources) if sources else "leave it out: there is one source"
         raise PipelineError([Problem("source", "the pipeline has no such source", choice.source, fix)])
     if choice.source is not None or not sources:
         return choice.source or ""
-    there = sorted({*_sources_of(store, standing_letters(store))})
-    if len(there) > 1:
-        fix = f"choose one, such as {there[0]}"
+    with_letters = sorted({*_sources_of(store, standing_letters(store))})
+    if len(with_letters) > 1:
+        fix = f"choose one, such as {with_letters[0]}"
         raise PipelineError(
-            [Problem("source", f"there are dead letters of {' and '.join(there)}", None, fix)]
+            [Problem("source", f"there are dead letters of {' and '.join(with_letters)}", None, fix)]
         )
-    return there[0] if there else next(iter(sources))
+    return with_letters[0] if with_letters else next(iter(sources))
 
 
 def _sources_of(store: Store, letters: pa.Table) -> list[str]:
@@ -109,7 +109,7 @@ def _sources_of(store: Store, letters: pa.Table) -> list[str]:
 
 
 def picked(store: Store, choice: Choice, source: str, spark: SparkSession, folder: Location) -> Picked:
-    """The dead letters of a source that are chosen. They are looked at in a file in `folder`."""
+    """The chosen dead letters of a source. Spark reads them from a file in `folder`."""
     letters = standing_letters(store)
     if source:
         letters = letters.filter(
@@ -121,26 +121,18 @@ def picked(store: Store, choice: Choice, source: str, spark: SparkSession, folde
         letters = letters.filter(pa.array([place in choice.texts for place in places], pa.bool_()))
     texts: list[str | None] = [None] * letters.num_rows
     if letters.num_rows and (choice.where is not None or choice.raw is not None):
-        kept, texts = _asked(choice, letters, spark, folder)
+        kept, texts = _evaluated(choice, letters, spark, folder)
         letters = letters.take(pa.array(kept, pa.int64()))
-    found = Picked(letters, texts)
+    chosen = Picked(letters, texts)
     if choice.texts is None:
-        return found
-    if (twice := _first_repeated(found.places)) is not None:
-        raise PipelineError(
-            [
-                Problem(
-                    "text",
-                    "names two dead letters in one place",
-                    twice,
-                    "tell them apart with where: reason = …",
-                )
-            ]
-        )
-    return Picked(letters, [choice.texts[place] for place in found.places])
+        return chosen
+    if (twice := _first_repeated(chosen.places)) is not None:
+        fix = "tell them apart with where: reason = …"
+        raise PipelineError([Problem("text", "names two dead letters in one place", twice, fix)])
+    return Picked(letters, [choice.texts[place] for place in chosen.places])
 
 
-def _asked(
+def _evaluated(
     choice: Choice, letters: pa.Table, spark: SparkSession, folder: Location
 ) -> tuple[list[int], list[str | None]]:
     """The rows that the condition keeps, and their texts as the expression makes them."""
@@ -148,12 +140,12 @@ def _asked(
     rows = spark.read.parquet(url(write_table(numbered, folder / "chosen.parquet")))
     kept = rows.where(F.expr(choice.where or "true"))
     made = F.expr(choice.raw or "cast(null as string)").alias("made")
-    found = sorted(kept.select(NUMBER, made).toArrow().to_pylist(), key=lambda row: row[NUMBER])
-    return [row[NUMBER] for row in found], [row["made"] for row in found]
+    numbered_texts = sorted(kept.select(NUMBER, made).toArrow().to_pylist(), key=lambda row: row[NUMBER])
+    return [row[NUMBER] for row in numbered_texts], [row["made"] for row in numbered_texts]
 
 
 def _require_known(store: Store, texts: Texts) -> None:
-    """Refuse a text for what was never a dead letter; one for what is repaired has no effect."""
+    """Refuse a text for what was never a dead letter. A text for a letter that is repaired already has no effect."""
     known: set[Any] = set()
     if store.dead_letters.exists:
         rows = store.dead_letters.query("select batch, origin, position from t").to_pylist()
@@ -161,16 +153,9 @@ def _require_known(store: Store, texts: Texts) -> None:
     for place in texts:
         if place not in known:
             batch, origin, position = place
-            raise PipelineError(
-                [
-                    Problem(
-                        "text",
-                        f"there is no dead letter of batch {batch} at position {position} of {origin}",
-                        None,
-                        "name them as latecomer dead-letters FILE -f json prints them",
-                    )
-                ]
-            )
+            message = f"there is no dead letter of batch {batch} at position {position} of {origin}"
+            fix = "name them as latecomer dead-letters FILE -f json prints them"
+            raise PipelineError([Problem("text", message, None, fix)])
 
 
 def _first_repeated(places: Sequence[Place]) -> Place | None:
@@ -180,7 +165,7 @@ def _first_repeated(places: Sequence[Place]) -> Place | None:
 
 @dataclass(frozen=True)
 class Records:
-    """The records of dead letters, to be decoded: LETTERS, the forms they have, and why some have none."""
+    """The records of dead letters to decode: rows of LETTERS, their forms, and the letters that have no record."""
 
     rows: pa.Table
     forms: Sequence[Form]
@@ -188,11 +173,11 @@ class Records:
     """Letters without a record: number → what can be done about it."""
 
 
-def records_of(store: Store, source: str, found: Picked) -> Records:
-    """What of the letters picked up can be decoded."""
+def records_of(store: Store, source: str, picked: Picked) -> Records:
+    """The records of the letters that can be decoded."""
     forms = _Forms(store, source)
     rows, lost = [], {}
-    for number, (letter, text) in enumerate(zip(found.letters.to_pylist(), found.texts, strict=True)):
+    for number, (letter, text) in enumerate(zip(picked.letters.to_pylist(), picked.texts, strict=True)):
         record = forms.record(letter, text)
         if isinstance(record, str):
             lost[number] = record
@@ -221,7 +206,7 @@ class _Forms:
         self.headers: dict[str, tuple[str, ...] | str] = {}
 
     def record(self, letter: dict[str, Any], text: str | None) -> tuple[int, dict[str, str], bytes] | str:
-        """Which form the record has, what the folders of its file say, and its bytes; or why there is none."""
+        """The form of the record, the columns from the folders of its file, and its bytes; or why there is none."""
         filed_as = letter[FILED_AS]
         if filed_as in _OF_A_FILE:
             return f"it stands for {_OF_A_FILE[filed_as]}; correct that, and deliver it under another name"

@@ -1,4 +1,4 @@
-"""A replay of dead letters as it is asked for: on the command line, or in Python."""
+"""The arguments of a replay of dead letters, from the command line or from Python."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ KEYS = {
     "raw": "SQL for the corrected text of the record, over the columns of the dead letter",
     "text": "a file of corrected texts",
 }
-"""What a fix may say."""
+"""The keys of a fix."""
 
 
 def asked_for(
     where: str | None, fix: Mapping[str, Any], place: str, source: str | None = None
 ) -> tuple[Choice, Fix]:
-    """Which dead letters are meant, and what is to be done to them; `place` is where this was asked, for errors."""
+    """Which dead letters to replay, and the fix for them. `place` is where the arguments were given, for errors."""
     unknown = [key for key in fix if key not in KEYS and not key.startswith(COLUMN)]
     if unknown:
         known = ", ".join(KEYS)
@@ -55,9 +55,8 @@ def _texts(given: object, place: str) -> Texts:
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             fix = "name a file of corrected texts"
-            raise PipelineError(
-                [Problem("text", f"cannot be read: {reason}", str(given), fix, place)]
-            ) from None
+            problem = Problem("text", f"cannot be read: {reason}", str(given), fix, place)
+            raise PipelineError([problem]) from None
         return parsed_texts(written, place)
     if isinstance(given, Sequence):
         return texts_of(given, place)

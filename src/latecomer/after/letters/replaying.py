@@ -1,8 +1,8 @@
-"""Dead letters replayed: those that are chosen, repaired by a fix, and taken in as a batch of their own.
+"""Replay of dead letters: chosen ones are repaired by a fix, and become events in a batch of their own.
 
     pick → correct texts → try → a plan, written down → the engine takes it in
 
-What is tried and is no event stays a dead letter. A replay in which nothing new comes of anything is none.
+A letter that is still no event stays a dead letter. Where no letter changes, there is no batch.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from latecomer.after.letters.choosing import Choice, chosen_source, picked, records_of
-from latecomer.config import checks
+from latecomer.after.opening import checked_store
 from latecomer.config.arguments import require_kind
-from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import require_whole_log
-from latecomer.engine.repairs import take_in
+from latecomer.engine.repairs import accept_repair
 from latecomer.engine.starting import start_engine
-from latecomer.errors import NoStore, PipelineError, StoreInUse
+from latecomer.errors import PipelineError, StoreInUse
 from latecomer.log.columns import RAW, REASON
 from latecomer.log.events import EventLog
 from latecomer.log.measures import amounts_of_letter
@@ -51,7 +50,6 @@ from latecomer.spark.session import build_session, own_session
 from latecomer.store.files import Location, log_file, scratch, write_table
 from latecomer.store.layout import REPAIRS
 from latecomer.store.lock import held, require_writable
-from latecomer.store.private import keep_private
 from latecomer.store.recovery import held_for_run
 from latecomer.store.repairs import FILED_AS, Repair, keep_repair, kept_repair, standing_letters
 from latecomer.store.store import Store, open_store
@@ -71,7 +69,7 @@ STILL_DEAD = pa.schema(
 
 @dataclass(frozen=True)
 class ReplayedLetters:
-    """What became of the dead letters that were picked up, or would."""
+    """What became of the chosen dead letters, or would become of them."""
 
     picked: int
     events: int
@@ -111,7 +109,8 @@ def replay_letters(
     require_kind(
         "replay_dead_letters", (SparkSession, type(None)), "a SparkSession, or leave it out", spark=spark
     )
-    store = _opened(pipeline)
+    store = checked_store(pipeline)
+    store.pins()
     with _mistakes_in(place):
         choice.check()
         source = chosen_source(store, choice)
@@ -139,27 +138,14 @@ def replay_letters(
 
 
 def _taken_in(engine: Engine, reports: Sequence[BatchReport], trial: _Trial) -> ReplayedLetters:
-    """Have the engine take in what the trial makes into events, if anything comes of it."""
+    """Have the engine take in the result of the trial, if it changes anything."""
     completed = next((report.batch for report in reports if report.kind == "repair"), None)
-    found = replace(trial.report(), completed=completed)
+    replayed = replace(trial.report(), completed=completed)
     if trial.changes:
-        take_in(engine, trial.keep(engine.last + 1))
-        found = replace(found, batch=engine.last, entries=reports[-1].entries)
+        accept_repair(engine, trial.keep(engine.last + 1))
+        replayed = replace(replayed, batch=engine.last, entries=reports[-1].entries)
     engine.finish()
-    return found
-
-
-def _opened(pipeline: Pipeline) -> Store:
-    """The store, fit to be written to; every reason why not is reported before Spark starts."""
-    if problems := checks.check(pipeline):
-        raise PipelineError(problems)
-    keep_private(pipeline)
-    store = open_store(pipeline)
-    check_against(pipeline, store.columns)
-    if store.ledger.last_batch() < 0:
-        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
-    store.pins()
-    return store
+    return replayed
 
 
 def _session(
@@ -177,7 +163,7 @@ def _session(
 
 @contextmanager
 def _mistakes_in(place: str) -> Iterator[None]:
-    """Mistakes are reported with the place in which they were made."""
+    """Report mistakes with the place in which they were made."""
     try:
         yield
     except PipelineError as error:
@@ -190,8 +176,8 @@ def _held(store: Store) -> Iterator[None]:
         with held_for_run(store.root):
             yield
     except StoreInUse:
-        found = held(store.root)
-        who = f" ({found[0]})" if found else ""
+        holder = held(store.root)
+        who = f" ({holder[0]})" if holder else ""
         raise StoreInUse(
             f"a pipeline is running on store {store.root}{who}, and dead letters are replayed between two runs; stop "
             "it first (kill -INT), or see what a replay would do with --dry-run"
@@ -203,7 +189,7 @@ Outcome = tuple[str, str | None] | None
 
 
 class _Trial:
-    """The dead letters that are chosen, and what the fix makes of them. `folder` is for files that it needs."""
+    """The chosen dead letters, and what the fix makes of them. `folder` is for temporary files."""
 
     def __init__(
         self, log: EventLog, source: str, timeline: Timeline, choice: Choice, fix: Fix, folder: Location
@@ -218,13 +204,13 @@ class _Trial:
         LOG.info("trying %s", counted(count, "dead letter"))
         self.records = records_of(log.store, self.source, self.picked)
         arrivals = [to_micros(at) for at in self.picked.letters["arrival_time"].to_pylist() if at is not None]
-        # The arrival clock as it stands. Dead letters do not move it, and may have come later.
+        # The arrival clock. Dead letters do not move it, but may have come later.
         self.arrival = max([timeline.last_at, *arrivals])
         self.outcome = self._tried(timeline)
 
     @property
     def changes(self) -> bool:
-        """Whether anything comes of it: an event, or another reason."""
+        """Whether a letter becomes an event, or has another reason."""
         letters = self.picked.letters
         before = zip(letters["reason"].to_pylist(), letters["detail"].to_pylist(), strict=True)
         return any(now != then for now, then in zip(self.outcome, before, strict=True))
@@ -243,7 +229,7 @@ class _Trial:
         return ReplayedLetters(letters.num_rows, letters.num_rows - len(dead), rows, None)
 
     def keep(self, batch: int) -> Repair:
-        """Write the replay down, with its batch."""
+        """Write the plan of the replay, with its batch."""
         events = {number for number, outcome in enumerate(self.outcome) if outcome is None}
         records = self.records.rows
         chosen = records.filter(pc.is_in(records[NUMBER], pa.array(sorted(events), pa.int64())))
@@ -281,7 +267,7 @@ class _Trial:
         return outcome
 
     def _rows(self, batch: int) -> pa.Table:
-        """The outcome as `repairs` has it."""
+        """The outcome as rows of `repairs`."""
         letters, count = self.picked.letters, self.picked.letters.num_rows
         amounts = self._amounts()
         reasons = [outcome or (None, None) for outcome in self.outcome]
@@ -305,7 +291,7 @@ class _Trial:
         )
 
     def _amounts(self) -> dict[int, list[dict[str, Any]]]:
-        """What the ledger has read out of each letter."""
+        """The amounts that the ledger counted for each letter."""
         if not self.store.measures():
             return {}
         measures = list(self.store.measures())
@@ -321,7 +307,7 @@ class _Trial:
 
 
 def _explainers(store: Store, source: str, forms: Sequence[Form]) -> list[Callable[[str, bytes], str | None]]:
-    """For each form, what says in words why a record of it is dead."""
+    """For each form, a function that explains why a record is dead."""
     pipeline = store.pipeline.views[source]
     read = store.columns.read_from(source)
     columns = {pipeline.source_name(column): kind for column, kind in read.items()}

@@ -1,4 +1,4 @@
-"""Corrected texts of dead letters, as somebody has written them down: JSON, one object a letter."""
+"""Corrected texts of dead letters, as people write them: JSON, one object for each letter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from latecomer.errors import PipelineError, Problem
 
 Place = tuple[int, str, int]
-"""Batch, origin and position: what `latecomer dead-letters` shows of each."""
+"""Batch, origin and position, as `latecomer dead-letters` shows them."""
 Texts = Mapping[Place, str]
 _FIX = (
     "give objects with batch, origin and position, as latecomer dead-letters FILE -f json prints them, and the "
@@ -21,12 +21,12 @@ def parsed_texts(written: str, place: str) -> Texts:
     """The texts in a file: a JSON array of objects, or an object a line."""
     try:
         if written.lstrip().startswith("["):
-            found = json.loads(written)
+            rows = json.loads(written)
         else:
-            found = [json.loads(line) for line in written.splitlines() if line.strip()]
+            rows = [json.loads(line) for line in written.splitlines() if line.strip()]
     except (ValueError, RecursionError) as error:
         raise PipelineError([Problem("text", f"is not JSON: {error}", None, _FIX, place)]) from None
-    return texts_of(found, place)
+    return texts_of(rows, place)
 
 
 def texts_of(rows: Iterable[Any], place: str) -> Texts:

@@ -1,1 +1,1 @@
-"""A migration of a schema under way: drift in the log, and its steps in the registry."""
+"""A schema migration: drift in the log, its steps in the registry, and the tables of sinks."""

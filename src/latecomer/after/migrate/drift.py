@@ -1,6 +1,6 @@
-"""Drift between the two shapes of events in the log: how much, whose, since when, and some of them.
+"""Drift between the two shapes of events in the log: how much, of which producers, since when, and examples.
 
-Simple expressions are computed here, part of the log by part; others are columns that Spark computes first.
+Simple expressions are computed here, some rows at a time; others are columns that Spark computes first.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Example:
     origin: str
     position: int
     values: Mapping[str, Any]
-    """What it has."""
+    """The values of the event."""
     expected: Mapping[str, Any]
-    """What the expressions make of it."""
+    """What the expressions compute from the event."""
 
     @property
     def place(self) -> tuple[int, int, str, int]:
@@ -54,8 +54,9 @@ class Tally:
     events: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     first: int | None = None
-    """When the first one that drifts arrived, and the last one."""
+    """When the first event that drifts arrived."""
     last: int | None = None
+    """When the last event that drifts arrived."""
 
     @property
     def drifted(self) -> int:
@@ -74,10 +75,10 @@ Whose = tuple[str | None, int | None]
 
 @dataclass
 class Drift:
-    """What the log says of two shapes."""
+    """How far the two shapes differ in the log."""
 
     since: int | None
-    """Only events that arrived from here on; None for all."""
+    """Only events that arrived from this moment on; None for all."""
     by: dict[Whose, Tally] = field(default_factory=dict)
     """Producer and schema id → its events."""
     examples: list[Example] = field(default_factory=list)
@@ -108,14 +109,14 @@ class Drift:
 def measure_drift(
     store: Store, migration: Migration, since: int | None = None, examples: int = 5, *, on_spark: bool = False
 ) -> Drift:
-    """Hold every event of the log that arrived from a moment on against the migration's expressions.
+    """Compare every event of the log that arrived from a moment on with the migration's expressions.
 
-    Spark is started where only it can compute one of them, or where that is asked for.
+    Spark is started where only it can compute one of them, or with `on_spark`.
     """
     checks = checks_of(migration, store.layout.types)
-    found = Drift(since, complete_since=covered_since(store))
+    drift = Drift(since, complete_since=covered_since(store))
     if not store.events.files():
-        return found
+        return drift
     if on_spark or checks.needs_spark:
         LOG.info("computing %s on Spark", ", ".join(checks.needs_spark) or "drift")
         names = list(checks.sql) if on_spark else checks.needs_spark
@@ -123,8 +124,8 @@ def measure_drift(
     else:
         rows = _logged(store, checks)
     for part in _parts(store, checks, rows, since):
-        _count(part, checks, found, examples)
-    return found
+        _count(part, checks, drift, examples)
+    return drift
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def _parts(
         )
 
 
-def _count(part: _Part, checks: Checks, found: Drift, examples: int) -> None:
+def _count(part: _Part, checks: Checks, drift: Drift, examples: int) -> None:
     drifting, whole = [], Counter[Whose]()
     whose = zip(part.envelope["producer"], part.envelope["schema_id"], strict=True)
     arrivals = part.envelope[_ARRIVAL]
@@ -184,13 +185,13 @@ def _count(part: _Part, checks: Checks, found: Drift, examples: int) -> None:
         if kind is None:
             whole[who] += 1
             continue
-        found.tally(who).add(kind, 1, arrivals[number], arrivals[number])
+        drift.tally(who).add(kind, 1, arrivals[number], arrivals[number])
         drifting.append((number, kind, row))
     for who, count in whole.items():
-        found.tally(who).add(None, count, 0, 0)
+        drift.tally(who).add(None, count, 0, 0)
     if drifting and examples:
         shown = [_example(part, number, kind, row, checks) for number, kind, row in drifting]
-        found.examples = sorted([*found.examples, *shown], key=lambda each: each.place)[:examples]
+        drift.examples = sorted([*drift.examples, *shown], key=lambda each: each.place)[:examples]
 
 
 def _example(part: _Part, number: int, kind: str, row: Mapping[str, Any], checks: Checks) -> Example:

@@ -1,4 +1,4 @@
-"""The steps of a migration in a registry: what it rests on is asked first, then decided, then done in one request."""
+"""The steps of a migration in a registry: look at the situation, decide, then change it in one request."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from latecomer.schemas.registry.records import Definition, Deleted
 class NotYet(LatecomerError):
     """A migration that cannot advance now."""
 
-    def __init__(self, migration: Migration, phase: Phase | None, found: Sequence[Obstacle]) -> None:
-        self.obstacles = list(found)
+    def __init__(self, migration: Migration, phase: Phase | None, obstacles: Sequence[Obstacle]) -> None:
+        self.obstacles = list(obstacles)
         into = "begin" if phase is None else f"leave {phase}"
-        reasons = "".join(f"\n  - {each}" for each in found)
+        reasons = "".join(f"\n  - {each}" for each in obstacles)
         super().__init__(f"{migration.migration} cannot {into}:{reasons}")
 
 
 @dataclass(frozen=True)
 class _Current:
-    """The schema that a subject has now, and what it would be with both shapes or with the new one alone."""
+    """The schema of a subject now, with both shapes, or with the new shape only."""
 
     client: Client
     migration: Migration
@@ -54,18 +54,18 @@ class _Current:
     def _latest(self) -> Definition:
         subject = self.migration.subject
         try:
-            found = self.client.version(subject).definition
+            latest = self.client.version(subject).definition
         except RegistryError as error:
             if isinstance(error, RegistryOutage) or error.code != NO_SUBJECT:
                 raise
             raise LatecomerError(
                 f"subject: the registry {self.client.shown} has no subject {subject}; register its schema first"
             ) from None
-        if found.type != "AVRO":
+        if latest.type != "AVRO":
             raise LatecomerError(
-                f"subject: {subject} has a schema of the type {found.type}, and only Avro schemas can be migrated"
+                f"subject: {subject} has a schema of the type {latest.type}, and only Avro schemas can be migrated"
             )
-        return found
+        return latest
 
     def references(self, definition: Definition) -> dict[str, Schema]:
         return {
@@ -77,7 +77,7 @@ class _Current:
 
 
 def look(client: Client, migration: Migration, now: int, *, briefly: bool = False) -> Situation:
-    """What the next decision rests on. `briefly` leaves out the schemas: nothing of them may stop a rollback."""
+    """The situation before the next step. `briefly` leaves out the schemas: they cannot stop a rollback."""
     state = client.migration(migration.migration)
     if briefly or state.phase is Phase.CONTRACT or not migration.from_:
         return Situation(migration, state, now)
@@ -91,7 +91,7 @@ def look(client: Client, migration: Migration, now: int, *, briefly: bool = Fals
 
 
 def _look_before(current: _Current, state: State, now: int) -> Situation:
-    """What beginning rests on: whether the schema with both shapes can be made, and would be taken."""
+    """The situation before the first step: whether the schema with both shapes can be made, and would be accepted."""
     client, migration = current.client, current.migration
     try:
         both = current.expanded()
@@ -101,16 +101,16 @@ def _look_before(current: _Current, state: State, now: int) -> Situation:
     except LatecomerError as error:
         return Situation(migration, state, now, None, [str(error)])
     references = current.references(both)
-    left = contracted_text(both.text, migration, references)
-    schema = parse_schema(left, references, strict=False)
+    contracted = contracted_text(both.text, migration, references)
+    schema = parse_schema(contracted, references, strict=False)
     return Situation(migration, state, now, schema, refusals)
 
 
 def advance(client: Client, situation: Situation) -> State:
-    """Go on to the next phase, with the schema that it registers; or say why that cannot be."""
+    """Go on to the next phase, and register its schema; or raise what is in the way."""
     migration, state = situation.migration, situation.state
-    if found := obstacles(situation):
-        raise NotYet(migration, state.phase, found)
+    if in_the_way := obstacles(situation):
+        raise NotYet(migration, state.phase, in_the_way)
     situation = _with_rules(client, situation)
     phase = Phase.EXPAND if state.phase is None else state.phase.next
     current = _Current(client, migration)
@@ -136,18 +136,17 @@ def roll_back(client: Client, situation: Situation) -> State:
 
 
 def keep_measured(client: Client, situation: Situation, events: int, drifted: int) -> State:
-    """Have the registry keep what was found in the log."""
-    found = changed_definition(situation)
-    if found:
-        raise NotYet(situation.migration, situation.state.phase, found)
+    """Have the registry keep the drift that was measured."""
+    if changed := changed_definition(situation):
+        raise NotYet(situation.migration, situation.state.phase, changed)
     rules = Rules.of(situation.migration)
     change = replace(_change(situation, situation.state.phase), measured=(events, drifted), rules=rules)
     return client.change_migration(situation.migration.migration, change)
 
 
 def _with_rules(client: Client, situation: Situation) -> Situation:
-    """Have the registry know the soak times, the limit and the consumers of the file, if they have changed. It holds
-    the migration to them by its own clock."""
+    """Tell the registry the soak times, the limit and the consumers of the file, if they have changed. It checks them
+    by its own clock."""
     migration, state = situation.migration, situation.state
     rules = Rules.of(migration)
     if state.phase is None or (state.rules is not None and Rules.read(state.rules) == rules):

@@ -1,7 +1,7 @@
-"""The tables of a pipeline's sinks in each phase of a migration: a view with both shapes, and the old columns' end.
+"""The tables of a pipeline's sinks in each phase of a migration: a view with both shapes, then without old columns.
 
-The columns of events are in tables of side output alone. An output's own table has aggregates, and its keys say which
-row it is: a key of another shape is an output of another name.
+Only tables of side output have columns of events. An output's own table has keys and aggregates; a key of another shape
+needs an output of another name.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _DIALECTS = {
 
 @dataclass(frozen=True)
 class SinkTable:
-    """A table of a sink, and what the phase wants of it."""
+    """A table of a sink, and what the phase requires of it."""
 
     field: str
-    """Where the sink stands in the pipeline file."""
+    """The place of the sink in the pipeline file."""
     kind: str
     target: str
     table: str
@@ -46,7 +46,7 @@ class SinkTable:
 
 
 def sink_tables(store: Store, migration: Migration, state: State, *, apply: bool) -> Iterator[SinkTable]:
-    """Every table that has the columns of the migration; `apply` brings it to what the phase wants."""
+    """Every table that has the columns of the migration; `apply` changes it to what the phase requires."""
     if state.phase is None:
         raise LatecomerError(f"{migration.migration} has not begun, so tables stay as they are")
     checks_of(migration, store.layout.types)

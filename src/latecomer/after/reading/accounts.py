@@ -1,7 +1,7 @@
-"""Where amounts are that a result lacks: in the side output, in open windows, dropped, dead-lettered.
+"""Where the amounts are that a result lacks: in the side output, in open windows, dropped, dead-lettered.
 
-Each account is a table of window, key and the aggregates that add up (sums and counts), or, where it is not
-known for which window an amount was meant, a `Loose` total. Nothing here needs Spark.
+Each account is a table of window, key and the aggregates that add up (sums and counts). Amounts whose window is not
+known are a `Loose` total. Nothing here needs Spark.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from latecomer.after.reading.met import reached_watermark
 from latecomer.after.reading.values import numbers, together
 from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
@@ -30,30 +31,30 @@ from latecomer.store.coverage import DEAD_LETTERS, LATE, removed_until
 from latecomer.store.failed import standing_failed
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.repairs import standing_letters
-from latecomer.store.sql import double_quoted, moment_literal
+from latecomer.store.sql import double_quoted, moment_literal, text_literal
 from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table
 
 Number = Decimal | float
 _INPUT = f"{PRIVATE}input_"
-"""Before the name of a key, or of what is added up."""
+"""The prefix of a key or an aggregate in queries."""
 FIRST_DELIVERY = (
     "not exists (select 1 from (select event_id as _lc_id, event_time as _lc_at, batch as _lc_in from e) "
     "where _lc_id = event_id and _lc_at = event_time and _lc_in < batch)"
 )
-"""Whether a late event, in `t`, was not in the log before, in `e`. After an id was forgotten it may have been:
-then it has been counted already, wherever the first was. Null is equal to nothing. A column may be named as the
-tables are, so none is written with its table."""
+"""Whether a late event of `t` was not in the log `e` before. Once its id is forgotten, an event may be logged again;
+then its first delivery was counted already. An event without an id is always a first delivery: null equals nothing.
+Columns are written without their table, because a column may have the name of a table."""
 
 
 def looks_for_repeats(store: Store) -> bool:
-    """Whether events have ids, by which one that was delivered again is known."""
+    """Whether events have ids by which repeated deliveries are known."""
     return store.pipeline.event.id is not None and store.events.exists
 
 
 @dataclass(frozen=True)
 class Span:
-    """The windows that are compared: those that start from a moment on, and before another."""
+    """The windows that are compared: those that start in [since, until)."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -90,11 +91,11 @@ class Span:
 
 @dataclass(frozen=True)
 class Loose:
-    """Amounts of which the window or key is not known; an amount is None where itself is not known."""
+    """Amounts whose window or key is not known; None where not even the amount is."""
 
     amounts: Mapping[str, Number | None] = field(default_factory=dict)
     assignments: int = 0
-    """In how many windows they would be."""
+    """How many windows they belong to."""
     notes: Sequence[str] = ()
 
 
@@ -140,54 +141,44 @@ class Accounts:
         return self._summed(late, keys, inputs, FIRST_DELIVERY, e=self.store.events)
 
     def not_closed(self, standing: pa.Table) -> pa.Table:
-        """What is known of open windows beyond the results, and late events that no pane has published yet.
+        """The amounts of open windows and of late events that no pane has published yet.
 
-        The states in `partials` hold it. An early pane stands among the results and in its state, and is
-        taken off here; what a session has published and will take back is taken off its state.
+        They are in the states of `partials`. An early pane is among the results and in its state, so it is subtracted
+        here. What a session has published and will take back is subtracted from its state.
         """
         discards = self.output.accumulation is Accumulation.DISCARDING
-        reached = self._watermark()
-        is_open = "true" if reached is None else f"window_end > {moment_literal(to_micros(reached))}"
+        reached = reached_watermark(self.store)
+        is_open = "true" if reached is None else f"window_end > {moment_literal(reached)}"
         early_sql = f"timing = 'EARLY' and {is_open}"
-        back = "null" if discards else f"case when {early_sql} then null else -{{0}} end"
-        signed = f"case when op = 'insert' then {{0}} else {back} end"
+        retracted = "null" if discards else f"case when {early_sql} then null else -{{0}} end"
+        signed = f"case when op = 'insert' then {{0}} else {retracted} end"
         inputs = {
             name: signed.format(self._wide(each, double_quoted(name))) for name, each in self.additive.items()
         }
         keys = {key: double_quoted(key) for key in self.layout.keys}
         unpublished = self._summed(self.tables.partials, keys, inputs)
-        # An early pane may be the last one of a window that has closed: then it stands for it.
+        # An early pane may be the last one of a window that has closed: then it is the result.
         early = standing.filter(pc.equal(standing["timing"], Timing.EARLY))
         if reached is not None:
-            early = early.filter(
-                pc.greater(early["window_end"].cast(TIMESTAMP), pa.scalar(reached, TIMESTAMP))
-            )
+            early = early.filter(pc.greater(early["window_end"].cast(TIMESTAMP).cast(pa.int64()), reached))
         if discards or not early.num_rows:
             return unpublished
         published = {name: pc.negate(numbers(early[name], name)) for name in self.additive}
-        taken_off = pa.table({**{name: early[name] for name in self.place}, **published})
+        subtracted = pa.table({**{name: early[name] for name in self.place}, **published})
         both = {
-            name: together([unpublished[name], taken_off[name]], name)
+            name: together([unpublished[name], subtracted[name]], name)
             if name in self.additive
-            else [unpublished[name], taken_off[name]]
+            else [unpublished[name], subtracted[name]]
             for name in unpublished.schema.names
         }
         return pa.concat_tables(
             [pa.table({name: pair[side] for name, pair in both.items()}) for side in (0, 1)]
         )
 
-    def _watermark(self) -> datetime | None:
-        """Where the watermark stands."""
-        table = self.store.watermarks
-        if not table.exists:
-            return None
-        marks = table.query("select max(watermark) as one, max(settled) as other from t").to_pylist()[0]
-        return max((mark for mark in marks.values() if mark is not None), default=None)
-
     def dropped_in_ledger(self) -> Loose:
-        """What was dropped, as far as the ledger shows it: of all windows together, in its own units."""
-        found = self._ledger("dropped")
-        pairs = found.get(ASSIGNMENTS, Decimal(0))
+        """What was dropped, as far as the ledger shows it: in total over all windows, in the ledger's units."""
+        totals = self._ledger("dropped")
+        pairs = totals.get(ASSIGNMENTS, Decimal(0))
         if not pairs:
             return Loose(dict.fromkeys(self.additive, Decimal(0)))
         amounts: dict[str, Number | None] = dict.fromkeys(self.additive)
@@ -196,9 +187,9 @@ class Accounts:
                 if each.column is None:
                     amounts[name] = pairs
                 elif each.function == "sum" and not self.output.window.overlaps:
-                    amounts[name] = found.get(each.column)
+                    amounts[name] = totals.get(each.column)
         unknown = [name for name, amount in amounts.items() if amount is None]
-        note = f"how much was dropped is not known for {', '.join(unknown)}; --against log tells it"
+        note = f"how much was dropped is not known for {', '.join(unknown)}; --against log shows it"
         return Loose(amounts, int(pairs), [note] if unknown else [])
 
     def any_dropped(self) -> bool:
@@ -209,7 +200,7 @@ class Accounts:
         if not table.exists:
             return {}
         rows = table.query(
-            f"select unit, sum({fate}) as amount from t where output = '{self.name}' group by unit"
+            f"select unit, sum({fate}) as amount from t where output = {text_literal(self.name)} group by unit"
         )
         return {row["unit"]: row["amount"] for row in rows.to_pylist()}
 
@@ -244,7 +235,7 @@ class Accounts:
         return Loose(tally.amounts, tally.assignments, [*notes, *self._removed()])
 
     def _removed(self) -> Iterator[str]:
-        """What can explain a gap and is no longer there to do so."""
+        """Notes on what could explain a gap, but was removed by retention."""
         for what, table, output in (
             ("dead letters", DEAD_LETTERS, None),
             ("side output", LATE, self.name),
@@ -254,7 +245,7 @@ class Accounts:
                 yield f"retention has removed the {what} of batches 0 to {until}: what was there is not counted"
 
     def _windows_of(self, event_time: datetime | None) -> int | None:
-        """In how many of the windows compared a dead letter would be; None where that is not known."""
+        """How many of the compared windows a dead letter belongs to; None where that is not known."""
         window = self.output.window
         if event_time is not None:
             at = to_micros(event_time)
@@ -323,8 +314,8 @@ class _Tally:
         self.assignments = 0
 
     def add(self, raw: str | None, windows: int, view: Pipeline) -> list[str]:
-        """Count a dead letter in so many windows. Gives the aggregates for which it could not be read. `view` is the
-        pipeline as its source sees it."""
+        """Count a dead letter in so many windows. Returns the aggregates for which it could not be read. `view` is the
+        pipeline as seen by the source of the letter."""
         if not windows:
             return []
         self.assignments += windows

@@ -1,4 +1,4 @@
-"""The alignment of source partitions: which of them held the watermark back, read off the timeline."""
+"""The alignment of source partitions: which of them held the watermark back, by the timeline."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def alignment_of(timeline: pa.Table) -> pa.Table:
     by_partition: dict[str, list[Interval]] = {}
     for interval in _intervals(_ticks(timeline)):
         by_partition.setdefault(interval.partition, []).append(interval)
-    rows = [_of_partition(name, held) for name, held in by_partition.items()]
+    rows = [_of_partition(name, intervals) for name, intervals in by_partition.items()]
     rows.sort(key=lambda row: (-row["held_for"], row["partition"]))
     return pa.Table.from_pylist(rows, SCHEMA)
 
@@ -53,7 +53,7 @@ def _ticks(timeline: pa.Table) -> list[dict[str, Any]]:
 
 
 def _intervals(ticks: Sequence[dict[str, Any]]) -> Iterator[Interval]:
-    """A watermark stands from its tick until the next; the last one stands for no time yet."""
+    """A watermark is in force from its tick until the next; the last one for no time yet."""
     ends = [after["at"] for _, after in pairwise(ticks)] + [tick["at"] for tick in ticks[-1:]]
     under_way: dict[str, Interval] = {}
     for tick, end in zip(ticks, ends, strict=True):
@@ -68,7 +68,7 @@ def _intervals(ticks: Sequence[dict[str, Any]]) -> Iterator[Interval]:
 
 
 def _holders(tick: dict[str, Any]) -> set[str]:
-    """The partitions for whose sake the watermark is not where the furthest is."""
+    """The partitions that hold the watermark back from where the furthest partition is."""
     mark, furthest = tick["watermark"], tick["unheld"]
     if furthest is None or (mark is not None and furthest <= mark):
         return set()
@@ -80,14 +80,14 @@ def _behind(tick: dict[str, Any]) -> int | None:
     return tick["unheld"] - tick["watermark"] if known else None
 
 
-def _of_partition(partition: str, held: Sequence[Interval]) -> dict[str, Any]:
-    lengths = [each.until - each.since for each in held]
+def _of_partition(partition: str, intervals: Sequence[Interval]) -> dict[str, Any]:
+    lengths = [each.until - each.since for each in intervals]
     return {
         "partition": partition,
         "held_for": sum(lengths),
-        "times": len(held),
+        "times": len(intervals),
         "longest": max(lengths),
-        "behind": max((each.behind for each in held if each.behind is not None), default=None),
-        "since": held[0].since,
-        "until": held[-1].until,
+        "behind": max((each.behind for each in intervals if each.behind is not None), default=None),
+        "since": intervals[0].since,
+        "until": intervals[-1].until,
     }

@@ -21,8 +21,8 @@ def published_up_to(batch: int) -> str:
 
 
 def arrived_by(moment: str, timeline: bool) -> str:
-    """The panes of `t` that could be known at a moment of the arrival clock; `timeline` says whether there is a `w`
-    to ask for the end of a batch, where it is not known what fired a pane."""
+    """The panes of `t` that could be known at a moment of the arrival clock; `timeline` says whether there is a
+    table `w`: it has the end of a batch, for panes whose `fired_at` is not known."""
     if not timeline:
         return f"(select * from t where fired_at <= {moment})"
     return (

@@ -1,4 +1,4 @@
-"""What one can choose between. Apart from the rest, so that the command line starts without Arrow."""
+"""Choices of the command line, in a module of their own so that it starts without Arrow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Grain(StrEnum):
-    """By what corrections are grouped."""
+    """What corrections are grouped by."""
 
     WINDOW = "window"
     HOUR = "hour"
@@ -19,7 +19,7 @@ class Clock(StrEnum):
     PUBLISHED = "published"
     """Once its batch was published, by the wall clock."""
     ARRIVAL = "arrival"
-    """Once what fired it had arrived, by the arrival clock: as if each event had been processed at once."""
+    """Once the event that fired it arrived, by the arrival clock: as if each event had been processed at once."""
 
 
 class Origin(StrEnum):
@@ -28,13 +28,13 @@ class Origin(StrEnum):
     LIVE = "live"
     """The stream published it."""
     CORRECTED = "corrected"
-    """The same, and what came late added up."""
+    """The stream published it, and late events are added to it."""
     REBUILT = "rebuilt"
     """A rebuild published it."""
 
 
 class Engine(StrEnum):
-    """Whose SQL a view is written in."""
+    """The engine whose SQL a view is written in."""
 
     DUCKDB = "duckdb"
     SPARK = "spark"

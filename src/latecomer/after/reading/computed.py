@@ -19,20 +19,20 @@ Columns = Mapping[str, pa.Array]
 
 
 class OnlySpark(Exception):
-    """Why it cannot be computed here."""
+    """A column or condition that only Spark can compute; the message says which."""
 
 
 def computed_column(
-    name: str, sql: str, kinds: Mapping[str, str], found: Columns, count: int
+    name: str, sql: str, kinds: Mapping[str, str], columns: Columns, count: int
 ) -> tuple[pa.Array, Flags]:
-    """A derived column, from the columns that its SQL names; and for which rows it cannot be computed."""
+    """A derived column, and the rows for which it cannot be computed. `columns` are those that its SQL may name."""
     made = expression(sql, kinds)
     if made.value is None:
         raise OnlySpark(f"only Spark can compute {name}")
     inputs = named_columns(sql, kinds)
-    first, code = distinct([found[column] for column in inputs], count)
+    first, code = distinct([columns[column] for column in inputs], count)
     values, failed = [], np.zeros(len(first), bool)
-    for nth, row in enumerate(_rows(found, inputs, first)):
+    for nth, row in enumerate(_rows(columns, inputs, first)):
         try:
             values.append(made.computed(row))
         except Failed:
@@ -41,7 +41,7 @@ def computed_column(
     return pa.array(values, arrow_type(made.kind)).take(pa.array(code)), np.asarray(failed[code], bool)
 
 
-def kept_by(where: str | None, kinds: Mapping[str, str], found: Columns, count: int) -> Flags:
+def kept_by(where: str | None, kinds: Mapping[str, str], columns: Columns, count: int) -> Flags:
     """Which rows a condition keeps."""
     if where is None:
         return np.ones(count, bool)
@@ -50,13 +50,13 @@ def kept_by(where: str | None, kinds: Mapping[str, str], found: Columns, count: 
     except NeedsSpark:
         raise OnlySpark(f"only Spark can evaluate where: {where}") from None
     inputs = named_columns(where, kinds)
-    first, code = distinct([found[column] for column in inputs], count)
-    answers = [keeps(row) is True for row in _rows(found, inputs, first)]
+    first, code = distinct([columns[column] for column in inputs], count)
+    answers = [keeps(row) is True for row in _rows(columns, inputs, first)]
     return np.asarray(np.array(answers, bool)[code], bool)
 
 
 def distinct(columns: Sequence[pa.Array], count: int) -> tuple[Whole, Whole]:
-    """Combinations of values: a row that has each, and for every row which one it has."""
+    """The distinct combinations of values: the first row of each, and for every row the number of its combination."""
     code, width = np.zeros(count, np.int64), 1
     for values in columns:
         encoded = values.dictionary_encode(null_encoding="encode")
@@ -67,9 +67,9 @@ def distinct(columns: Sequence[pa.Array], count: int) -> tuple[Whole, Whole]:
     return first, code
 
 
-def _rows(found: Columns, columns: Sequence[str], which: Whole) -> list[dict[str, Any]]:
-    if not columns:
+def _rows(columns: Columns, names: Sequence[str], which: Whole) -> list[dict[str, Any]]:
+    if not names:
         return [{} for _ in which]
-    chosen = {name: found[name].take(pa.array(which)) for name in columns}
+    chosen = {name: columns[name].take(pa.array(which)) for name in names}
     listed: list[dict[str, Any]] = pa.table(chosen).to_pylist()
     return listed

@@ -1,4 +1,4 @@
-"""States of an aggregate merged outside of a run: what several of them come to, none rounded before the end.
+"""Merges the states of an aggregate outside of a run. Nothing is rounded before the end.
 
 The parts of a state are those of `store/state_types.py`. `states_of` makes them from events, `values_of` the values of
 several; both for many groups at once, by the same classes that merge panes.
@@ -32,7 +32,7 @@ _NAME, _GROUP = "value", "group"
 
 
 class _Given:
-    """Events of which only their place and one column matter."""
+    """Events with one column, as aggregates take them."""
 
     def __init__(self, columns: Mapping[str, pa.Array], time: Integers, arrival: Integers) -> None:
         self.columns, self.time, self.arrival = columns, time, arrival
@@ -93,13 +93,13 @@ def _parts(state: aggregates.State) -> dict[str, str]:
 
 
 def _merged(state: aggregates.State, inputs: aggregates.Columns, counts: Sequence[int]) -> aggregates.Columns:
-    """What the inputs of groups of so many rows come to, a row for each group."""
+    """The inputs merged, a row for each group; `counts` is how many rows each group has."""
     every = np.arange(len(counts))
     nothing = pa.table({_GROUP: every, **state.nothing(len(counts))})  # a group may have no row
     given = pa.table({_GROUP: np.repeat(every, counts), **inputs})
-    found = merge_states([state], pa.concat_tables([nothing, given.select(nothing.column_names)]), [_GROUP])
-    order = pc.sort_indices(flat(found.place.column(_GROUP)))
-    return {name: column.take(order) for name, column in state.value(found.inputs).items()}
+    merged = merge_states([state], pa.concat_tables([nothing, given.select(nothing.column_names)]), [_GROUP])
+    order = pc.sort_indices(flat(merged.place.column(_GROUP)))
+    return {name: column.take(order) for name, column in state.value(merged.inputs).items()}
 
 
 def _needed_part(aggregate: Aggregate) -> str | None:
@@ -117,5 +117,5 @@ def quotient(total: Any, count: int, published: pa.DataType) -> Any:
         return float(total) / count
     with localcontext(prec=2 * types.MOST_DIGITS):
         scale = -int(Decimal(total).as_tuple().exponent)
-        found = exact.quotient(int(Decimal(total).scaleb(scale)), count, scale, published.scale)
-        return None if found is None else Decimal(found).scaleb(-published.scale)
+        digits = exact.quotient(int(Decimal(total).scaleb(scale)), count, scale, published.scale)
+        return None if digits is None else Decimal(digits).scaleb(-published.scale)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from latecomer.after.reading.questions import Book
 from latecomer.after.reading.reader import Reader
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
+from latecomer.model.counting import counted
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation, Op, Timing
 from latecomer.model.written_values import csv_text, json_value
@@ -26,8 +27,9 @@ from latecomer.store.publications import Publications
 from latecomer.store.sql import double_quoted, listed
 
 MOST_PANES = 5000
-"""So many panes are read for one answer."""
-_RANK = f"{PRIVATE}rank"
+"""An answer has at most so many panes, or those of one window. No window is shown with a part of its panes."""
+_RANK, _PLACES = f"{PRIVATE}rank", f"{PRIVATE}places"
+_PANES, _PANES_SO_FAR = f"{PRIVATE}panes_of_place", f"{PRIVATE}panes_so_far"
 
 
 class Stage(StrEnum):
@@ -38,7 +40,7 @@ class Stage(StrEnum):
     CORRECTED = "corrected"
     REBUILT = "rebuilt"
     WITHDRAWN = "withdrawn"
-    """Nothing stands: what was published was taken back."""
+    """No number stands: all were taken back."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,10 @@ class Life:
     start: int
     end: int
     key: Mapping[str, str | None]
-    """As text, as it is asked for."""
+    """As text, in the form of a query."""
     stage: Stage
     values: Mapping[str, Any] | None
-    """What stands, or what an open window has so far."""
+    """The values that stand, or those of an open window so far."""
     panes: Sequence[PublishedPane] = field(default_factory=list)
     final: bool = False
     """Whether nothing more can come."""
@@ -89,19 +91,23 @@ def lives(
     skip: int = 0,
 ) -> Lives:
     """The newest windows of an output, or those that hold a moment or have a key."""
-    book = reader._book(output)
-    chosen = reader._chosen(book, window, key)
+    book = reader.book(output)
+    chosen = reader.condition(book, window, key)
     notes: list[str] = []
     still_open = [] if skip else _still_open(book, chosen, most, notes)
     rows = _panes(book, chosen, most + 1, skip)
-    found = _by_place(reader, book, rows)
-    if rows.num_rows >= MOST_PANES:
-        notes.append(f"only the first {MOST_PANES:,} panes of these windows were read")
-    return Lives([*still_open, *found[:most]], len(found) > most, notes)
+    closed = _by_place(reader, book, rows)[:most]
+    matching = rows[_PLACES][0].as_py() if rows.num_rows else 0
+    if len(closed) < min(matching, most):
+        notes.append(
+            f"{counted(len(closed), 'window')} shown: more would have over {MOST_PANES:,} panes; ask for one window "
+            "or key"
+        )
+    return Lives([*still_open, *closed], matching > most, notes)
 
 
 def _panes(book: Book, chosen: str, most: int, skip: int) -> pa.Table:
-    """The panes of the newest places, all of each."""
+    """The panes of the newest places, all panes of each; and how many places there are, up to `most`."""
     panes, place = book.tables.panes, listed(book.place)
     if not panes.exists:
         return book.layout.published.empty_table()
@@ -110,11 +116,17 @@ def _panes(book: Book, chosen: str, most: int, skip: int) -> pa.Table:
         f"(t.{double_quoted(name)} is not distinct from c.{double_quoted(name)})" for name in book.place
     )
     newest = ", ".join(["window_end desc", "window_start desc", *map(double_quoted, book.layout.keys)])
-    places = f"select distinct {place} from t where {chosen} order by {newest} limit {most} offset {skip}"
-    ranked = f"select *, row_number() over (order by {newest}) as {_RANK} from ({places})"
+    places = (
+        f"select {place}, count(*) as {_PANES} from t where {chosen} group by {place} "
+        f"order by {newest} limit {most} offset {skip}"
+    )
+    ranked = (
+        f"select *, row_number() over (order by {newest}) as {_RANK}, count(*) over () as {_PLACES}, "
+        f"sum({_PANES}) over (order by {newest}) as {_PANES_SO_FAR} from ({places})"
+    )
     return panes.query(
-        f"select * from (select {', '.join(names)}, c.{_RANK} from t join ({ranked}) as c on {same}) "
-        f"order by {publication_order(book.output)} limit {MOST_PANES}"
+        f"select * from (select {', '.join(names)}, c.{_RANK}, c.{_PLACES} from t join ({ranked}) as c on {same} "
+        f"where c.{_RANK} = 1 or c.{_PANES_SO_FAR} <= {MOST_PANES}) order by {publication_order(book.output)}"
     )
 
 
@@ -123,7 +135,7 @@ def _by_place(reader: Reader, book: Book, rows: pa.Table) -> list[Life]:
     if not listed_rows:
         return []
     batches = [row["batch"] for row in listed_rows]
-    times = Publications(reader._store()).times(min(batches), max(batches), book.name)
+    times = Publications(reader.store()).times(min(batches), max(batches), book.name)
     places: dict[tuple[Any, ...], list[PublishedPane]] = {}
     ranks: dict[tuple[Any, ...], int] = {}
     for row in listed_rows:
@@ -145,34 +157,45 @@ def _by_place(reader: Reader, book: Book, rows: pa.Table) -> list[Life]:
 
 
 def _life(book: Book, place: tuple[Any, ...], panes: Sequence[PublishedPane]) -> Life:
-    stands = standing_of(book.output, panes)
+    standing = standing_of(book.output, panes)
     timings = {each.timing for each in panes if each.op is Op.INSERT}
     if timings <= {Timing.EARLY}:
         stage = Stage.OPEN
-    elif stands is None:
+    elif standing is None:
         stage = Stage.WITHDRAWN
     elif Timing.CORRECTION in timings:
         stage = Stage.REBUILT
     else:
         stage = Stage.CORRECTED if Timing.LATE in timings else Stage.PUBLISHED
-    key = _key(book, place[2:])
     return Life(
         to_micros(place[0]),
         to_micros(place[1]),
-        key,
+        _key(book, place[2:]),
         stage,
-        stands,
+        standing,
         panes,
         any(each.is_last for each in panes),
     )
 
 
-def standing_of(output: Output, panes: Sequence[PublishedPane]) -> Mapping[str, Any] | None:
-    """The number that stands after some panes of one window and key; None where none does."""
-    back = {each.sequence for each in panes if each.op is Op.RETRACT}
+class Stated(Protocol):
+    """What standing_of needs to know of a pane."""
+
+    @property
+    def op(self) -> Op: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def values(self) -> Mapping[str, Any]: ...
+
+
+def standing_of(output: Output, panes: Sequence[Stated]) -> Mapping[str, Any] | None:
+    """The number that stands after some panes of one window and key, by the rules of `model.panes`; None where none
+    does."""
+    retracted = {each.sequence for each in panes if each.op is Op.RETRACT}
     inserts = [each for each in panes if each.op is Op.INSERT]
     if output.accumulation is Accumulation.DISCARDING:
-        kept = [each for each in inserts if each.sequence not in back]
+        kept = [each for each in inserts if each.sequence not in retracted]
         if not kept:
             return None
         return {
@@ -180,7 +203,7 @@ def standing_of(output: Output, panes: Sequence[PublishedPane]) -> Mapping[str, 
             for name, aggregate in output.aggregates.items()
         }
     last = max(inserts, key=lambda each: each.sequence, default=None)
-    return None if last is None or last.sequence in back else last.values
+    return None if last is None or last.sequence in retracted else last.values
 
 
 def _still_open(book: Book, chosen: str, most: int, notes: list[str]) -> list[Life]:
@@ -206,7 +229,7 @@ def _key(book: Book, values: Sequence[Any]) -> dict[str, str | None]:
 
 
 def key_texts(schema: pa.Schema, key: Mapping[str, Any]) -> dict[str, str | None]:
-    """A key as it is asked for: each column's value as text."""
+    """A key in the form of a query: each column's value as text."""
     return {
         name: None if value is None else csv_text(json_value(value, schema.field(name).type))
         for name, value in key.items()

@@ -1,7 +1,7 @@
-"""Which of the numbers that producers give their events were seen: intervals without a gap.
+"""The numbers that producers give their events and that were seen, as intervals without a gap.
 
-A number takes no room of its own, only the interval that it is in. What arrives more or less in order is a few
-intervals however much it is, and what lies between them are the gaps.
+Memory grows with the intervals, not with the numbers. Events that arrive more or less in order make few intervals. What
+lies between two intervals is a gap.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Moments = npt.NDArray[np.int64]
 UNKNOWN = np.iinfo(np.int64).min
 """The event time of a row that has none."""
 PENDING = 1 << 19
-"""So many rows are taken in at once."""
+"""At least so many rows are merged at once."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Intervals:
 
     @classmethod
     def of_rows(cls, producer: Whole, number: Whole, happened: Moments, arrived: Moments) -> Self:
-        """Rows as they came: each is an interval of its own, in no order."""
+        """Rows in any order, each an interval of its own."""
         return cls(producer, number, number, happened, arrived, happened, arrived, arrived)
 
     def __len__(self) -> int:
@@ -51,45 +51,45 @@ class Intervals:
 
 
 def merged(parts: list[Intervals]) -> Intervals:
-    """Intervals that touch or overlap as one. Of several rows with one number the first to arrive speaks for it."""
-    found = Intervals(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
-    if not len(found):
-        return found
-    order = np.lexsort((found.first_arrived, found.first, found.producer))
-    found = Intervals(*(column[order] for column in found.columns))
-    furthest = _furthest(found)
-    begins = np.flatnonzero(_begins(found, furthest[:-1]))
-    last = furthest[np.append(begins[1:], len(found)) - 1]
+    """Joins intervals that touch or overlap. Of several rows with one number, the first to arrive counts."""
+    every = Intervals(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
+    if not len(every):
+        return every
+    order = np.lexsort((every.first_arrived, every.first, every.producer))
+    every = Intervals(*(column[order] for column in every.columns))
+    furthest = _furthest(every)
+    begins = np.flatnonzero(_begins(every, furthest[:-1]))
+    last = furthest[np.append(begins[1:], len(every)) - 1]
     return Intervals(
-        found.producer[begins],
-        found.first[begins],
-        found.last[last],
-        found.first_happened[begins],
-        found.first_arrived[begins],
-        found.last_happened[last],
-        found.last_arrived[last],
-        np.minimum.reduceat(found.arrived, begins),
+        every.producer[begins],
+        every.first[begins],
+        every.last[last],
+        every.first_happened[begins],
+        every.first_arrived[begins],
+        every.last_happened[last],
+        every.last_arrived[last],
+        np.minimum.reduceat(every.arrived, begins),
     )
 
 
-def _furthest(found: Intervals) -> Whole:
+def _furthest(ordered: Intervals) -> Whole:
     """For each interval, in order, the one with its producer's largest number so far."""
-    ranked = np.lexsort((-found.last_arrived, found.last, found.producer))
-    rank = np.empty(len(found), np.int64)
-    rank[ranked] = np.arange(len(found))
+    ranked = np.lexsort((-ordered.last_arrived, ordered.last, ordered.producer))
+    rank = np.empty(len(ordered), np.int64)
+    rank[ranked] = np.arange(len(ordered))
     # A producer ranks above all before it, so each begins anew.
     return np.asarray(ranked[np.maximum.accumulate(rank)], np.int64)
 
 
-def _begins(found: Intervals, furthest: Whole) -> npt.NDArray[np.bool_]:
+def _begins(ordered: Intervals, furthest: Whole) -> npt.NDArray[np.bool_]:
     """Where an interval touches none before it, given how far those reach."""
-    reached, first = found.last[furthest], found.first[1:]
+    reached, first = ordered.last[furthest], ordered.first[1:]
     apart = (first > reached) & (_between(reached, first) > 0)
-    return np.concatenate([[True], apart | (found.producer[1:] != found.producer[furthest])])
+    return np.concatenate([[True], apart | (ordered.producer[1:] != ordered.producer[furthest])])
 
 
 def _between(lower: Whole, upper: Whole) -> npt.NDArray[np.uint64]:
-    """How many numbers lie between two, of which the first is the smaller; never beyond what a number can hold."""
+    """How many numbers lie between two, the smaller first. Unsigned, so that it cannot overflow."""
     difference: npt.NDArray[np.uint64] = upper.view(np.uint64) - lower.view(np.uint64) - np.uint64(1)
     return difference
 
@@ -104,15 +104,15 @@ class Seen:
         self._waiting = 0
 
     def add(self, producer: Whole, number: Whole, happened: Moments, arrived: Moments) -> None:
-        """Take rows in: which producer, its number, and when it happened and arrived."""
+        """Add rows: the producer of each, its number, and when it happened and arrived."""
         self._pending.append(Intervals.of_rows(producer, number, happened, arrived))
         self._waiting += len(producer)
-        # Not before as many wait as there are: else many intervals would be sorted for the sake of a few rows.
+        # As many rows wait as there are intervals: else all intervals would be sorted for a few rows.
         if self._waiting >= max(PENDING, len(self._intervals)):
             self.intervals()
 
     def intervals(self) -> Intervals:
-        """What was seen."""
+        """All numbers seen so far."""
         if self._pending:
             self._intervals = merged([self._intervals, *self._pending])
             self._pending, self._waiting = [], 0

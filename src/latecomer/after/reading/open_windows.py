@@ -7,11 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from latecomer.after.reading.folding import values_of
-from latecomer.after.reading.questions import (
-    PLAIN,
-    Book,
-    folded,
-)
+from latecomer.after.reading.questions import PLAIN, Book, folded
 from latecomer.config.names import PRIVATE
 from latecomer.model.aggregates import Aggregate
 from latecomer.store.columns import state_column
@@ -77,7 +73,7 @@ def _finished(
             values[index] = None
     else:
         states, column = rows[_STATES + name].to_pylist(), book.layout.types[aggregate.column or ""]
-        found = values_of(aggregate, [states[index] for index in several], column, kind)
-        for index, value in zip(several, found, strict=True):
+        merged = values_of(aggregate, [states[index] for index in several], column, kind)
+        for index, value in zip(several, merged, strict=True):
             values[index] = value
     return pa.chunked_array([pa.array(values, kind)])

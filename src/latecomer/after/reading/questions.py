@@ -1,4 +1,4 @@
-"""What is asked of a store, as SQL over its tables: here it is put together, whoever puts it to them.
+"""Questions to a store, as SQL over its tables.
 
 A reader asks the tables as they are now. A task of Spark's asks some of their files (`after/dataframes/`).
 """
@@ -43,10 +43,10 @@ class Question:
     schema: pa.Schema
     others: Mapping[str, Table] = field(default_factory=dict)
     order: str = ""
-    """How the rows follow one another, for who asks for all of them at once."""
+    """The ORDER BY, for a reader of all rows at once."""
 
     def answer(self) -> pa.Table:
-        """The rows in the columns promised; none where the table is not there yet."""
+        """The rows in the columns of `schema`; none where the table does not exist yet."""
         if not self.table.exists:
             return self.schema.empty_table()
         ordered = f"{self.sql} order by {self.order}" if self.order else self.sql
@@ -109,13 +109,13 @@ def folded(book: Book, table: Table, name: str, aggregate: Aggregate) -> str:
     column, kind = double_quoted(name), book.layout.values[name]
     if aggregate.function != "sum" or kind not in ("bigint", f"decimal(38,{types.scale_of(kind)})"):
         return f"{PLAIN.get(aggregate.function, 'max')}({column})"
-    # DataFusion's own sums would wrap around unseen.
+    # DataFusion's own sums overflow without an error.
     room = f"Decimal256(76, {types.scale_of(kind)})"
     total, lost = f"sum(arrow_cast({column}, '{room}'))", "false"
     beyond, (high, _) = beyond_column(name), beyond_halves(name)
     if beyond in table.columns:
-        held = f"coalesce({double_quoted(beyond)}, arrow_cast({column}, 'Decimal128(38, 0)'))"
-        total = f"sum(arrow_cast({held}, '{room}'))"
+        exact = f"coalesce({double_quoted(beyond)}, arrow_cast({column}, 'Decimal128(38, 0)'))"
+        total = f"sum(arrow_cast({exact}, '{room}'))"
     if high in table.columns:
         lost = f"count({double_quoted(high)}) > 0"
     most = 2**63 if kind == "bigint" else 10 ** types.whole_digits(kind)
@@ -144,16 +144,16 @@ def with_publication(times: Mapping[int, int], panes: pa.Table) -> pa.Table:
 def late_rows(book: Book) -> Question:
     """The side output."""
     table = book.tables.late
-    there = table.stored_schema.names
+    stored = table.stored_schema.names
     # Columns that a later pipeline file no longer names are shown as they are stored.
     known = {each.name: each for each in [*table.stored_schema, *table.schema]}
-    shown = [name for name in {**dict.fromkeys(there), **known} if not name.startswith(PRIVATE)]
+    shown = [name for name in {**dict.fromkeys(stored), **known} if not name.startswith(PRIVATE)]
     schema = pa.schema([known[name] for name in shown])
     return Question(table, f"select {listed(shown)} from t", schema, order=LATE_ORDER)
 
 
 def watermark_rows(table: Table, several: bool) -> Question:
-    """The timeline; of several sources, with the one that each batch is of."""
+    """The timeline; with several sources, also the source of each batch."""
     source = ["source"] if several else []
     names = ["batch", *source, "tick", "at", "watermark", "settled", "kind", "arrival_by", "held_by"]
     schema = pa.schema([WATERMARKS.field(name) for name in names])
@@ -174,7 +174,7 @@ def ledger_rows(table: Table) -> Question:
 
 
 def of_output(output: str | None, letters: pa.Table) -> pa.Table:
-    """Dead letters with the output that cannot compute them; none could, of those that are no events."""
+    """Dead letters with the output that cannot compute them; null for rows that are no events."""
     place = letters.schema.get_field_index("reason") + 1
     return letters.add_column(place, OUTPUT, pa.repeat(pa.scalar(output, pa.string()), letters.num_rows))
 
@@ -196,7 +196,7 @@ _CASTS: dict[str, str] = {
 
 
 def literal(text: str, kind: pa.DataType) -> str:
-    """A value written as text, as a literal of a column's type; ValueError where it is none."""
+    """A value written as text, as a literal of a column's type; ValueError where the text is no such value."""
     if pa.types.is_string(kind):
         return text_literal(text)
     if pa.types.is_timestamp(kind):

@@ -7,14 +7,14 @@ Nothing is ever written.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.after.reading.alignment import alignment_of
-from latecomer.after.reading.asof import arrived_by, holds, published_up_to
+from latecomer.after.reading.asof import arrived_by, published_up_to
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import (
@@ -24,7 +24,6 @@ from latecomer.after.reading.questions import (
     Question,
     late_rows,
     ledger_rows,
-    literal,
     of_output,
     published_rows,
     standing_rows,
@@ -33,6 +32,7 @@ from latecomer.after.reading.questions import (
     with_publication,
 )
 from latecomer.after.reading.sequence_gaps import sequence_gaps
+from latecomer.after.reading.store_reader import StoreReader
 from latecomer.config.arguments import (
     require_flags,
     require_key,
@@ -42,32 +42,28 @@ from latecomer.config.arguments import (
 )
 from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
-from latecomer.errors import NoStore, PipelineError, Problem, StoreMismatch, did_you_mean, other_settings
+from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import to_micros
 from latecomer.model.holding import Holding
 from latecomer.model.timeline import Timeline
 from latecomer.model.windows import Session
-from latecomer.store.definitions import definition_of, require_wall_clock
 from latecomer.store.failed import standing_failed
-from latecomer.store.layout import LEDGER, WATERMARKS, PaneLayout
-from latecomer.store.pins import read_pins
+from latecomer.store.layout import LEDGER, WATERMARKS
 from latecomer.store.publications import Publications
-from latecomer.store.recovery import require_output
 from latecomer.store.repairs import FILED_AS, standing_letters, standing_letters_by
 from latecomer.store.sql import double_quoted, moment_literal
-from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 
 LETTERS_BY = ("reason", OUTPUT, "origin", "batch")
 """What dead letters can be counted by."""
 
 
-class Reader:
+class Reader(StoreReader):
     """What a pipeline has computed so far."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         require_pipeline("Reader", pipeline)
-        self.pipeline = pipeline
+        super().__init__(pipeline)
         self.notes: list[str] = []
         """What is missing in the last answer, in words."""
 
@@ -94,12 +90,12 @@ class Reader:
         require_flags("results", include_open=include_open)
         require_moments("results", as_of=as_of, valid_at=valid_at, as_of_arrival=as_of_arrival)
         self.notes = []
-        book = self._book(output)
+        book = self.book(output)
         if clock is not None:
             as_of, as_of_arrival = self._by_clock(clock, as_of, as_of_arrival)
         self._require_one_moment(as_of, as_of_arrival, include_open)
         # The open states first: a window that closes in between is then seen twice, never not at all.
-        chosen = self._chosen(book, valid_at, key)
+        chosen = self.condition(book, valid_at, key)
         still_open = open_windows(book, self.notes, chosen) if include_open else None
         rows, others = self.known_panes(book, as_of, as_of_arrival)
         standing = standing_rows(book, f"(select * from {rows} where {chosen})", **others).answer()
@@ -111,19 +107,19 @@ class Reader:
     def known_panes(
         self, book: Book, as_of: datetime | None = None, as_of_arrival: datetime | None = None
     ) -> tuple[str, dict[str, Table]]:
-        """The panes that were known at a moment, in SQL over the panes `t`, and what else that SQL asks."""
+        """The panes that were known at a moment, in SQL over the panes `t`; and the other tables that it names."""
         rows, others = "t", {}
         if as_of is not None:
             rows = published_up_to(self._published_by(as_of, book.name))
         elif as_of_arrival is not None:
-            timeline = self._store().watermarks
+            timeline = self.store().watermarks
             rows = arrived_by(moment_literal(to_micros(as_of_arrival)), timeline.exists)
             others = {"w": timeline} if timeline.exists else {}
         return rows, others
 
     def _published_by(self, moment: datetime, output: str) -> int:
         """The last batch that had been published by a moment."""
-        publications = Publications(self._store())
+        publications = Publications(self.store())
         known = publications.last_by(to_micros(moment), output)
         if publications.by_delta:
             self.notes.append(
@@ -133,7 +129,7 @@ class Reader:
         if known is None:
             message = "it is not known which batches had been published by then: an earlier version did not keep that"
             fix = "ask for a later moment, or by the arrival clock: as_of_arrival, on the command line --as-of-arrival"
-            raise PipelineError([self._ours(Problem("as_of", message, moment.isoformat(), fix))])
+            raise PipelineError([self.of_pipeline(Problem("as_of", message, moment.isoformat(), fix))])
         return known
 
     def _by_clock(
@@ -141,8 +137,10 @@ class Reader:
     ) -> tuple[datetime | None, datetime | None]:
         """The two moments, where one was asked for in the old way."""
         if clock not in list(Clock):
-            raise self._unknown("clock", "there is no such clock", clock, list(Clock))
-        advice = "clock goes away: write as_of_arrival=T for clock='arrival', and leave clock='published' out"
+            raise self.unknown("clock", "there is no such clock", clock, list(Clock))
+        advice = (
+            "clock is deprecated: write as_of_arrival=T for clock='arrival', and leave clock='published' out"
+        )
         warnings.warn(advice, DeprecationWarning, stacklevel=3)
         return (None, as_of_arrival or as_of) if clock == Clock.ARRIVAL else (as_of, as_of_arrival)
 
@@ -150,28 +148,22 @@ class Reader:
         self, as_of: datetime | None, as_of_arrival: datetime | None, include_open: bool
     ) -> None:
         given = {"as_of": as_of, "as_of_arrival": as_of_arrival}
-        asked = [(name, moment.isoformat()) for name, moment in given.items() if moment is not None]
-        if asked and include_open:
-            fix = f"ask for one of the two: {asked[0][0]}, or include_open"
-            problem = Problem(asked[0][0], "open windows are known only as they are now", asked[0][1], fix)
-            raise PipelineError([self._ours(problem)])
-        if len(asked) > 1:
+        moments = [(name, moment.isoformat()) for name, moment in given.items() if moment is not None]
+        if moments and include_open:
+            field, moment = moments[0]
+            fix = f"ask for one of the two: {field}, or include_open"
+            problem = Problem(field, "open windows are known only as they are now", moment, fix)
+            raise PipelineError([self.of_pipeline(problem)])
+        if len(moments) > 1:
             fix = "ask for one of the two"
-            problem = Problem("as_of", "goes by another clock than as_of_arrival", asked[0][1], fix)
-            raise PipelineError([self._ours(problem)])
+            problem = Problem("as_of", "goes by another clock than as_of_arrival", moments[0][1], fix)
+            raise PipelineError([self.of_pipeline(problem)])
 
     def choose(
         self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
     ) -> str:
         """The rows of an output's window and key, as a condition in SQL."""
-        return self._chosen(self._book(output), window, key)
-
-    def _chosen(self, book: Book, window: datetime | None, key: Mapping[str, str | None] | None) -> str:
-        """The rows of the window that holds a moment and of a key, as a condition in SQL."""
-        chosen = [self._key_is(book, column, text) for column, text in (key or {}).items()]
-        if window is not None:
-            chosen.append(holds(moment_literal(to_micros(window))))
-        return " and ".join(chosen) or "true"
+        return self.condition(self.book(output), window, key)
 
     def panes(
         self, output: str, window: datetime | None = None, key: Mapping[str, str | None] | None = None
@@ -185,19 +177,19 @@ class Reader:
         """
         require_moments("panes", window=window)
         require_key("panes", key)
-        book = self._book(output)
-        panes = published_rows(book, f"(select * from t where {self._chosen(book, window, key)})").answer()
+        book = self.book(output)
+        panes = published_rows(book, f"(select * from t where {self.condition(book, window, key)})").answer()
         first, last = pc.min_max(panes["batch"]).as_py().values()
-        times = {} if first is None else Publications(self._store()).times(first, last, book.name)
+        times = {} if first is None else Publications(self.store()).times(first, last, book.name)
         return with_publication(times, panes)
 
     def late(self, output: str) -> pa.Table:
         """The side output: every event that was fine but late, in order of arrival."""
-        return late_rows(self._book(output)).answer()
+        return late_rows(self.book(output)).answer()
 
     def duplicates(self) -> pa.Table:
         """Every row whose id had come before, in the order in which they were read."""
-        table = self._store().duplicates
+        table = self.store().duplicates
         return _public(
             Question(table, "select * from t order by batch, origin, position", table.schema).answer()
         )
@@ -205,7 +197,7 @@ class Reader:
     def dead_letters(self) -> pa.Table:
         """Every row that is no event, and why, in the order in which they were read; and every event that an output
         cannot compute, with its `output`. One that was replayed and stays a dead letter has its newest reason."""
-        store = self._store()
+        store = self.store()
         rows = of_output(None, standing_letters(store).drop_columns([FILED_AS]))
         in_order = [(name, "ascending") for name in ("batch", "origin", "position")]
         failed = (
@@ -220,7 +212,7 @@ class Reader:
             fix = f"write one of {', '.join(LETTERS_BY)}"
             raise PipelineError([Problem("column", "is nothing to count dead letters by", column, fix)])
         require_kind("dead_letters_by", int, "the number of a batch", since_batch=since_batch)
-        store = self._store()
+        store = self.store()
         rows = standing_letters_by(store, "reason" if column == OUTPUT else column, since_batch)
         if column == OUTPUT:
             rows = rows.set_column(0, OUTPUT, pa.nulls(rows.num_rows, pa.string()))
@@ -231,25 +223,23 @@ class Reader:
             counted = recent.group_by(column).aggregate([([], "count_all"), ("detail", "min")])
             parts.append(counted.rename_columns(rows.schema.names))
         together = pa.concat_tables(parts).group_by(column)
-        found = together.aggregate([("dead_letters", "sum"), ("example", "min")])
+        counts = together.aggregate([("dead_letters", "sum"), ("example", "min")])
         most_first = [("dead_letters", "descending"), (column, "ascending")]
-        return found.rename_columns(rows.schema.names).sort_by(most_first)
+        return counts.rename_columns(rows.schema.names).sort_by(most_first)
 
     def failed(self) -> dict[str, tuple[int, int]]:
-        """Of each output that cannot compute events, how many of them there are, and where the first window starts that
+        """For each output with events that it cannot compute: how many, and where the first window starts that
         lacks one, in microseconds."""
-        found = {}
+        failed = {}
         for name, output in self.pipeline.outputs.items():
-            times = standing_failed(self._store(), name, ["event_time"])["event_time"]
+            times = standing_failed(self.store(), name, ["event_time"])["event_time"]
             if len(times):
                 first, window = int(pc.min(times.cast(pa.int64())).as_py()), output.window
                 starts = (
-                    [first]
-                    if isinstance(window, Session)
-                    else [each.start for each in window.assign_all(first)]
+                    [] if isinstance(window, Session) else [each.start for each in window.assign_all(first)]
                 )
-                found[name] = len(times), min(starts)
-        return found
+                failed[name] = len(times), min(starts, default=first)
+        return failed
 
     def gaps(self, producer: str | None = None) -> pa.Table:
         """Numbers that a producer gave its events and that never came, as ranges from `first` to `last`.
@@ -264,9 +254,9 @@ class Reader:
             if column is None:
                 fix = "name the columns: event: {producer: client_id, producer_seq: number}, and run the pipeline"
                 raise PipelineError(
-                    [self._ours(Problem(f"event.{field}", "is needed to tell gaps", None, fix))]
+                    [self.of_pipeline(Problem(f"event.{field}", "is needed to find gaps", None, fix))]
                 )
-        return sequence_gaps(self._store(), producer)
+        return sequence_gaps(self.store(), producer)
 
     def watermarks(self) -> pa.Table:
         """The timeline: one row for each tick of each batch. Before the first watermark it is null.
@@ -275,7 +265,7 @@ class Reader:
         the rows of the batch came: `broker`, `read`, `file`, `column` or `source`. Of several sources, `source` is the
         one that the batch is of.
         """
-        return with_lag(watermark_rows(self._store().watermarks, bool(self.pipeline.sources)).answer())
+        return with_lag(watermark_rows(self.store().watermarks, bool(self.pipeline.sources)).answer())
 
     def alignment(self) -> pa.Table:
         """Which source partition held the watermark back: the one that did so longest comes first.
@@ -283,15 +273,15 @@ class Reader:
         A partition holds the watermark back where it is the slowest, or as slow as that, and another is
         further. `held_for` is how long in arrival time, `times` in how many intervals, `longest` the longest
         of these; `behind` is how far the watermark was behind the furthest partition at most (null where
-        there was no watermark yet), `since` and `until` frame it all.
+        there was no watermark yet). `since` is the first of these moments, `until` the last.
         """
         columns = ["at", "watermark", "held_by", "unheld", "held_with"]
-        table = self._store().watermarks
+        table = self.store().watermarks
         schema = pa.schema([WATERMARKS.field(name) for name in columns])
         # A table of an earlier version, not written to since, lacks the later ones.
-        there = [name if name in table.columns else f"null as {name}" for name in columns]
-        asked = Question(table, f"select {', '.join(there)} from t", schema, order="batch, tick")
-        return alignment_of(asked.answer())
+        stored = [name if name in table.columns else f"null as {name}" for name in columns]
+        timeline = Question(table, f"select {', '.join(stored)} from t", schema, order="batch, tick")
+        return alignment_of(timeline.answer())
 
     def holding(self) -> list[Holding]:
         """The silent partitions for whose sake the watermark waits now, the longest silent first.
@@ -303,21 +293,21 @@ class Reader:
 
     def timeline(self, last: int | None = None) -> Timeline | None:
         """The timeline as it stands now, or after a batch, with its watermark and its clock; None before the first."""
-        table, schema = self._store().watermarks, pa.schema([WATERMARKS.field("carry")])
+        table, schema = self.store().watermarks, pa.schema([WATERMARKS.field("carry")])
         newest = table.last_batch() if last is None else last
         carry = (
             f"select carry from t where carry is not null and batch <= {newest} and batch >= {{}} "
             "order by batch desc limit 1"
         )
-        found = Question(table, carry.format(newest), schema).answer()  # one file, most often
-        found = found if found.num_rows else Question(table, carry.format(-1), schema).answer()
-        if not found.num_rows:
+        rows = Question(table, carry.format(newest), schema).answer()  # one file, most often
+        rows = rows if rows.num_rows else Question(table, carry.format(-1), schema).answer()
+        if not rows.num_rows:
             return None
-        return Timeline.restore(self.pipeline.watermark, found["carry"][0].as_py())
+        return Timeline.restore(self.pipeline.watermark, rows["carry"][0].as_py())
 
     def ledger(self) -> pa.Table:
         """Every line of the ledger: batch, output, unit, received, and what became of it."""
-        store = self._store()
+        store = self.store()
         return store.as_amounts(ledger_rows(store.ledger).answer())
 
     def ledger_totals(self) -> pa.Table:
@@ -326,70 +316,16 @@ class Reader:
         sums = ", ".join(f"sum({double_quoted(amount)}) as {double_quoted(amount)}" for amount in amounts)
         sql = f"select output, unit, {sums} from t group by output, unit order by output, {UNIT_ORDER}"
         schema = pa.schema([field for field in LEDGER if field.name != "batch"])
-        store = self._store()
+        store = self.store()
         return store.as_amounts(Question(store.ledger, sql, schema).answer())
 
     def tombstones(self) -> int:
         """How many records without a value were skipped, with `tombstones: skip`. The ledger does not count them."""
-        return self._store().tombstones
+        return self.store().tombstones
 
     def batches(self) -> int:
         """How many batches are complete."""
-        return self._store().ledger.last_batch() + 1
-
-    def _store(self) -> Store:
-        pinned = read_pins(self.pipeline.store_path)
-        if pinned is not None and pinned["pipeline"] != self.pipeline.name:
-            raise StoreMismatch(
-                f"store {self.pipeline.store_path} belongs to pipeline {pinned['pipeline']}, "
-                f"not {self.pipeline.name}; correct name or store in the pipeline file"
-            )
-        return self._opened()
-
-    def _opened(self) -> Store:
-        return open_store(self.pipeline)
-
-    def _book(self, name: str) -> Book:
-        require_kind("Reader", str, "the name of an output", output=name)
-        output = self.pipeline.outputs.get(name)
-        if output is None:
-            raise self._unknown("output", "the pipeline has no such output", name, self.pipeline.outputs)
-        store = self._store()
-        pinned = (read_pins(store.root) or {})["outputs"].get(name)
-        if pinned is None:
-            raise NoStore(f"output {name} has not been computed yet; run the pipeline first")
-        wanted = definition_of(output)
-        require_wall_clock(name, pinned, wanted)
-        changed = [key for key in wanted if pinned.get(key) != wanted[key]]
-        if changed:
-            raise StoreMismatch(
-                f"output {name} was computed with {other_settings(changed)} than the file says now; restore "
-                f"the file, or {store.fix_for_definition(name, pinned)}"
-            )
-        require_output(store, name)
-        layout = PaneLayout(output, store.layout)
-        return Book(name, output, layout, store.output_tables(name, layout.published))
-
-    def _key_is(self, book: Book, column: str, text: str | None) -> str:
-        kind = book.layout.keys.get(column)
-        if kind is None:
-            raise self._unknown("key", "the output has no such key column", column, book.layout.keys)
-        if text is None:
-            return f"{double_quoted(column)} is null"
-        try:
-            return f"{double_quoted(column)} = {literal(text, book.layout.published.field(column).type)}"
-        except (ValueError, pa.ArrowException):
-            problem = Problem(
-                f"key {column}", f"is not of type {kind}", text, "write it as the results show it"
-            )
-            raise PipelineError([self._ours(problem)]) from None
-
-    def _unknown(self, field: str, message: str, value: str, known: Iterable[str]) -> PipelineError:
-        return PipelineError([self._ours(Problem(field, message, value, did_you_mean(value, known)))])
-
-    def _ours(self, problem: Problem) -> Problem:
-        place = f"pipeline {self.pipeline.name}"
-        return Problem(problem.field, problem.message, problem.value, problem.fix, place)
+        return self.store().ledger.last_batch() + 1
 
 
 def _public(rows: pa.Table) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PRINTED = 20
-"""So many rows are printed."""
+"""At most so many rows are printed."""
 _NAMES = {"pandas": "pandas", "polars": "Polars"}
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What a pipeline answered. `arrow()` has it as it is stored, with all moments in UTC; pandas and Polars have the
-    same moments by the clock of `zone`. No number is rounded on the way."""
+    """The answer of a pipeline. `arrow()` gives it as it is stored, with all moments in UTC; pandas and Polars show the
+    same moments in `zone`. No number is rounded."""
 
     table: pa.Table
     title: str
     zone: str = "UTC"
-    """That of the output's windows."""
+    """The zone of the output's windows."""
     nothing: str = "there are no rows"
-    """Why there is none, where there is none."""
+    """What is shown where there are no rows."""
     notes: Sequence[str] = ()
     """What is missing in the answer."""
     warnings: Sequence[str] = ()
@@ -61,7 +61,7 @@ class Rows:
     def head(self, rows: int = 5) -> Rows:
         """The first rows."""
         require_kind("head", int, "a number of rows", rows=rows)
-        return Rows(self.table.slice(0, max(rows, 0)), self.title, self.zone, self.nothing, self.notes)
+        return replace(self, table=self.table.slice(0, max(rows, 0)))
 
     def __len__(self) -> int:
         return int(self.table.num_rows)

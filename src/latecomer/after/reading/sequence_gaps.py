@@ -57,25 +57,25 @@ _LETTERS = pa.schema(
 )
 _WHOLE = "^-?[0-9]{1,19}$"
 _AT_ONCE = 1024
-"""So many dead letters are read at once; one may be long."""
+"""The number of dead letters to read at once: one may be long."""
 
 
 def sequence_gaps(store: Store, producer: str | None = None) -> pa.Table:
-    """What is missing of every producer, or of one: ranges of numbers, in order, with what is around each.
+    """The missing numbers of every producer, or of one, as ranges in order, with the events around each.
 
-    What could not be counted is a warning.
+    Rows that could not be counted are a warning.
     """
     counted = _Counted(store, producer)
-    # As far as the events reach, which a batch commits last: of no batch is a part seen.
+    # Up to the last batch of the events. They are committed last, so no batch is read in part.
     through = store.events.last_batch()
     for table, name in ((store.events, "events"), (store.duplicates, "duplicates")):
         counted.take_rows(table, name, through)
     counted.take_letters(store.dead_letters, through)
-    found = gaps_between(counted.seen.intervals())
-    # Afterwards, as retention may be at work: what it removes from here on has been seen.
-    certain = _certain(found, store)
+    gaps = gaps_between(counted.seen.intervals())
+    # After the tables were read: what retention removes from here on has been seen.
+    certain = _certain(gaps, store)
     counted.warn(bool(certain.any()))
-    return _as_table(found, certain, counted.names)
+    return _as_table(gaps, certain, counted.names)
 
 
 class _Counted:
@@ -155,13 +155,13 @@ class _Counted:
             )
 
     def _coded(self, producers: pa.Array) -> Whole:
-        """Each producer as a number of ours."""
+        """The number that stands for each producer."""
         encoded = producers.dictionary_encode()
         codes = [self._codes.setdefault(name, len(self._codes)) for name in encoded.dictionary.to_pylist()]
         return np.asarray(np.array(codes, np.int64)[encoded.indices.to_numpy()], np.int64)
 
     def warn(self, any_gap: bool) -> None:
-        """Say what the answer does not hold."""
+        """Warn of what the answer leaves out."""
         event = self.store.pipeline.event
         if self.producer is not None and not self._codes:
             LOG.warning("no number of a producer %s was seen; is it written as in the log?", self.producer)
@@ -174,7 +174,7 @@ class _Counted:
             )
         if any_gap and self._unreadable:
             LOG.warning(
-                "dead letters that do not tell producer and number: %s; what they are may be reported as missing",
+                "dead letters that do not show producer and number: %s; what they are may be reported as missing",
                 f"{self._unreadable:,}",
             )
         removed = removed_until(self.store, DEAD_LETTERS)
@@ -186,7 +186,7 @@ class _Counted:
 
 
 def _text(value: object) -> str | None:
-    """What stands in JSON, numbers read as they are written, as the log has it."""
+    """A value of JSON as the log has it: numbers as they are written."""
     if isinstance(value, bool):
         return str(value).lower()
     return value if isinstance(value, str) else None
@@ -195,7 +195,7 @@ def _text(value: object) -> str | None:
 def _parts(
     table: Table, name: str, schema: pa.Schema, wanted: pc.Expression, size: int = 1 << 17
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a table, part by part; few are held at a time."""
+    """The rows of a table, part by part; few parts are in memory at a time."""
     files = table.files()
     total, done = sum(file.rows for file in files), 0
     if not total:
@@ -212,14 +212,14 @@ def _parts(
 
 
 def _whole(texts: pa.Array) -> tuple[Whole, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Digits as numbers, and which of them a number can hold; those that do not fit have none."""
+    """Texts of digits as 64-bit numbers, without those that do not fit; and which of them fit."""
     try:
         numbers = texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
         return np.asarray(numbers, np.int64), np.ones(len(texts), bool)
     except pa.ArrowInvalid:
-        found = [int(text) for text in texts.to_pylist()]
-        fits = np.array([-(2**63) <= number < 2**63 for number in found], bool)
-        return np.array([n for n, fit in zip(found, fits, strict=True) if fit], np.int64), fits
+        exact = [int(text) for text in texts.to_pylist()]
+        fits = np.array([-(2**63) <= number < 2**63 for number in exact], bool)
+        return np.array([n for n, fit in zip(exact, fits, strict=True) if fit], np.int64), fits
 
 
 def _micros(moments: pa.Array) -> Moments:
@@ -228,7 +228,7 @@ def _micros(moments: pa.Array) -> Moments:
 
 
 def _certain(gaps: Gaps, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Which gaps are not retention's doing: they follow an event from which on retention has removed nothing."""
+    """Which gaps retention has not made: those after an event from which on it has removed nothing."""
     since = covered_since(store)
     if since is None:
         return np.ones(len(gaps.producer), bool)

@@ -1,4 +1,4 @@
-"""Columns of another's making, brought to types in which they can be compared by value.
+"""Columns of other sources, brought to types in which they can be compared by value.
 
 A database, a CSV file and a table write the same number in different types. Exact numbers are compared as
 decimals, so that no digit is lost; where one side is floating point, both are.
@@ -24,7 +24,7 @@ _LONGEST = 60
 
 
 def refused(field: str, message: str, value: object = None, fix: str | None = None) -> PipelineError:
-    """What is wrong with what was asked of a reconciliation."""
+    """The error for a wrong argument or source of a reconciliation."""
     return PipelineError([Problem(field, message, value, fix, "reconcile")])
 
 
@@ -36,20 +36,20 @@ def moments(column: pa.ChunkedArray, name: str, zone: str = "UTC") -> pa.Chunked
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         shown = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
         known = {at: to_utc(at, zone) for at in shown.unique().to_pylist() if at is not None}
-        return _found(shown, known)
+        return _as_moments(shown, known)
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), TIMESTAMP)])
     if not pa.types.is_string(column.type):
         raise refused(
             f"column {name}", f"holds {column.type}, not moments", fix="give timestamps, or ISO-8601 text"
         )
-    return _found(
+    return _as_moments(
         column, {text: _moment(text, name, zone) for text in column.unique().to_pylist() if text is not None}
     )
 
 
-def _found(column: pa.ChunkedArray, known: Mapping[Any, int]) -> pa.ChunkedArray:
-    micros = [None if each is None else known[each] for each in column.to_pylist()]
+def _as_moments(column: pa.ChunkedArray, micros_of: Mapping[Any, int]) -> pa.ChunkedArray:
+    micros = [None if each is None else micros_of[each] for each in column.to_pylist()]
     return pa.chunked_array([pa.array(micros, pa.int64()).cast(TIMESTAMP)])
 
 
@@ -72,7 +72,7 @@ def like(column: pa.ChunkedArray, kind: pa.DataType, name: str, zone: str = "UTC
         return (numbers(column, name) if _is_number(kind) else column).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         fix = f"give it as {kind}, or map another column to it"
-        raise refused(f"column {name}", f"cannot be read as {kind}", _some(column), fix) from None
+        raise refused(f"column {name}", f"cannot be read as {kind}", _example(column), fix) from None
 
 
 def numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
@@ -91,7 +91,9 @@ def numbers(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         )
     if column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), pa.decimal128(20, 0))])
-    raise refused(f"column {name}", f"holds {kind}, not numbers", _some(column), "map another column to it")
+    raise refused(
+        f"column {name}", f"holds {kind}, not numbers", _example(column), "map another column to it"
+    )
 
 
 def _number(text: str, name: str) -> Decimal:
@@ -107,27 +109,27 @@ def _number(text: str, name: str) -> Decimal:
 
 
 def exact(values: Sequence[Decimal | int | None], name: str) -> pa.Array:
-    """Decimals with as many digits after the point as the longest needs; doubles, if one is no number.
+    """Decimals with as many digits after the point as the longest needs; doubles if one of them is not finite.
 
     >>> exact([Decimal("1.50"), 2, None], "paise").type
     Decimal128Type(decimal128(38, 1))
     """
-    found = [None if value is None else Decimal(value) for value in values]
-    if not all(value.is_finite() for value in found if value is not None):
-        return pa.array([None if value is None else float(value) for value in found], pa.float64())
-    longest = next((value for value in found if value is not None and not fits(value, MOST_DIGITS)), None)
+    decimals = [None if value is None else Decimal(value) for value in values]
+    if not all(value.is_finite() for value in decimals if value is not None):
+        return pa.array([None if value is None else float(value) for value in decimals], pa.float64())
+    longest = next((value for value in decimals if value is not None and not fits(value, MOST_DIGITS)), None)
     if longest is not None:
         fix = "correct the source"
         raise refused(
             f"column {name}", f"has more digits than {MOST_DIGITS}", shortened(f"{longest:e}", _LONGEST), fix
         )
     with localcontext(prec=1000):
-        found = [None if value is None else value.normalize() for value in found]
-        scale = max((-int(value.as_tuple().exponent) for value in found if value), default=0)
+        decimals = [None if value is None else value.normalize() for value in decimals]
+        scale = max((-int(value.as_tuple().exponent) for value in decimals if value), default=0)
     try:
-        return pa.array(found, pa.decimal128(MOST_DIGITS, max(scale, 0)))
+        return pa.array(decimals, pa.decimal128(MOST_DIGITS, max(scale, 0)))
     except pa.ArrowInvalid:
-        longest = max((value for value in found if value), key=lambda value: len(str(value)))
+        longest = max((value for value in decimals if value), key=lambda value: len(str(value)))
         fix = "round it in the source"
         raise refused(
             f"column {name}", f"has more digits than {MOST_DIGITS}", shortened(f"{longest:f}", _LONGEST), fix
@@ -143,10 +145,10 @@ def together(columns: Iterable[pa.ChunkedArray], name: str) -> list[pa.ChunkedAr
     try:
         return [column.cast(pa.decimal128(MOST_DIGITS, scale)) for column in listed]
     except pa.ArrowInvalid:
-        shortened = [pa.chunked_array([exact(column.to_pylist(), name)]) for column in listed]
-        scale = max(column.type.scale for column in shortened)
+        trimmed = [pa.chunked_array([exact(column.to_pylist(), name)]) for column in listed]
+        scale = max(column.type.scale for column in trimmed)
         try:
-            return [column.cast(pa.decimal128(MOST_DIGITS, scale)) for column in shortened]
+            return [column.cast(pa.decimal128(MOST_DIGITS, scale)) for column in trimmed]
         except pa.ArrowInvalid:
             fix = "round it in the source"
             raise refused(f"column {name}", f"needs more than {MOST_DIGITS} digits", fix=fix) from None
@@ -168,6 +170,6 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _some(column: pa.ChunkedArray) -> Any:
+def _example(column: pa.ChunkedArray) -> Any:
     """A value to show in an error."""
     return next((value for value in column.to_pylist() if value is not None), None)

@@ -1,1 +1,1 @@
-"""A range of windows computed again, published as a batch of its own."""
+"""Windows of a range computed again, and published as a batch of their own."""

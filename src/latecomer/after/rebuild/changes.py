@@ -1,6 +1,7 @@
-"""What computing windows anew changes: what should stand, beside the panes that do. One row a window and key.
+"""What computing windows anew changes: the numbers that should stand, beside those that do. One row a window and key.
 
-START, END, the keys, CHANGE, BEFORE and AFTER (values and states), PRIOR, SEQUENCE. `corrected.py` makes panes of them.
+Its columns are START, END, the keys, CHANGE, BEFORE and AFTER (values and states), PRIOR and SEQUENCE. `corrected.py`
+makes panes of them.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ Rows = npt.NDArray[np.int64]
 
 NEW, CHANGED, WITHDRAWN = "new", "changed", "withdrawn"
 NEAR = 1e-9
-"""Floating point sums depend on the order of their terms; what is as near as this is the same."""
+"""Floating point sums that differ by no more than this share are equal: they depend on the order of their terms."""
 
 
 def changes(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger) -> pa.Table:
-    """What computing the range anew changes; `truth` is what should stand, `panes` is all that was published."""
+    """What computing the range anew changes. `truth` is what should stand, `panes` are all that were published."""
     if not range_.session:
         start, end = (numbers(panes, name) for name in (START, END))
         panes = panes.filter(pa.array(range_.windows.closed(start, end)))
@@ -45,20 +46,20 @@ def changes(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger) -> 
 
 @dataclass(frozen=True)
 class _Published:
-    """What stands of windows and keys, by the panes that were published: a row for each."""
+    """What stands for each window and key, by the panes that were published."""
 
     places: pa.Table
     """START, END and keys."""
     rows: pa.Table
-    """What stands: values and states."""
+    """The values and states that stand."""
     row: Rows
-    """Which of these rows it is for each place; -1 where nothing stands."""
+    """For each place, the number of its row in `rows`; -1 where nothing stands."""
     following: Rows
-    """The sequence of the next pane."""
+    """For each place, the sequence of its next pane."""
     panes: pa.Table
     """The panes that stand."""
     pane_of: Rows
-    """Of which place each of them is, in order."""
+    """For each of these panes, the number of its place, ascending."""
 
 
 def _last(range_: Range, panes: pa.Table) -> _Published:
@@ -71,24 +72,24 @@ def _last(range_: Range, panes: pa.Table) -> _Published:
     stands = turn[newest] % 2 == 0
     row = np.where(stands, np.arange(len(newest)), -1)
     standing = rows.filter(pa.array(stands))
-    for name in counters(range_.logic):  # what is taken back says nothing new
+    for name in counters(range_.logic):  # a pane that is taken back counts nothing as new
         standing = replaced(standing, name, 0)
     return _Published(rows.select(names), rows, row, turn[newest] // 2 + 1, standing, np.flatnonzero(stands))
 
 
 def _added_up(range_: Range, panes: pa.Table, merger: Merger) -> _Published:
-    """Discarding panes tell what is new, and what stands is their sum."""
+    """Discarding panes have what is new. Their sum stands."""
     names = place_names(range_.logic)
     codes, sequence = places_of([panes.select(names)]), numbers(panes, "sequence")
     retract = _is_retract(panes).astype(bool)
     turns = places_of([pa.table({"place": codes, "sequence": sequence})])
-    left = np.flatnonzero(~retract & ~np.isin(turns, turns[retract]))
-    left = left[np.argsort(codes[left], kind="stable")]
+    kept = np.flatnonzero(~retract & ~np.isin(turns, turns[retract]))
+    kept = kept[np.argsort(codes[kept], kind="stable")]
     newest = last_of(codes, sequence)
-    places, standing = panes.select(names).take(pa.array(newest)), panes.take(pa.array(left))
-    if not len(left):
+    places, standing = panes.select(names).take(pa.array(newest)), panes.take(pa.array(kept))
+    if not len(kept):
         none = np.full(len(newest), -1, np.int64)
-        return _Published(places, panes.slice(0, 0), none, sequence[newest] + 1, standing, left)
+        return _Published(places, panes.slice(0, 0), none, sequence[newest] + 1, standing, kept)
     added = merger.merge([merger.of_states(standing, Fate.ON_TIME)])
     both = places_of([places, added.select(names)])
     row = np.full(len(newest), -1, np.int64)
@@ -96,7 +97,7 @@ def _added_up(range_: Range, panes: pa.Table, merger: Merger) -> _Published:
     at[both[: len(newest)]] = np.arange(len(newest))
     row[at[both[len(newest) :]]] = np.arange(added.num_rows)
     # Places are in the order of their numbers, and so are the panes.
-    return _Published(places, added, row, sequence[newest] + 1, standing, codes[left])
+    return _Published(places, added, row, sequence[newest] + 1, standing, codes[kept])
 
 
 def _is_retract(panes: pa.Table) -> Rows:
@@ -111,9 +112,9 @@ class _Beside:
     truth: pa.Table
     published: _Published
     after: Rows
-    """Which row of the truth; -1 where there is none."""
+    """For each, the number of its row in `truth`; -1 where there is none."""
     before: Rows
-    """Which place of what was published; -1 where nothing was."""
+    """For each, the number of its place in `published`; -1 where nothing was published."""
 
     @classmethod
     def of(cls, range_: Range, truth: pa.Table, published: _Published) -> _Beside:
@@ -126,25 +127,25 @@ class _Beside:
 
     @property
     def stands(self) -> Rows:
-        """Which row stands for each window and key; -1 where none does."""
+        """For each window and key, the number of its row in `published.rows`; -1 where nothing stands."""
         return np.append(self.published.row, -1)[self.before]
 
     def changes(self, merger: Merger) -> pa.Table:
         """The rows that differ."""
         is_, was = self.after >= 0, self.stands >= 0
-        asked = np.flatnonzero((is_ | was) & self._chosen(is_ | was))
-        both = asked[is_[asked] & was[asked]]
-        differing = np.union1d(asked[is_[asked] != was[asked]], both[self._differs(both)])
-        found = self._rows(differing)
-        return self._kept_empty(found, merger) if self.range_.logic.output.emit_empty else found
+        chosen = np.flatnonzero((is_ | was) & self._chosen(is_ | was))
+        both = chosen[is_[chosen] & was[chosen]]
+        differing = np.union1d(chosen[is_[chosen] != was[chosen]], both[self._differs(both)])
+        rows = self._rows(differing)
+        return self._kept_empty(rows, merger) if self.range_.logic.output.emit_empty else rows
 
-    def _chosen(self, there: Flags) -> Flags:
+    def _chosen(self, present: Flags) -> Flags:
         """The windows to compute anew. Sessions are chosen together with all that they touch."""
         if not self.range_.session:
             places = self._places(np.arange(len(self.after)))
             return self.range_.windows.closed(numbers(places, START), numbers(places, END))
-        nth = np.flatnonzero(there)
-        chosen = np.zeros(len(there), bool)
+        nth = np.flatnonzero(present)
+        chosen = np.zeros(len(present), bool)
         chosen[nth] = chosen_sessions(self.range_, self._places(nth))
         return chosen
 
@@ -158,13 +159,13 @@ class _Beside:
         return both.take(pa.array(np.where(is_, self.after[nth], self.truth.num_rows + self.before[nth])))
 
     def _differs(self, nth: Rows) -> Flags:
-        """Whether what stands is not what it should be: a value, or what it rests on."""
+        """Whether a value that stands, or its state, is not what it should be."""
         logic = self.range_.logic
         aggregates = logic.output.aggregates
         sketched = {name for name, each in aggregates.items() if each.function == "approx_percentile"}
-        found = np.zeros(len(nth), bool)
-        # When events came, and how far each pane that adds up had got, is no part of what they come to.
-        unlike = {HELD, *trigger_columns(logic.output)}
+        differs = np.zeros(len(nth), bool)
+        # The time at which events came, and the progress of each discarding pane, are no part of the number.
+        not_compared = {HELD, *trigger_columns(logic.output)}
         after, before = pa.array(self.after[nth]), pa.array(self.stands[nth])
         for name, kind in stated_kinds(logic).items():
             one, other = (
@@ -172,12 +173,12 @@ class _Beside:
                 for rows, chosen in ((self.published.rows, before), (self.truth, after))
             )
             if name in sketched:
-                # A percentile's sketch is drawn by lot: with the same events it may say a little more or less. It is
-                # there or not, whatever the lot: an aggregate that is new is in no pane yet.
-                found |= np.asarray(one.is_null()) != np.asarray(other.is_null())
-            elif kind != "binary" and name not in unlike:
-                found |= ~_same(one, other, kind)
-        return found
+                # A percentile's sketch is random: the same events may give a slightly different value. So only its
+                # presence is compared: a new aggregate is in no pane yet.
+                differs |= np.asarray(one.is_null()) != np.asarray(other.is_null())
+            elif kind != "binary" and name not in not_compared:
+                differs |= ~_same(one, other, kind)
+        return differs
 
     def _rows(self, nth: Rows) -> pa.Table:
         """Some rows as changes."""
@@ -211,30 +212,30 @@ class _Beside:
         each = _struct(rows, names, np.ones(rows.num_rows, bool))
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), each, mask=pa.array(~was))
 
-    def _kept_empty(self, found: pa.Table, merger: Merger) -> pa.Table:
-        """A key that has been published keeps its windows: without events, they say so."""
+    def _kept_empty(self, rows: pa.Table, merger: Merger) -> pa.Table:
+        """The changes, with empty windows instead of withdrawn ones: a key that was published keeps its windows."""
         logic, names = self.range_.logic, place_names(self.range_.logic)
-        there = found.filter(pc.is_valid(found.column(AFTER)))
-        held = pc.fill_null(pc.struct_field(found.column(BEFORE), EVENTS), 0)
-        gone = found.filter(pc.and_(pc.is_null(found.column(AFTER)), pc.greater(held, 0)))
-        if not gone.num_rows:
-            return there
-        nothing = of_no_events(self.range_, gone.select(names), merger)
-        codes = places_of([gone.select(names), nothing.select(names)])
-        at = np.empty(gone.num_rows, np.int64)
-        at[codes[gone.num_rows :]] = np.arange(gone.num_rows)
-        nothing = nothing.take(pa.array(at[codes[: gone.num_rows]]))
+        kept = rows.filter(pc.is_valid(rows.column(AFTER)))
+        events = pc.fill_null(pc.struct_field(rows.column(BEFORE), EVENTS), 0)
+        emptied = rows.filter(pc.and_(pc.is_null(rows.column(AFTER)), pc.greater(events, 0)))
+        if not emptied.num_rows:
+            return kept
+        nothing = of_no_events(self.range_, emptied.select(names), merger)
+        codes = places_of([emptied.select(names), nothing.select(names)])
+        at = np.empty(emptied.num_rows, np.int64)
+        at[codes[emptied.num_rows :]] = np.arange(emptied.num_rows)
+        nothing = nothing.take(pa.array(at[codes[: emptied.num_rows]]))
         kinds = logic.merger.schema
         stated = {name: nothing.column(name).cast(kinds.field(name).type) for name in stated_kinds(logic)}
-        after = _struct(pa.table(stated), list(stated), np.ones(gone.num_rows, bool))
-        gone = gone.set_column(gone.schema.get_field_index(AFTER), AFTER, after)
-        changed = pa.repeat(pa.scalar(CHANGED, pa.string()), gone.num_rows)
-        gone = gone.set_column(gone.schema.get_field_index(CHANGE), CHANGE, changed)
-        return pa.concat_tables([there, gone])
+        after = _struct(pa.table(stated), list(stated), np.ones(emptied.num_rows, bool))
+        emptied = emptied.set_column(emptied.schema.get_field_index(AFTER), AFTER, after)
+        changed = pa.repeat(pa.scalar(CHANGED, pa.string()), emptied.num_rows)
+        emptied = emptied.set_column(emptied.schema.get_field_index(CHANGE), CHANGE, changed)
+        return pa.concat_tables([kept, emptied])
 
 
 def _same(one: pa.Array, other: pa.Array, kind: str) -> Flags:
-    """Whether two columns say the same, row by row: null is null, and NaN is NaN."""
+    """Whether two columns are equal, row by row; null is equal to null, and NaN to NaN."""
     if pa.types.is_nested(one.type):
         pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
         return np.array([a == b or repr(a) == repr(b) for a, b in pairs], bool)
@@ -247,6 +248,6 @@ def _same(one: pa.Array, other: pa.Array, kind: str) -> Flags:
     return np.asarray(same)
 
 
-def _struct(rows: pa.Table, names: Sequence[str], there: Flags) -> pa.Array:
+def _struct(rows: pa.Table, names: Sequence[str], present: Flags) -> pa.Array:
     columns = [flat(rows.column(name)) for name in names]
-    return pa.StructArray.from_arrays(columns, list(names), mask=pa.array(~there))
+    return pa.StructArray.from_arrays(columns, list(names), mask=pa.array(~present))

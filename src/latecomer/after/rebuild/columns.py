@@ -1,6 +1,6 @@
 """The private columns of what a rebuild changes, beside START and END of `windowing/columns.py`.
 
-They are in the files of plans: their texts stay as they are.
+The files of plans have them, so their names must not change.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from latecomer.config.names import PRIVATE
 CHANGE = f"{PRIVATE}change"
 """Whether the number of a window and key is new, changed or withdrawn, text."""
 BEFORE = f"{PRIVATE}before"
-"""What stands, values and states, as one struct; null where nothing does."""
+"""The values and states that stand, as one struct; null where nothing does."""
 AFTER = f"{PRIVATE}after"
-"""What should stand, likewise."""
+"""The values and states that should stand, likewise."""
 PRIOR = f"{PRIVATE}prior"
 """The panes that stand, to be taken back where the output takes back what it replaces: an array of structs."""
 SEQUENCE = f"{PRIVATE}next"

@@ -1,4 +1,4 @@
-"""The CORRECTION panes that say what a rebuild changes, from its changes. Without Spark: they are few.
+"""Makes the CORRECTION panes of a rebuild from its changes. Without Spark: they are few.
 
 Batch, moment and watermark are filled in when the panes are published.
 """
@@ -20,7 +20,7 @@ from latecomer.windowing.columns import END, START
 
 
 def parts(folder: Location) -> Iterator[pa.Table]:
-    """What a rebuild changes, some thousand rows at a time."""
+    """The changes of a rebuild, some thousand rows at a time."""
     for file in parquet_files(folder):
         with open_parquet(file) as changes:
             for part in changes.iter_batches():
@@ -28,8 +28,8 @@ def parts(folder: Location) -> Iterator[pa.Table]:
 
 
 def write_panes(range_: Range, changes: Location, folder: Location) -> None:
-    """A pane for each window and key that changes; before it the withdrawal of what it replaces, where the
-    output takes back what it replaces, or where nothing takes its place."""
+    """Write a pane for each window and key that changes. Before it comes the retract of what it replaces, where the
+    output retracts what it replaces, or where nothing takes its place."""
     logic = range_.logic
     with new_parquet(folder / "panes.parquet", logic.merger.schema) as writer:
         for part in parts(changes):
@@ -64,7 +64,7 @@ def _inserts(range_: Range, part: pa.Table) -> pa.Table:
 def _retracts(range_: Range, part: pa.Table) -> pa.Table:
     logic = range_.logic
     taken_back = pc.is_valid(part[PRIOR])
-    # An output in which nothing was ever to be replaced may have sinks that add up what they receive.
+    # Where nothing was ever to be replaced, sinks may add up what they receive: so all is retracted.
     if logic.output.accumulation is Accumulation.ACCUMULATING and logic.output.replaces:
         taken_back = pc.and_(taken_back, pc.is_null(part[AFTER]))
     prior = pc.list_flatten(part.filter(taken_back)[PRIOR])
@@ -84,7 +84,7 @@ def _firing(rows: int, op: Op) -> dict[str, Any]:
 
 
 def _fitted(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
-    """In the order and types of panes; what is written as a list gets its type here."""
+    """The columns in the order and types of panes; lists get their type here."""
     return pa.table(
         {
             field.name: pa.array(columns[field.name], field.type)

@@ -1,4 +1,4 @@
-"""A plan: what computing a range of windows anew would change, staged to be published, and in figures."""
+"""A plan: what computing a range of windows anew would change. It has the panes to publish, and figures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from latecomer.windowing.spark_columns import computed as by_spark
 
 LARGEST = 10
 _PRECISION = 100
-"""More than any sum has: Python's own 28 would round it."""
+"""More digits than any sum has; Python's default of 28 would round it."""
 
 
 def planned(
@@ -53,8 +53,8 @@ def planned(
 ) -> Rebuild:
     """A plan for the windows of an output that start in [since, until), by the log up to a batch.
 
-    `definition` is what the output means from here on, where that changes; the logic has it already. `rebuilds`
-    is where the plan is kept: in the store, by default.
+    `definition` is the new definition of the output, where it changes; the logic has it already. The plan is kept in
+    `rebuilds`: those of the store, by default.
     """
     store = logic.store
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(through)
@@ -72,12 +72,12 @@ def planned(
     progress = Watched(sum(file.rows for file in read), watch)
     with stopping_in_words(logic.name, logic.layout, store.measures()):
         changes = draft / "changes"
-        found = _computed(range_, log or EventLog(logic.runner, store), read, published, progress, draft)
-        write_table(found.changes, changes / "changes.parquet")
-        if found.open is not None:
-            write_table(found.open, draft / "partials" / "open.parquet")
+        result = _computed(range_, log or EventLog(logic.runner, store), read, published, progress, draft)
+        write_table(result.changes, changes / "changes.parquet")
+        if result.open is not None:
+            write_table(result.open, draft / "partials" / "open.parquet")
         write_panes(range_, changes, draft / "panes")
-        record = _recorded(range_, changes, read, definition, draft, found.windows)
+        record = _recorded(range_, changes, read, definition, draft, result.windows)
     progress.report(1.0)
     remove_all(changes)
     return rebuilds.keep(draft, replace(record, seconds=round(time.monotonic() - began, 3)))
@@ -87,7 +87,7 @@ def planned(
 class _Computed:
     changes: pa.Table
     open: pa.Table | None
-    """The windows still open, where the output means something else from here on."""
+    """The windows still open, where the definition of the output changes."""
     windows: int
     """How many windows were computed."""
 
@@ -113,7 +113,7 @@ def _computed(
 
 
 def require_range(store: Store, output: str, since: int) -> None:
-    """Refuse windows whose events retention has removed, and say from when on they are all there."""
+    """Refuse windows whose events retention has removed; the error says from when on the log is whole."""
     window = store.pipeline.outputs[output].window
     first = None if since == BEGIN_OF_TIME else since
     require_windows(store, f"a rebuild of output {output}", first, window)
@@ -128,11 +128,11 @@ def _recorded(
     windows: int,
 ) -> Record:
     """A plan in figures."""
-    logic, held = range_.logic, units(range_.logic)
+    logic, columns = range_.logic, units(range_.logic)
     figures = _Figures(logic)
     for part in parts(changes):
         figures.add(part)
-    read_ = {
+    files = {
         "files": len(read),
         "bytes": sum(file.size for file in read),
         "rows": sum(file.rows for file in read),
@@ -140,7 +140,7 @@ def _recorded(
     with localcontext(prec=_PRECISION):
         taken_in = {
             unit: (figures.sums[AFTER, column] or Decimal(0)) - (figures.sums[BEFORE, column] or Decimal(0))
-            for unit, column in held.items()
+            for unit, column in columns.items()
         }
         if range_.redefined:
             for unit, difference in _open_difference(range_, draft).items():
@@ -157,7 +157,7 @@ def _recorded(
         high,
         definition,
         {unit: json_value(amount, _amount_type(logic, unit)) for unit, amount in taken_in.items()},
-        {**figures.counts, "computed": windows, **read_},
+        {**figures.counts, "computed": windows, **files},
         {
             name: (
                 figures.json(name, figures.sums[BEFORE, name]),
@@ -171,7 +171,7 @@ def _recorded(
 
 
 class _Figures:
-    """What the changes come to, added up part by part."""
+    """The changes in figures, added up part by part."""
 
     def __init__(self, logic: OutputLogic) -> None:
         self.logic = logic
@@ -224,9 +224,9 @@ class _Figures:
             LARGEST,
             [("moved", "descending"), (START, "ascending")],
         )
-        for row, far in zip(part.take(rows).to_pylist(), moved.take(rows).to_pylist(), strict=True):
+        for row, distance in zip(part.take(rows).to_pylist(), moved.take(rows).to_pylist(), strict=True):
             key = {name: self.json(name, row[name]) for name in self.logic.layout.keys}
-            self.most.append((-far, row[START], repr(key), self._shown(row, key)))
+            self.most.append((-distance, row[START], repr(key), self._shown(row, key)))
         self.most = sorted(self.most, key=lambda each: each[:3])[:LARGEST]
 
     def _shown(self, row: Mapping[str, Any], key: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,10 +250,10 @@ class _Figures:
 
 def _total(column: pa.ChunkedArray) -> Decimal | None:
     if pa.types.is_floating(column.type):
-        found = pc.sum(column).as_py()
-        return None if found is None or not math.isfinite(found) else Decimal(repr(found))
+        rough = pc.sum(column).as_py()
+        return None if rough is None or not math.isfinite(rough) else Decimal(repr(rough))
     exact = column if pa.types.is_decimal(column.type) else column.cast(pa.decimal128(20, 0))
-    # In as many digits as a type has: no sum outgrows it, and none is rounded.
+    # In the widest type: no sum outgrows it, and none is rounded.
     total: Decimal | None = pc.sum(exact.cast(pa.decimal256(76, exact.type.scale))).as_py()
     return total
 
@@ -264,14 +264,14 @@ def _amount_type(logic: OutputLogic, unit: str) -> pa.DataType:
 
 
 def _open_difference(range_: Range, draft: Location) -> dict[str, Decimal]:
-    """What the open windows hold more under the new definition than under the one before."""
-    logic, held = range_.logic, units(range_.logic)
+    """By how much the open windows differ under the new definition from those under the one before."""
+    logic, columns = range_.logic, units(range_.logic)
     partials = logic.tables.partials
     before = [partials.location(file) for file in partials.files()] if partials.exists else []
-    difference = dict.fromkeys(held, Decimal(0))
+    difference = dict.fromkeys(columns, Decimal(0))
     for sign, files in ((1, parquet_files(draft / "partials")), (-1, before)):
         for file in files:
-            rows = dataset([file], logic.merger.schema).to_table(columns=list(held.values()))
-            for unit, column in held.items():
+            rows = dataset([file], logic.merger.schema).to_table(columns=list(columns.values()))
+            for unit, column in columns.items():
                 difference[unit] += sign * (_total(rows.column(column)) or Decimal(0))
     return difference

@@ -1,4 +1,4 @@
-"""Which windows `last` means: those that ended, or that late events came for, within a time before the watermark."""
+"""The windows of `last`: those that ended, or got late events, within a time before the watermark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from latecomer.store.table import Table
 
 
 def last_windows(pipeline: Pipeline, name: str, length: int) -> tuple[int, int]:
-    """From where until where windows start that ended within this time before the watermark, or for which an event came
+    """The range of starts of the windows that ended within this time before the watermark, or for which an event came
     too late within it. Where the store was drained, its newest event stands for the watermark."""
     store, output = open_store(pipeline), pipeline.outputs[name]
     watermark, arrived = _reached(store)
@@ -26,7 +26,7 @@ def last_windows(pipeline: Pipeline, name: str, length: int) -> tuple[int, int]:
     touched = _touched(store, name, arrived - length)
     if touched is None or touched >= ended:
         return ended, watermark
-    # What retention has removed cannot be computed anew, and is no reason to leave out the rest.
+    # Windows whose events retention has removed cannot be computed anew; the others can.
     whole = covered_since(store)
     first = touched if whole is None else max(touched, whole + output.window.grows_by)
     return min(first, ended), watermark
@@ -45,7 +45,8 @@ def _reached(store: Store) -> tuple[int, int]:
 
 
 def _start_of(output: Output, moment: int) -> int:
-    """Where the first window starts that ends after a moment; of sessions all that reach beyond it are meant."""
+    """Where the first window starts that ends after a moment. For sessions it is the moment: sessions count that reach
+    beyond it."""
     if isinstance(output.window, Session):
         return moment
     return min(window.start for window in output.window.assign_all(moment))
@@ -54,16 +55,16 @@ def _start_of(output: Output, moment: int) -> int:
 def _touched(store: Store, name: str, arrived: int) -> int | None:
     """Where the first window starts for which an event has come too late since a moment of arrival."""
     output = store.pipeline.outputs[name]
-    found = [_least(store.output_tables(name, pa.schema([])).late, "window_start", arrived)]
+    firsts = [_least(store.output_tables(name, pa.schema([])).late, "window_start", arrived)]
     if output.too_late is TooLatePolicy.DROP:  # they are in the log alone
         event = _least(store.events, "event_time", arrived)
-        found.append(None if event is None else _start_of(output, event))
-    return min((each for each in found if each is not None), default=None)
+        firsts.append(None if event is None else _start_of(output, event))
+    return min((each for each in firsts if each is not None), default=None)
 
 
 def _least(table: Table, column: str, arrived: int) -> int | None:
     if not table.exists:
         return None
-    found = table.query(f"select min({column}) as m from t where arrival_time >= {moment_literal(arrived)}")
-    least = found["m"][0].as_py()
+    rows = table.query(f"select min({column}) as m from t where arrival_time >= {moment_literal(arrived)}")
+    least = rows["m"][0].as_py()
     return None if least is None else to_micros(least)

@@ -1,10 +1,10 @@
 """Rebuild: windows of a range computed anew from the log, and what changed published as CORRECTION panes.
 
     plan:   log → windows of the range → what differs from what stands → a plan, kept in the store
-    apply:  a plan → published by the run that holds the store, between two batches; else by us
+    apply:  a plan → published by the run that holds the store, between two batches; else by this process
 
-A plan rests on the batches up to one. If the store goes on in what it changes before it is published, it is
-not published: it is computed again.
+A plan is made from the batches up to one. If later batches change the same windows before it is published, it is not
+published, but computed again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from latecomer.after.opening import checked_store, not_computed
 from latecomer.after.rebuild.planning import planned, require_range
 from latecomer.config import checks
-from latecomer.config.load import check_against
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.report import BatchReport
 from latecomer.engine.pipeline import Engine
 from latecomer.engine.rebuilds import publish_rebuild_now
 from latecomer.engine.starting import start_engine
-from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreInUse
+from latecomer.errors import PipelineError, Problem, StoreError, StoreInUse
 from latecomer.log.filling import fill, new_columns
 from latecomer.log.progress import Watch
 from latecomer.model.panes import Accumulation
@@ -41,7 +41,6 @@ from latecomer.store.files import Location, is_writable, log_file, scratch
 from latecomer.store.layout import PaneLayout
 from latecomer.store.lock import require_writable
 from latecomer.store.pins import read_pins
-from latecomer.store.private import keep_private
 from latecomer.store.rebuilds import Rebuild, Rebuilds
 from latecomer.store.recovery import held_for_run
 from latecomer.store.source_columns import source_columns
@@ -60,7 +59,7 @@ class Applied:
 
     rebuild: Rebuild
     batch: int | None
-    """The batch that published it; None where there was nothing to change."""
+    """The batch that published it; None where nothing changes."""
     beside: bool
     """Whether a running pipeline published it."""
     before: bool = False
@@ -77,11 +76,11 @@ def plan(
     spark: SparkSession | None = None,
     watch: Watch = lambda _: None,
 ) -> Rebuild:
-    """What computing the windows that start in [since, until) anew would change. Nothing is published.
+    """A plan of what computing the windows that start in [since, until) anew would change. Nothing is published.
 
     The plan is kept in the store, where that can be written.
     """
-    store = _opened(pipeline, output)
+    store = opened_to_rebuild(pipeline, output)
     require_range(store, output, _first(since))
     runner = _runner(pipeline, store, spark)
     with scratch("latecomer-plan-") as folder:
@@ -102,9 +101,9 @@ def apply(
 ) -> Applied:
     """Execute a plan: the one that is named, else one for the range, else one that is made now.
 
-    Beside a running pipeline the run publishes it; otherwise it is published here.
+    If a pipeline is running, its run publishes the plan; else this process does.
     """
-    store = _opened(pipeline, output)
+    store = opened_to_rebuild(pipeline, output)
     require_writable(store.root)
     if plan_id is None:
         require_range(store, output, _first(since))
@@ -137,20 +136,15 @@ def _end(until: int | None) -> int:
     return END_OF_TIME if until is None else until
 
 
-def _opened(pipeline: Pipeline, output: str) -> Store:
-    """The store, fit to be rebuilt; every reason why not is an error before Spark starts."""
-    problems = checks.check(pipeline)
-    if problems:
-        raise PipelineError(problems)
+def opened_to_rebuild(pipeline: Pipeline, output: str) -> Store:
+    """The store, checked to be rebuilt; every reason why it cannot be is an error before Spark starts."""
     checks.require_output(pipeline, output)
-    keep_private(pipeline)
-    store = _with_declared_columns(open_store(_with_others_as_they_were(pipeline, output)))
-    check_against(pipeline, store.columns)
-    if store.ledger.last_batch() < 0:
-        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
+    store = checked_store(
+        pipeline, lambda given: _with_declared_columns(open_store(_with_others_as_they_were(given, output)))
+    )
     pinned = store.pinned_definition(output)
     if pinned is None:
-        raise NoStore(f"output {output} has not been computed yet; run the pipeline first")
+        raise not_computed(output)
     if pinned != definition_of(pipeline.outputs[output]):
         _require_redefinable(store, output, pinned)
         store.redefining = output
@@ -159,13 +153,13 @@ def _opened(pipeline: Pipeline, output: str) -> Store:
 
 
 def _with_others_as_they_were(pipeline: Pipeline, output: str) -> Pipeline:
-    """The pipeline in which other outputs mean what they did: several that name one column change together, and are
-    rebuilt one after the other."""
-    kept = (read_pins(pipeline.store_path) or {}).get("outputs", {})
+    """The pipeline, with the other outputs as they were computed: several outputs may change together, and are rebuilt
+    one after the other."""
+    pinned = (read_pins(pipeline.store_path) or {}).get("outputs", {})
     outputs = {
         name: each
-        if name == output or kept.get(name, definition_of(each)) == definition_of(each)
-        else under(each, kept[name])
+        if name == output or pinned.get(name, definition_of(each)) == definition_of(each)
+        else under(each, pinned[name])
         for name, each in pipeline.outputs.items()
     }
     return pipeline.model_copy(update={"outputs": outputs})
@@ -178,7 +172,7 @@ def _with_declared_columns(store: Store) -> Store:
 
 
 def _take_in_columns(runner: Runner, store: Store) -> None:
-    """Give the log the columns that it does not have yet, with what was kept of them."""
+    """Add to the log the columns that it lacks, with the values that were kept of them."""
     if not new_columns(store):
         return
     try:
@@ -194,8 +188,8 @@ def _take_in_columns(runner: Runner, store: Store) -> None:
 
 
 def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> None:
-    """What an output means may change in its filter and its aggregates, as far as the columns that it has stay. Others
-    may come: panes that were published before are null there."""
+    """Refuse a new definition that changes more than the filter and the aggregates, or columns that the output has.
+    Columns may be added: they are null in panes that were published before."""
     output = store.pipeline.outputs[name]
     before = under(output, pinned)
     old, new = (PaneLayout(each, store.layout) for each in (before, output))
@@ -217,15 +211,9 @@ def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> 
     if not wrong and output.accumulation is Accumulation.DISCARDING:
         reason = "is discarding"
     if reason:
-        raise PipelineError(
-            [
-                Problem(
-                    f"outputs.{name}",
-                    f"cannot be rebuilt under another definition: it {reason}",
-                    fix="give the changed output a new name, and it is computed from the log",
-                )
-            ]
-        )
+        message = f"cannot be rebuilt under another definition: it {reason}"
+        fix = "give the changed output a new name, and it is computed from the log"
+        raise PipelineError([Problem(f"outputs.{name}", message, fix=fix)])
 
 
 def _runner(pipeline: Pipeline, store: Store, spark: SparkSession | None) -> Runner:
@@ -251,35 +239,34 @@ class _Planner:
 
     @property
     def definition(self) -> Mapping[str, Any] | None:
-        """What the output is to mean from here on, where that changes."""
+        """The new definition of the output, where it changes."""
         return definition_of(self.store.pipeline.outputs[self.name]) if self.store.redefining else None
 
     def named(self, plan: str) -> Rebuild:
-        found = [each for each in self.rebuilds if each.id.startswith(plan)] if plan else []
-        if len(found) != 1:
-            there = ", ".join(each.id for each in self.rebuilds if each.batch is None) or "none"
+        """The plan whose id begins so."""
+        matching = [each for each in self.rebuilds if each.id.startswith(plan)] if plan else []
+        if len(matching) != 1:
+            waiting = ", ".join(each.id for each in self.rebuilds if each.batch is None) or "none"
             raise StoreError(
-                f"{'no plan' if not found else 'more than one plan'} of output {self.name} is called {plan}; "
-                f"there are: {there}"
+                f"{'no plan' if not matching else 'more than one plan'} of output {self.name} is called {plan}; "
+                f"there are: {waiting}"
             )
-        return found[0]
+        return matching[0]
 
     def of_range(self, since: int, until: int) -> Rebuild:
-        """The plan that there is for a range, if no batch has come since and the output means the same; else a
-        new one: in the range, other windows than the plan's may have got events."""
+        """A plan for a range: an existing one, if it is by the last batch and has the same definition; else a new one,
+        as other windows of the range may have got events."""
         self.store.ledger.refresh()
         wanted = since, until, self.store.ledger.last_batch(), self.definition
         for each in self.rebuilds:
             record = each.record
-            if (
-                each.batch is None
-                and (record.since, record.until, record.through, record.definition) == wanted
-            ):
+            of = record.since, record.until, record.through, record.definition
+            if each.batch is None and of == wanted:
                 return each
         return self.plan(since, until)
 
     def plan(self, since: int, until: int) -> Rebuild:
-        """A plan by the log as it is now."""
+        """A new plan, by the log as it is now."""
         store = open_store(self.store.pipeline)
         store.redefining = self.store.redefining
         logic = output_logic(self.runner, store, self.name)
@@ -291,14 +278,14 @@ class _Planner:
 
 
 def _published(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied | None:
-    """Have a plan published; None where the store has gone on in what it changes."""
+    """Have a plan published; None where later batches have changed its windows."""
     if rebuild.batch is None and not rebuild.record.changes and rebuild.record.definition is None:
         rebuild.remove()
-        _finish_what_was_begun(runner, planner.store)
+        _finish_interrupted(runner, planner.store)
         return Applied(rebuild, None, False)
     store = planner.store
     if rebuild.batch is not None and _complete(store, rebuild.batch):
-        _finish_what_was_begun(runner, store)
+        _finish_interrupted(runner, store)
         return Applied(rebuild, rebuild.batch, False, before=True)
     asked = False
     while True:
@@ -322,8 +309,8 @@ def _published(runner: Runner, planner: _Planner, rebuild: Rebuild) -> Applied |
         time.sleep(POLL_SECONDS)
 
 
-def _finish_what_was_begun(runner: Runner, store: Store) -> None:
-    """Sinks that an interrupted rebuild did not reach are caught up; a run that is there does so itself."""
+def _finish_interrupted(runner: Runner, store: Store) -> None:
+    """Catch up the sinks that an interrupted rebuild did not reach. A running pipeline does so itself."""
     try:
         with held_for_run(store.root), closing(Engine(runner, open_store(store.pipeline))) as engine:
             start_engine(engine)

@@ -1,8 +1,8 @@
-"""Windows computed anew from the log, whatever the hour their events came.
+"""Windows computed anew from the log, no matter when their events came.
 
     events of a range → windows → one aggregation
 
-`changes.py` holds what comes of it beside the panes that stand.
+`changes.py` compares the result with the panes that stand.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Range:
     since: int
     until: int
     through: int
-    """The last batch that is looked at."""
+    """The last batch to read."""
     watermark: int
-    """Windows that end at or before this are closed; the others are the pipeline's."""
+    """Windows that end at or before this are closed. Only closed windows are rebuilt."""
     redefined: bool = False
-    """The output means something else from here on: windows that late events may still reach, and those
-    still open, are computed anew as well."""
+    """The definition of the output changes: windows that late events may still reach, and open ones, are computed anew
+    as well."""
     whole: int = BEGIN_OF_TIME
-    """The log holds every event from here on: a session that may have begun before is left as it is."""
+    """The log has every event from this moment on. A session that may have begun before it is left as it is."""
 
     @property
     def session(self) -> bool:
@@ -70,7 +70,7 @@ class Range:
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
-        """From which event time until which, and again: what has to be read."""
+        """The ranges of event time to read."""
         window = self.logic.output.window
         if window.merges:
             # Intervals that touch one another can reach back as far as there are events.
@@ -82,7 +82,7 @@ class Range:
         return [(low, high) for low, high in spans if low < high]
 
     def files(self, log: Sequence[DataFile]) -> list[DataFile]:
-        """The files of the log that hold such events."""
+        """The files of the log that may have events of the range."""
         return [
             file
             for file in log
@@ -91,7 +91,7 @@ class Range:
         ]
 
     def panes(self, files: Sequence[DataFile]) -> list[DataFile]:
-        """The files that hold panes of such windows."""
+        """The files that may have panes of these windows."""
         if self.session:
             return list(files)
         window = (self.since, min(self.until, END_OF_TIME))
@@ -107,8 +107,8 @@ class Range:
         return reduce(or_, (_between("event_time", *span) for span in self.spans), pc.scalar(False))
 
     def holds_pane(self) -> pc.Expression:
-        """Whether a pane is of a window that is asked for, for a reader of files. Sessions are chosen together with
-        all that they touch."""
+        """Whether a pane is of a window to compute anew, for a reader of files. Sessions are all read: they are chosen
+        together with all that they touch."""
         if self.session:
             return pc.scalar(True)
         wanted = _between("window_start", self.since, self.until)
@@ -116,7 +116,7 @@ class Range:
 
 
 def events_of(range_: Range, log: EventLog, read: Sequence[DataFile]) -> Logged:
-    """The events of the range in these files of the log, each once: what was delivered again counts once."""
+    """The events of the range in these files of the log, each once, also where it was delivered again."""
     logged = log.of_files(read, range_.through, range_.holds_event())
     return log.without_repeated(logged, range_.through)
 
@@ -143,7 +143,7 @@ def computed(range_: Range, events: Logged, letters: Location) -> pa.Table:
 
 
 def published_panes(range_: Range, files: Sequence[DataFile]) -> pa.Table:
-    """Every pane of such windows, so far: with START and END."""
+    """Every pane of these windows that was published so far, with START and END."""
     schema, table = range_.logic.merger.schema, range_.logic.tables.panes
     places = [table.location(file) for file in files]
     stored = LogSplit(places, 1, schema, last=range_.through, where=range_.holds_pane())
@@ -154,17 +154,17 @@ def published_panes(range_: Range, files: Sequence[DataFile]) -> pa.Table:
 
 
 def open_states(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger) -> pa.Table:
-    """The windows still open, as states: for an output that means something else from here on."""
+    """The windows still open, as states, for an output whose definition changes."""
     logic, place = range_.logic, place_names(range_.logic)
     rows = truth.filter(pc.greater(truth.column(END), range_.watermark))
     codes = places_of([rows.select(place), panes.select(place)])
-    asked, there = codes[: rows.num_rows], codes[rows.num_rows :]
+    of_rows, of_panes = codes[: rows.num_rows], codes[rows.num_rows :]
     sequences = np.asarray(panes.column("sequence").combine_chunks())
-    newest = last_of(there, sequences)
+    newest = last_of(of_panes, sequences)
     last = np.full(int(codes.max(initial=-1)) + 1, -1, np.int64)
-    last[there[newest]] = sequences[newest]
+    last[of_panes[newest]] = sequences[newest]
     firing = {
-        "sequence": pa.array(last[asked], mask=last[asked] < 0),
+        "sequence": pa.array(last[of_rows], mask=last[of_rows] < 0),
         "timing": pa.repeat(pa.scalar(Fate.ON_TIME.value, pa.string()), rows.num_rows),
         "op": pa.repeat(pa.scalar(Op.INSERT.value, pa.string()), rows.num_rows),
         "is_last": pa.repeat(pa.scalar(False), rows.num_rows),
@@ -177,36 +177,36 @@ def open_states(range_: Range, truth: pa.Table, panes: pa.Table, merger: Merger)
 
 
 def of_no_events(range_: Range, places: pa.Table, merger: Merger) -> pa.Table:
-    """Windows and keys that have no events, with the values and states of that; START, END and keys as `places`."""
+    """Windows and keys without events, with their values and states. `places` has START, END and keys."""
     merged = merger.merge([merger.of_nothing(places)])
     return zero_sums(merged, range_.logic.output)
 
 
 def units(logic: OutputLogic) -> dict[str, str]:
-    """What the ledger counts, and the column of a pane that holds it."""
+    """The units of the ledger, and the column of a pane for each."""
     return {ASSIGNMENTS: EVENTS, **{name: measure_column(name) for name in logic.store.measures()}}
 
 
 def counters(logic: OutputLogic) -> list[str]:
-    """The private columns that say what is new: in a rebuilt window, nothing is."""
+    """The private columns that count what is new: 0 in a rebuilt window."""
     some = (SINCE, UNSETTLED, WAITING_EVENTS)
     return [*logic.merger.new_columns, *(name for name in some if name in logic.merger.state_columns)]
 
 
 def stated_kinds(logic: OutputLogic) -> dict[str, str]:
-    """The values and states of a pane, but for what only says what is new, and their types."""
-    kinds, leave = {**logic.layout.values, **logic.merger.state_columns}, counters(logic)
-    return {name: kind for name, kind in kinds.items() if name not in leave}
+    """The values and states of a pane and their types, without the columns that count what is new."""
+    kinds, excluded = {**logic.layout.values, **logic.merger.state_columns}, counters(logic)
+    return {name: kind for name, kind in kinds.items() if name not in excluded}
 
 
 def place_names(logic: OutputLogic) -> list[str]:
-    """What tells windows and keys apart."""
+    """The columns of window and key."""
     return [START, END, *logic.layout.keys]
 
 
 def _meets(file: DataFile, column: str, span: tuple[int, int]) -> bool:
     least, most = file.minimum.get(column), file.maximum.get(column)
-    if least is None or most is None:  # the very first moments are in no statistics
+    if least is None or most is None:  # statistics do not have the very first moments
         return True
     low, high = span
     return to_micros(most) >= low and to_micros(least) < high
@@ -214,12 +214,12 @@ def _meets(file: DataFile, column: str, span: tuple[int, int]) -> bool:
 
 def _between(column: str, low: int, high: int) -> pc.Expression:
     """Whether a moment is in [low, high), as a filter on files."""
-    found = pc.scalar(True)
+    within = pc.scalar(True)
     if low > FIRST_MOMENT:
-        found &= pc.field(column) >= pa.scalar(low, TIMESTAMP)
+        within &= pc.field(column) >= pa.scalar(low, TIMESTAMP)
     if high < END_OF_TIME:
-        found &= pc.field(column) < pa.scalar(high, TIMESTAMP)
-    return found
+        within &= pc.field(column) < pa.scalar(high, TIMESTAMP)
+    return within
 
 
 def _after(column: str, moment: int) -> pc.Expression:

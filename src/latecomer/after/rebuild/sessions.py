@@ -30,9 +30,9 @@ def chosen_sessions(range_: Range, rows: pa.Table) -> Flags:
     window = session_of(range_.logic.output)
     places = Places.of_merged(rows, list(range_.logic.layout.keys))
     (codes,) = key_codes([places])
-    found = numbered(codes, places.start, places.end, window)
-    within = np.zeros(len(found.starts), bool)
-    within[found.session[(places.start < range_.until) & (places.end > range_.since)]] = True
+    sessions = numbered(codes, places.start, places.end, window)
+    within = np.zeros(len(sessions.starts), bool)
+    within[sessions.session[(places.start < range_.until) & (places.end > range_.since)]] = True
     gap = window.gap if range_.whole > BEGIN_OF_TIME else 0
-    closed = (found.ends <= range_.watermark) & (found.starts >= range_.whole + gap)
-    return np.asarray((within & closed)[found.session], bool)
+    closed = (sessions.ends <= range_.watermark) & (sessions.starts >= range_.whole + gap)
+    return np.asarray((within & closed)[sessions.session], bool)

@@ -1,1 +1,1 @@
-"""Results held against another source: what is equal, missing, extra, different, and why."""
+"""Results compared with another source: what is equal, missing, extra, different, and why."""

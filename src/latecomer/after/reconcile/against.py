@@ -13,7 +13,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
 from latecomer.after.reading.values import refused
-from latecomer.after.reconcile.databases import ask_postgres, ask_sqlite, is_postgres
+from latecomer.after.reconcile.databases import ask_postgres, ask_sqlite, first_line, is_postgres
 from latecomer.errors import did_you_mean
 from latecomer.errors.redacting import redacted
 
@@ -24,7 +24,7 @@ _KINDS = "log, a Parquet file or folder, a CSV file, a Delta table, sqlite:PATH 
 
 @dataclass(frozen=True)
 class Against:
-    """Where the other numbers come from, and what its columns are called there."""
+    """Where the other numbers come from, and the names of its columns."""
 
     source: str
     query: str | None = None
@@ -41,7 +41,7 @@ class Against:
         return self.source == LOG
 
     def require_sense(self) -> None:
-        """Refuse what cannot be meant, before anything is read."""
+        """Refuse arguments that contradict one another, before anything is read."""
         database = self.source.startswith(SQLITE) or is_postgres(self.source)
         if database and not (self.query or "").strip():
             fix = "say which rows: --query 'select window_start, …'"
@@ -66,12 +66,13 @@ class Against:
         if not path.exists():
             raise refused("against", "there is no such file or folder", self.shown, f"name {_KINDS}")
         try:
-            found = _read_path(path)
-            found.validate(full=True)  # a file may call text what is not UTF-8
-            return found
+            rows = _read_path(path)
+            rows.validate(full=True)  # a column of text may hold what is not UTF-8
+            return rows
         except (pa.ArrowException, DeltaError, OSError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise refused("against", f"cannot be read: {reason}", self.shown, f"name {_KINDS}") from None
+            raise refused(
+                "against", f"cannot be read: {first_line(error)}", self.shown, f"name {_KINDS}"
+            ) from None
 
 
 def _read_path(path: Path) -> pa.Table:
@@ -82,16 +83,12 @@ def _read_path(path: Path) -> pa.Table:
         return pq.read_table(path)
     if path.suffixes and ".csv" in path.suffixes[-2:]:
         return _read_csv(path)
-    raise refused(
-        "against",
-        "is neither Parquet nor CSV nor a Delta table",
-        str(path),
-        "name it FILE.csv or FILE.parquet",
-    )
+    message = "is neither Parquet nor CSV nor a Delta table"
+    raise refused("against", message, str(path), "name it FILE.csv or FILE.parquet")
 
 
 def _read_csv(path: Path) -> pa.Table:
-    """Every value as it is written: what it means, the output's column says."""
+    """Every value as text; the type of the output's column says how to read it."""
     with pc_csv.open_csv(path) as reader:
         names = reader.schema.names
     return pc_csv.read_csv(

@@ -28,7 +28,7 @@ def is_postgres(written: str) -> bool:
 
 
 def ask_sqlite(path: Path, query: str) -> pa.Table:
-    """The answer of a SQLite file, opened to be read alone."""
+    """The answer of a SQLite file, opened read-only."""
     if not path.is_file():
         raise refused("against", "there is no such file", str(path), "name a SQLite file: sqlite:PATH")
     try:
@@ -43,14 +43,12 @@ def ask_sqlite(path: Path, query: str) -> pa.Table:
 _READING = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 )
-
-
 _LOADING = ("load_extension", "fts3_tokenizer")
-"""Functions that bring code into the process."""
+"""Functions that load code into the process."""
 
 
 def _only_reading(action: int, _: str | None, function: str | None, *__: str | None) -> int:
-    """SQLite's authorizer: a file opened to be read alone can still ATTACH others, and VACUUM INTO them."""
+    """SQLite's authorizer. Needed because a read-only connection can still ATTACH other files, and VACUUM INTO them."""
     allowed = action in _READING and function not in _LOADING
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
@@ -58,8 +56,8 @@ def _only_reading(action: int, _: str | None, function: str | None, *__: str | N
 def ask_postgres(url: str, query: str) -> pa.Table:
     """The answer of a Postgres database to one query, in a transaction that can only read.
 
-    A cursor can be declared for a single query alone: neither can a second statement end the transaction,
-    nor can COPY write a file of the server.
+    A cursor takes a single query only. So no second statement can end the transaction, and COPY cannot write a file on
+    the server.
     """
     try:
         import psycopg
@@ -71,7 +69,7 @@ def ask_postgres(url: str, query: str) -> pa.Table:
     try:
         connection = psycopg.connect(url, connect_timeout=CONNECT_SECONDS, application_name="latecomer")
     except psycopg.OperationalError as error:
-        reason = _without_secrets(_first_line(error), url)
+        reason = _without_secrets(first_line(error), url)
         fix = "see that the server is up; a password is taken from PGPASSWORD, PGPASSFILE or the URL"
         raise refused("against", f"Postgres cannot be reached: {reason}", redacted(url), fix) from None
     except psycopg.Error:
@@ -84,11 +82,11 @@ def ask_postgres(url: str, query: str) -> pa.Table:
                 names = [column.name for column in cursor.description or ()]
                 return _table(names, cursor.fetchall() if names else [], query)
     except psycopg.Error as error:
-        raise _query_failed("Postgres", _without_secrets(_first_line(error), url), query) from None
+        raise _query_failed("Postgres", _without_secrets(first_line(error), url), query) from None
 
 
 def _unreadable(url: str) -> Exception:
-    """What libpq says of such a URL may quote the password, and is not shown."""
+    """libpq's own message is not shown: it may quote the password."""
     fix = "write it as postgresql://user@host:port/database, special characters as %XX"
     return refused("against", "is not a URL that Postgres can read", redacted(url), fix)
 
@@ -98,7 +96,8 @@ def _query_failed(database: str, reason: str, query: str) -> Exception:
     return refused("query", f"{database} cannot answer it: {reason}", query, fix)
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message; its class, where there is no message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
@@ -131,7 +130,7 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[Any]], query: str) -> p
 
 
 def _column(name: str, values: Sequence[Any]) -> pa.Array:
-    """A column of what a driver returned, in the type that all its values have."""
+    """The values that a driver returned, as a column of the type that they share."""
     kinds = {type(value) for value in values if value is not None}
     if not kinds:
         return pa.nulls(len(values))
@@ -141,7 +140,7 @@ def _column(name: str, values: Sequence[Any]) -> pa.Array:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if kinds == {datetime}:
         if not any(value.tzinfo for value in values if value is not None):
-            return pa.array(values, pa.timestamp("us"))  # in which zone, the output says
+            return pa.array(values, pa.timestamp("us"))  # the output has their zone
         aware = [value if value is None or value.tzinfo else value.replace(tzinfo=UTC) for value in values]
         return pa.array(aware, TIMESTAMP)
     for kind, arrow in ((date, pa.date32()), (bool, pa.bool_()), (bytes, pa.binary())):

@@ -1,4 +1,4 @@
-"""What a reconciliation finds: gaps between two accounts, how much of them is known, and what counts as equal."""
+"""The gaps between two accounts, how much of them is explained, and the tolerance within which numbers are equal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from latecomer.after.reading.values import refused
 from latecomer.after.replay.comparison import CHANGES, CLOSE, EQUAL
 
 KINDS = ("side_output", "dropped", "not_closed", "dead_letter")
-"""What can be known of an amount that the results lack."""
+"""Where an amount can be that the results lack."""
 PERCENT_SCALE = 4
 
 
@@ -59,7 +59,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Gap:
-    """An aggregate in total: what the results say, what the source says, and where the rest is."""
+    """The totals of an aggregate: of the results, of the source, and where the rest is."""
 
     aggregate: str
     results: Number | None
@@ -69,7 +69,7 @@ class Gap:
 
     @property
     def gap(self) -> Number | None:
-        """What the results lack; less than nothing where they have too much. None where nothing adds up."""
+        """What the results lack; negative where they have too much. None where the aggregate does not add up."""
         if self.results is None or self.source is None:
             return None
         return less(self.source, self.results)
@@ -104,7 +104,7 @@ class Reconciliation:
     """Those that are not equal, the largest gap first, with both sides' numbers."""
     gaps: Sequence[Gap]
     explained: bool
-    """Whether all of the gap is accounted for."""
+    """Whether the whole gap is explained."""
     notes: Sequence[str] = ()
 
     @property
@@ -113,7 +113,7 @@ class Reconciliation:
 
     @property
     def totals(self) -> pa.Table:
-        """One row an aggregate: results, source, gap, percent, where it is, and what is unexplained."""
+        """One row an aggregate: results, source, gap, percent, where the gap is, and the unexplained rest."""
         columns: dict[str, list[Number | None]] = {
             "results": [gap.results for gap in self.gaps],
             "source": [gap.source for gap in self.gaps],
@@ -124,7 +124,7 @@ class Reconciliation:
         }
         names = pa.array([gap.aggregate for gap in self.gaps], pa.string())
         numbers = {name: _exact(values) for name, values in columns.items()}
-        # One scale for all of them: that of the types which were compared, whatever the amounts are.
+        # One scale for all columns, at least that of the compared types.
         compared = [value for name in ("results", "source") for value in numbers[name]]
         needed = [
             _shortest(value) for name, values in numbers.items() if name != "percent" for value in values
@@ -137,7 +137,7 @@ class Reconciliation:
 
 
 def total(values: Sequence[Number | None]) -> Number:
-    """The sum of what is there, exact unless one of them is a float."""
+    """The sum of the values that are not null, exact unless one of them is a float."""
     present = [value for value in values if value is not None]
     if any(isinstance(value, float) for value in present):
         return float(sum(map(float, present)))

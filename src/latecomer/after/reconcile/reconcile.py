@@ -1,9 +1,9 @@
-"""Results held against another account of the same events, and the gap between them explained.
+"""Results compared with another account of the same events, and the gap between them explained.
 
     results, source, accounts → one row for each window and key → equal, missing, extra, different
 
-What the results lack may be known: set aside in the side output, dropped by policy, dead-lettered, or in
-windows that are still open. Only what is left is unexplained.
+What the results lack may be in the side output, dropped by policy, in dead letters, or in windows that are still open.
+Only the rest is unexplained.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.after.reading.values import like, moments, plain, refused, together
 from latecomer.after.reconcile.against import Against
 from latecomer.after.reconcile.gaps import KINDS, Gap, Reconciliation, Tolerance, less, total
-from latecomer.after.replay.comparison import CHANGE, CHANGES, DIFFERENT, EQUAL, EXTRA, MISSING
+from latecomer.after.replay.comparison import CHANGE, CHANGES, DIFFERENT, EQUAL, EXTRA, MISSING, largest_first
 from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.errors import did_you_mean, other_settings
@@ -49,7 +49,7 @@ EXPLAINED = "explained"
 _SIDE, _OURS, _BOOKS = f"{PRIVATE}side", f"{PRIVATE}ours", f"{PRIVATE}books"
 _RESULTS, _SOURCE, _FIRST_ACCOUNT = 0, 1, 2
 _PLACED = KINDS[:3]
-"""The accounts that say for which window and key an amount was meant."""
+"""The accounts that know the window and key of an amount."""
 
 
 def reconcile(
@@ -63,7 +63,7 @@ def reconcile(
     zone: str | None = None,
     spark: SparkSession | None = None,
 ) -> Reconciliation:
-    """Hold an output's results against another account of them.
+    """Compare an output's results with another account of them.
 
     `since` and `until` keep the windows that start from the one on and before the other. Dates of the
     source, and moments without an offset, are times of `zone`: that of the output's windows by default, and
@@ -98,14 +98,14 @@ def reconcile(
     if open_store(pipeline).ledger.last_batch() != last:
         notes.append("the pipeline went on meanwhile: what came since may show as a gap; run it again")
     sides = _Sides(accounts, against, tolerance or Tolerance(), zone or zone_of(accounts.output.window))
-    found = sides.compared(standing, theirs, books, loose, dead, notes)
-    return (
-        replace(found, notes=(*found.notes, *_older_definition(accounts))) if found.rows.num_rows else found
-    )
+    result = sides.compared(standing, theirs, books, loose, dead, notes)
+    if not result.rows.num_rows:
+        return result
+    return replace(result, notes=(*result.notes, *_older_definition(accounts)))
 
 
 def _older_definition(accounts: Accounts) -> Iterator[str]:
-    """Where windows differ: which of them a rebuild that changed the output's meaning has left as they were."""
+    """Notes on windows that a rebuild under another definition has left as they were."""
     periods = accounts.store.policies(accounts.name)
     meanings = [definition_of(output) for _, output in periods]
     older = [nth for nth, meaning in enumerate(meanings) if meaning != meanings[-1]]
@@ -156,28 +156,27 @@ class _Sides:
             table = Table(folder / "sides", union.schema)
             table.append(0, union)
             self._require_once(table, place)
-            found = _Found(self, table, place, values, additive)
-            return found.result(dropped, dead, notes)
+            return _Grouped(self, table, place, values, additive).result(dropped, dead, notes)
 
     def _values(self, theirs: pa.Table, notes: list[str]) -> list[str]:
         """The aggregates that both sides have."""
-        output, there = self.accounts.output, theirs.schema.names
+        output, their_columns = self.accounts.output, theirs.schema.names
         known = ["window_start", "window_end", *self.keys, *output.aggregates]
         for name in self.against.names.values():
             if name not in known:
                 raise refused("map", "the output has no such column", name, did_you_mean(name, known))
         for name in ("window_start", *self.keys):
-            if name not in there and not (name == "window_start" and output.window.endless):
-                fix = f"give it, or say which column it is: --map COLUMN={name}; {_listing(there)}"
+            if name not in their_columns and not (name == "window_start" and output.window.endless):
+                fix = f"give it, or say which column it is: --map COLUMN={name}; {_listing(their_columns)}"
                 raise refused("against", f"has no column {name}", self.against.shown, fix)
         randomised = (
             {name for name, each in output.aggregates.items() if each.function in RANDOMISED}
             if self.against.is_log
             else set()
         )
-        values = [name for name in output.aggregates if name in there and name not in randomised]
+        values = [name for name in output.aggregates if name in their_columns and name not in randomised]
         if not values:
-            fix = f"map one: --map COLUMN={next(iter(output.aggregates))}; {_listing(there)}"
+            fix = f"map one: --map COLUMN={next(iter(output.aggregates))}; {_listing(their_columns)}"
             raise refused("against", "has none of the output's aggregates", self.against.shown, fix)
         if left_out := [name for name in output.aggregates if name not in values]:
             reason = "drawn by lot" if set(left_out) <= randomised else "the source does not have it"
@@ -185,7 +184,7 @@ class _Sides:
         return values
 
     def _placed(self, theirs: pa.Table) -> pa.Table:
-        """The source's rows, those columns that are compared, with windows as moments."""
+        """The compared columns of the source's rows, with windows as moments."""
         known = (*self.accounts.place, *self.accounts.output.aggregates)
         theirs = pa.table({name: plain(theirs[name]) for name in known if name in theirs.schema.names})
         if "window_start" not in theirs.schema.names:
@@ -213,7 +212,7 @@ class _Sides:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Grouped:
     """The sides, grouped by window and key."""
 
     sides: _Sides
@@ -237,12 +236,12 @@ class _Found:
             notes = [*notes, *dropped.notes, *dead.notes]
         if differing and not self.additive:
             notes = [*notes, "only sums and counts can be explained, and none was compared"]
-        # Each amount without a place accounts for one row at most.
+        # An amount without a place explains one row at most.
         most = dropped.assignments + dead.assignments if loosely else 0
         placed = not open_rows or self.sides.sessions or len(open_rows) <= most
         settled = not open_rows or self._closed(gaps)
         explained = not differing or (bool(self.additive) and placed and settled)
-        if explained:  # in total: which of these rows an amount without a window belongs to is not known
+        if explained:  # in total: it is not known which row an amount without a window belongs to
             judged = [(change, ok or None) for change, ok in judged]
         shown = self._listed(rows, judged)
         return Reconciliation(
@@ -289,11 +288,7 @@ class _Found:
             f"({double_quoted(name)} is not distinct from {double_quoted(name + THEIRS)})"
             for name in self.values
         ]
-        order = [
-            f"abs(coalesce(cast({double_quoted(name)} as double), 0) - "
-            f"coalesce(cast({double_quoted(name + THEIRS)} as double), 0)) desc nulls last"
-            for name in self.additive
-        ]
+        order = [largest_first(name, name + THEIRS) for name in self.additive]
         order += map(double_quoted, self.place)
         rows = self.table.query(
             f"select * from ({self._grouped}) where {_OURS} <> {_OURS}{THEIRS} or not ({' and '.join(same)}) "
@@ -302,7 +297,7 @@ class _Found:
         return pa.table({name: plain(rows[name]) for name in rows.schema.names})
 
     def _judged(self, row: Mapping[str, Any]) -> tuple[str, bool | None]:
-        """What a row is, and whether the accounts tell why; None where they cannot, for sessions move."""
+        """What a row is, and whether the accounts explain it; None for sessions, whose windows move."""
         if not row[f"{_OURS}{THEIRS}"] and self._says_nothing(row):
             return EQUAL, True
         if not row[_OURS]:
@@ -334,7 +329,7 @@ class _Found:
         return bool(ours == theirs)
 
     def _gaps(self, rows: pa.Table, changes: Sequence[str]) -> list[Gap]:
-        """Both totals of each aggregate, and of the accounts what belongs to rows that are not equal."""
+        """Both totals of each aggregate, and the part of the accounts that belongs to unequal rows."""
         totals = self._totals()
         unequal = rows.filter(pa.array([change != EQUAL for change in changes], pa.bool_()))
         gaps = []
@@ -351,8 +346,8 @@ class _Found:
 
     def _totals(self) -> list[dict[str, Number]]:
         sums = [f"sum({double_quoted(name)}) as {double_quoted(name)}" for name in self.additive]
-        found = self.table.query(f"select {', '.join([_SIDE, *sums])} from t group by {_SIDE}").to_pylist()
-        by_side = {row[_SIDE]: row for row in found}
+        rows = self.table.query(f"select {', '.join([_SIDE, *sums])} from t group by {_SIDE}").to_pylist()
+        by_side = {row[_SIDE]: row for row in rows}
         return [
             {name: total([by_side.get(side, {}).get(name)]) for name in self.additive}
             for side in range(_FIRST_ACCOUNT + len(_PLACED))
@@ -390,12 +385,12 @@ def _union(
 
 
 def _plain(kind: pa.DataType) -> bool:
-    """Whether values are compared as they are, and not as numbers."""
+    """Whether values of a type are compared as they are, and not as numbers."""
     return not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _with_loose(gap: Gap, dropped: Loose, dead: Loose) -> Gap:
-    """A gap with what is known in total alone."""
+    """A gap with the amounts that are only known in total."""
     if gap.gap is None:
         return gap
     known = dict(gap.known)

@@ -1,8 +1,8 @@
-"""The truth by the log: every event in its windows, whatever the hour it came.
+"""The truth by the log: every event in its windows, no matter when it came.
 
     all events → windows → one aggregation, as if nothing had ever been late
 
-The log holds no dead letters, and duplicates only where an id had been forgotten: they are left out. `where`
+The log has no dead letters. It has duplicates only where an id was forgotten; they are left out. `where`
 filters as it does in the stream. The log is read as it stood after the last complete batch, so a pipeline may
 be running on it.
 """
@@ -53,12 +53,12 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Truth:
-    """What the log says of an output."""
+    """The numbers of an output by the log."""
 
     rows: pa.Table
     """Window, key, and every aggregate over all events."""
     dropped: pa.Table
-    """Window, key, and what the events that were dropped would have added to sums and counts."""
+    """Window, key, and the sums and counts of the dropped events."""
 
 
 @explained("computing from the log")
@@ -86,11 +86,11 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
 
 
 def _everything(logic: OutputLogic, logged: Logged, last: int) -> pa.Table:
-    """Every aggregate over all events: judged by a timeline on which nothing is ever late."""
+    """Every aggregate over all events, as if nothing were ever late."""
     if logic.output.window.merges:
         return _as_rows(logic.merger, whole_sessions(logic, logged))
-    found = logic.anew(last).aggregated(logic.runner, f"the truth of {logic.name}", logged)
-    return _as_rows(logic.merger, found)
+    merged = logic.anew(last).aggregated(logic.runner, f"the truth of {logic.name}", logged)
+    return _as_rows(logic.merger, merged)
 
 
 def _as_rows(merger: Merger, merged: pa.Table | None) -> pa.Table:
@@ -124,7 +124,7 @@ class _Computing:
     def dropped(
         self, logic: OutputLogic, logged: Logged, periods: Periods, additive: Mapping[str, Aggregate]
     ) -> pa.Table:
-        """What the dropped events would have added, judged by the watermarks and policies of their time."""
+        """The sums and counts of the dropped events, judged by the watermarks and policies of their time."""
         adding = logic.output.model_copy(update={"aggregates": dict(additive)}).without_sinks()
         anew = replace(
             logic.anew(self.last, periods, timeline=self.section.by_batch, fate=Fate.DROPPED),
@@ -134,9 +134,9 @@ class _Computing:
         merger = anew.merger
         if isinstance(logic, SessionLogic):
             log = Batch(self.last, self.section, logged, history=True)
-            events = (found for _, found in logic.judged(log, merger.columns, periods))
-            gone = (only_on_time(found, found.fate == CODES[Fate.DROPPED]) for found in events)
-            return _as_rows(merger, merger.merge_parts(gone))
+            judged = (events for _, events in logic.judged(log, merger.columns, periods))
+            dropped = (only_on_time(events, events.fate == CODES[Fate.DROPPED]) for events in judged)
+            return _as_rows(merger, merger.merge_parts(dropped))
         return _as_rows(merger, anew.aggregated(self.runner, f"what {logic.name} dropped", logged))
 
 
@@ -147,6 +147,6 @@ def _recomputing(store: Store, last: int, spark: SparkSession | None) -> Iterato
         session = when_needed(lambda: own_session(spark or build_session(store.pipeline.name, log)))
         check_predicates(session, store)
         runner = runner_for(store.events.rows(), lambda: session)
-        there = store.pipeline.model_copy(update={"store": str(root / "store")})
-        past = ReplayStore(there, store, last, new_timeline=False)
+        recomputed = store.pipeline.model_copy(update={"store": str(root / "store")})
+        past = ReplayStore(recomputed, store, last, new_timeline=False)
         yield _Computing(runner, past, last, root)

@@ -1,1 +1,1 @@
-"""The log computed again, and held against what is stored."""
+"""The log computed again, and compared with what is stored."""

@@ -1,4 +1,4 @@
-"""Two stores side by side: what was published, set aside and booked in one and not in the other.
+"""Two stores compared: panes, results, side output and ledger lines that are in one and not in the other.
 
 Nothing here needs Spark. Rows that agree are counted, rows that do not are listed, the largest
 difference first.
@@ -18,18 +18,18 @@ from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.panes import Accumulation
 from latecomer.store.coverage import LATE, removed_until
 from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, PaneLayout
-from latecomer.store.sql import double_quoted
+from latecomer.store.sql import double_quoted, text_literal
 from latecomer.store.standing import not_taken_back, standing
 from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table, with_empty_ones
 
 EQUAL, DIFFERENT, MISSING, EXTRA = CHANGES = ("equal", "different", "missing", "extra")
-"""What became of a row: missing ones are only in the store, extra ones only in the replay."""
+"""How a row compares: missing ones are only in the store, extra ones only in the replay."""
 CAME_LATER = frozenset({"is_last", "partly_late", "late_at_source"})
-"""Columns that the first stores did not write: there is nothing to compare with."""
+"""Columns that the first versions did not write: null agrees with anything."""
 CHANGE, REPLAYED = "change", "_replayed"
 CLOSE = 1e-9
-"""Floating point numbers that agree so far are equal: in what order they were added may differ."""
+"""Floating point numbers that differ by no more than this share are equal: the order of adding them may differ."""
 COMPARED = ("panes", "results", "late", "ledger")
 
 _STORED, _NEW = f"{PRIVATE}stored_rows", f"{PRIVATE}new"
@@ -78,12 +78,14 @@ class OutputComparison:
 def compare_output(stored: Side, replayed: Side, output: str, exact: bool) -> OutputComparison:
     """An output in both stores.
 
-    An `exact` comparison looks at every column. Otherwise only at what is said, not at when: other
-    settings publish the same number in another batch.
+    An `exact` comparison looks at every column. Otherwise it leaves out when a number was published: other settings
+    publish the same number in another batch.
     """
     before, after = stored.tables(output), replayed.tables(output)
     layouts = stored.layout(output), replayed.layout(output)
-    ledger = _Pair(stored.store.ledger, replayed.store.ledger, stored.last, f"output = '{output}'")
+    ledger = _Pair(
+        stored.store.ledger, replayed.store.ledger, stored.last, f"output = {text_literal(output)}"
+    )
     lines = ledger.over(["batch", "output", "unit"], LEDGER.names[3:])
     return OutputComparison(
         *_compare_panes(_Pair(before.panes, after.panes, stored.last), *layouts, exact),
@@ -113,14 +115,14 @@ def _compare_panes(
 
 
 def _added_up(output: Output, values: Sequence[str]) -> Mapping[str, str]:
-    """How the panes of a discarding output are added up; nothing where panes replace one another."""
+    """The functions that add up the panes of a discarding output; none where panes replace one another."""
     if output.accumulation is not Accumulation.DISCARDING:
         return {}
     return {name: "sum" if (f := output.aggregates[name].function) == "count" else f for name in values}
 
 
 def _compare_late(late: _Pair, exact: bool) -> Difference:
-    """Lists and maps are left out: SQL has no order of them, and both sides have them from the same log."""
+    """Lists and maps are not compared: SQL cannot order them, and both sides have them from the same log."""
     event = ["window_start", "window_end", "batch", "origin", "position"]
     fields = [field for field in late.stored.schema if field.name not in event]
     rest = [field.name for field in fields if not pa.types.is_nested(field.type)]
@@ -160,11 +162,11 @@ def _totals(side: Side) -> dict[tuple[str, str], dict[str, Decimal]]:
         return {}
     sums = ", ".join(f"sum({fate}) as {fate}" for fate in FATE_COLUMNS)
     order = "case unit when 'events' then 0 when 'assignments' then 1 else 2 end, unit"
-    found = side.store.ledger.query(
+    rows = side.store.ledger.query(
         f"select output, unit, {sums} from t where batch <= {side.last} "
         f"group by output, unit order by output, {order}"
     )
-    return {(row["output"], row["unit"]): row for row in found.to_pylist()}
+    return {(row["output"], row["unit"]): row for row in rows.to_pylist()}
 
 
 @dataclass(frozen=True)
@@ -176,17 +178,17 @@ class _Pair:
     last: int
     where: str = "true"
     standing: Sequence[str] = ()
-    """Compare only the pane that stands for each of these places."""
+    """If set, only the pane that stands is compared for each place; these are the columns of a place."""
     added_up: Sequence[Mapping[str, str]] = ({}, {})
-    """For each side the functions that add up the panes of a place, where none of them stands alone."""
+    """For each side the functions that add up the panes of a place; empty where one pane stands alone."""
     apart: bool = False
     """No row of one side can be one of the other."""
     shown: Sequence[str] = ()
-    """Columns that are shown, and decide nothing."""
+    """Columns that are shown, but not compared."""
 
     def over(self, identity: Sequence[str], compared: Sequence[str]) -> Difference:
-        """Rows with the same identity are the same row; equal, if all that is compared agrees."""
-        # The stored side may be a running pipeline's, and neither side need have the table.
+        """Rows with the same identity are the same row. It is equal if all compared columns agree."""
+        # The stored side may belong to a running pipeline, and each side may lack the table.
         with with_empty_ones(self.stored, self.replayed) as sides:
             columns = [name for name in compared if all(name in side.columns for side in sides)]
             paired = self._paired(sides, identity, columns)
@@ -232,16 +234,16 @@ class _Pair:
         return f"select *, {change} as {CHANGE} from ({grouped})"
 
     def _side(self, name: str, table: Table, index: int, columns: Sequence[str]) -> str:
-        there = set(table.columns)
+        stored = set(table.columns)
         listed = ", ".join(
-            double_quoted(column) if column in there else f"null as {double_quoted(column)}"
+            double_quoted(column) if column in stored else f"null as {double_quoted(column)}"
             for column in columns
         )
         rows = f"select * from {name} where batch <= {self.last} and {self.where}"
         if self.standing and self.added_up[index]:
             rows = self._sums(rows, self.added_up[index])
         elif self.standing:
-            place = ", ".join(double_quoted(column) for column in self.standing if column in there)
+            place = ", ".join(double_quoted(column) for column in self.standing if column in stored)
             rows = standing(f"({rows})", place)
         return f"select {listed}, {index} as {_NEW} from ({rows})"
 
@@ -266,8 +268,13 @@ class _Pair:
         """The order of the differences: by the first number that is compared, then by the next."""
         kinds = {column: self.stored.schema.field(column).type for column in columns}
         return [
-            f"abs(coalesce(cast({double_quoted(column)} as double), 0) - "
-            f"coalesce(cast({double_quoted(column + REPLAYED)} as double), 0)) desc nulls last"
+            largest_first(column, column + REPLAYED)
             for column, kind in kinds.items()
             if pa.types.is_decimal(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
         ]
+
+
+def largest_first(column: str, other: str) -> str:
+    """An ORDER BY for the largest difference of two columns of numbers; null counts as 0."""
+    one, two = (f"coalesce(cast({double_quoted(name)} as double), 0)" for name in (column, other))
+    return f"abs({one} - {two}) desc nulls last"

@@ -1,4 +1,4 @@
-"""A log that is there already, for an engine that computes from it again."""
+"""A log that is complete already, for an engine that computes from it again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PastLog(EventLog):
         self.clocks = {row["batch"]: Clock.of_words(row["clocks"]) for row in clocks.to_pylist()}
 
     def write(self, batch: int, slice_: Slice, timeline: Timeline) -> LoggedBatch:
-        """It is written already: the engine gets what there is."""
+        """Nothing is written: the engine gets the batch as it was logged."""
         self.ticks_before[batch] = timeline.last_tick or 0
         return self.recount(batch, slice_.sources, self.clocks.get(batch, NO_CLOCK))
 
@@ -42,13 +42,13 @@ class PastLog(EventLog):
     def recount(
         self, batch: int, sources: Sequence[str] | None = None, clocks: Clock = NO_CLOCK
     ) -> LoggedBatch:
-        logged, gone = super().recount(batch, sources, clocks), self._gone_dead_letters(batch)
-        if gone is None:
+        logged, removed = super().recount(batch, sources, clocks), self._removed_dead_letters(batch)
+        if removed is None:
             return logged
-        received, dead = logged.received, int(gone[EVENTS])
+        received, dead = logged.received, int(removed[EVENTS])
         counted = replace(received, rows=received.events + received.duplicates + dead, dead_letters=dead)
         return replace(
-            logged, received=counted, letters={measure: gone[measure] for measure in self.store.measures()}
+            logged, received=counted, letters={measure: removed[measure] for measure in self.store.measures()}
         )
 
     def other_ticks(self) -> OtherTicks | None:
@@ -56,8 +56,8 @@ class PastLog(EventLog):
             return None
         return OtherTicks(self.every, dict(self.ticks_before))
 
-    def _gone_dead_letters(self, batch: int) -> dict[str, Decimal] | None:
-        """What the dead letters of a batch came to, where retention has removed them."""
+    def _removed_dead_letters(self, batch: int) -> dict[str, Decimal] | None:
+        """The amounts of the dead letters of a batch, if retention has removed them; else None."""
         if batch > self.removed:
             return None
         return {

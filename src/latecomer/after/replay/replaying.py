@@ -1,4 +1,4 @@
-"""Replay: everything computed again from the log, as it was or as it would have been.
+"""Replay: everything computed again from the log, as it was, or under other settings.
 
     stored log, stored timeline → the engine, on a store of its own → compared with what is stored
 
@@ -19,6 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from latecomer.after.opening import last_complete_batch, not_computed
 from latecomer.after.rebuild.planning import planned
 from latecomer.after.replay.comparison import (
     CHANGES,
@@ -38,10 +39,10 @@ from latecomer.config.outputs import Output
 from latecomer.config.places import url_problem
 from latecomer.engine.new_outputs import compute_from_log, use_outputs
 from latecomer.engine.pipeline import Engine
-from latecomer.engine.quiet import drain_input, heartbeat, pass_quietly
-from latecomer.engine.rebuilds import carry_rebuild_through, logic_of
+from latecomer.engine.quiet import complete_without_data, drain_input, heartbeat
+from latecomer.engine.rebuilds import complete_rebuild, logic_of
 from latecomer.engine.repairs import publish_repaired
-from latecomer.errors import NoStore, PipelineError, Problem, StoreError, StoreMismatch
+from latecomer.errors import PipelineError, Problem, StoreError, StoreMismatch
 from latecomer.model.durations import to_micros
 from latecomer.model.timeline import Row, Timeline
 from latecomer.objects.locations import scheme_of, without_file_scheme
@@ -69,9 +70,9 @@ class Replay:
     """What a replay found, side by side with what is stored."""
 
     pipeline: Pipeline
-    """As it was replayed. Its store is the replay's, which is there if it was to be kept."""
+    """The pipeline as it was replayed. Its store is that of the replay; it exists only if the replay is kept (`to`)."""
     exact: bool
-    """Whether everything was repeated as it was."""
+    """Whether nothing was changed: every column is compared."""
     one_shot: bool
     """Whether all events were taken as one batch."""
     batches: int
@@ -81,7 +82,7 @@ class Replay:
 
     @property
     def equal(self) -> bool:
-        """Whether the replay says what the store says. In one shot there are fewer EARLY and LATE panes
+        """Whether the replay agrees with the store. In one shot there are fewer EARLY and LATE panes
         than batch by batch, so there only results, late rows and ledger count."""
         compared = COMPARED if not self.one_shot else [what for what in COMPARED if what != "panes"]
         return all(getattr(output, what).equal for output in self.outputs.values() for what in compared)
@@ -142,17 +143,15 @@ def replay(
         problem = Problem("one_shot", "a store with rebuilds is more than one shot", fix="leave one_shot out")
         raise PipelineError([problem])
     origin.pins()
-    last = origin.ledger.last_batch()
-    if last < 0:
-        raise NoStore(f"store {origin.root} has no complete batch yet; run the pipeline first")
+    last = last_complete_batch(origin)
     require_covered(origin, "a replay", RECONCILE)
     check_against(supposed, origin.columns)
     parts = _parts(origin, supposed, _chosen(origin, last, outputs), changes or {})
     keep_private(supposed)
     with _folder(to, origin) as root:
         begun = {part.name: part.at(0) for part in parts if part.joined < 0 and not one_shot}
-        there = supposed.model_copy(update={"store": str(root), "outputs": begun})
-        store = ReplayStore(there, origin, last, new_timeline)
+        replayed = supposed.model_copy(update={"store": str(root), "outputs": begun})
+        store = ReplayStore(replayed, origin, last, new_timeline)
         session = _session(spark, pipeline, root)
         check_predicates(session, Store(supposed, origin.columns))
         _compute(runner_for(origin.events.rows(), lambda: session), store, parts, origin, last, one_shot)
@@ -176,15 +175,15 @@ def recompute(
 ) -> Pipeline:
     """One output computed again from the log as it stood after batch `last`, into an empty folder.
 
-    The pipeline that comes back has its store there, to be read.
+    The returned pipeline has its store there, to be read.
     """
     origin = open_store(pipeline)
     origin.pins()
     require_covered(origin, "computing results again", RECONCILE)
     (part,) = _parts(origin, pipeline, _chosen(origin, last, [output]), {})
     begun = {output: part.at(0)} if part.joined < 0 and not one_shot else {}
-    there = pipeline.model_copy(update={"store": str(to), "outputs": begun})
-    store = ReplayStore(there, origin, last, new_timeline=False)
+    replayed = pipeline.model_copy(update={"store": str(to), "outputs": begun})
+    store = ReplayStore(replayed, origin, last, new_timeline=False)
     session = _session(spark, pipeline, to)
     check_predicates(session, origin)
     _compute(runner_for(origin.events.rows(), lambda: session), store, [part], origin, last, one_shot)
@@ -192,7 +191,7 @@ def recompute(
 
 
 def _session(spark: SparkSession | None, pipeline: Pipeline, root: Location) -> SparkSession:
-    """The session for what is left to Spark: it starts when it is needed."""
+    """The session for what only Spark can do. It starts when it is needed."""
     log = log_file(root, "spark.log")
     return when_needed(lambda: own_session(spark or build_session(pipeline.name, log)))
 
@@ -214,7 +213,7 @@ def _compute(
 
 @dataclass(frozen=True)
 class _Part:
-    """An output in the replay: under which policy since which batch, and after which batch it joined."""
+    """An output in the replay: its policies, each with its first batch, and the batch after which it joined."""
 
     name: str
     policies: Sequence[tuple[int, Output]]
@@ -226,20 +225,20 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Step:
-    """A batch as the timeline tells it."""
+    """A batch as the timeline has it."""
 
     batch: int
     source_batch: int
     kind: str
     at: int
     named: Mapping[str, bool] | None
-    """The partitions that the source had then, where it knew them."""
+    """The partitions that the source had then; None where it did not know them."""
     source: str
-    """The source that it is of, where there are several."""
+    """The source of the batch, where there are several."""
 
 
 class _Replayer:
-    """Drives an engine by a log that is there instead of a source."""
+    """Drives an engine by the log instead of a source."""
 
     def __init__(self, runner: Runner, store: ReplayStore, parts: Sequence[_Part]) -> None:
         self.store = store
@@ -270,15 +269,14 @@ class _Replayer:
         elif rebuild := self._rebuilt_then(step.batch):
             self._rebuild_again(rebuild, step.batch)
         elif isinstance(self.store.watermarks, PastTable):
-            pass_quietly(engine, engine.keeper.section(step.batch, step.batch), step.kind)
+            complete_without_data(engine, engine.keeper.section(step.batch, step.batch), step.kind)
         elif step.kind == "drain":
             drain_input(engine)
         else:
             self._let_silence_count(step)
 
     def _let_silence_count(self, step: _Step) -> None:
-        """A heartbeat, with what was still to be read of each partition then: that may have changed since the batch
-        before."""
+        """A heartbeat, with the partitions as they were then: they may have changed since the batch before."""
         timeline = self.engine.keeper.timeline
         if step.named is not None and step.named != timeline.named:
             timeline.name(step.named)
@@ -288,11 +286,13 @@ class _Replayer:
     def _rebuilt_then(self, batch: int) -> Rebuild | None:
         """The rebuild that a batch published, of an output that is replayed."""
         outputs = [part.name for part in self.parts if part.joined < batch]
-        found = (Rebuilds(self.store.replay_of or self.store.root, name).of_batch(batch) for name in outputs)
-        return next((each for each in found if each is not None), None)
+        rebuilds = (
+            Rebuilds(self.store.replay_of or self.store.root, name).of_batch(batch) for name in outputs
+        )
+        return next((each for each in rebuilds if each is not None), None)
 
     def _redefined(self, batch: int) -> str | None:
-        """The output that means something else from this batch on."""
+        """The output whose definition changes with this batch."""
         rebuild = self._rebuilt_then(batch)
         return rebuild.record.output if rebuild and rebuild.record.definition is not None else None
 
@@ -300,9 +300,9 @@ class _Replayer:
         """A rebuild of the same windows, from the log as it stood then."""
         record = rebuild.record
         logic = logic_of(self.engine, record.output)
-        again = planned(logic, record.since, record.until, batch - 1, record.definition, log=self.engine.log)
-        again.accept(batch)
-        carry_rebuild_through(self.engine, again, batch)
+        plan = planned(logic, record.since, record.until, batch - 1, record.definition, log=self.engine.log)
+        plan.accept(batch)
+        complete_rebuild(self.engine, plan, batch)
 
     def in_one_shot(self, last: int) -> None:
         """All events as one batch, under the policies in force at the end."""
@@ -322,11 +322,11 @@ class _Replayer:
         keeper = self.engine.keeper
         timeline = keeper.timeline
         row = Row(timeline.last_tick or 0, timeline.last_at, timeline.watermark, kind="heartbeat")
-        pass_quietly(self.engine, keeper.advance(self.engine.last + 1, row), "heartbeat")
+        complete_without_data(self.engine, keeper.advance(self.engine.last + 1, row), "heartbeat")
 
 
 def _steps(origin: Store, last: int) -> list[_Step]:
-    found = origin.watermarks.query(
+    rows = origin.watermarks.query(
         "select batch, max(source_batch) as source_batch, max(kind) as kind, max(at) as at, "
         f"max(source) as source, max(carry) as carry from t where batch <= {last} group by batch order by batch"
     )
@@ -339,12 +339,12 @@ def _steps(origin: Store, last: int) -> list[_Step]:
             Timeline.named_in(row["carry"]),
             row["source"] or "",
         )
-        for row in found.to_pylist()
+        for row in rows.to_pylist()
     ]
 
 
 def _any_rebuild(origin: Store) -> bool:
-    """Whether rebuilds are part of what stands."""
+    """Whether a rebuild of any output was published."""
     last = origin.ledger.last_batch()
     return any(Rebuilds(origin.root, name).published(last) for name in origin.pipeline.outputs)
 
@@ -355,7 +355,7 @@ def _chosen(origin: Store, last: int, wanted: Sequence[str]) -> list[str]:
     computed = [name for name in origin.pipeline.outputs if name in reached or not reached]
     for name in wanted or computed:
         if name not in computed:
-            raise NoStore(f"output {name} has not been computed yet; run the pipeline first")
+            raise not_computed(name)
         if reached and reached[name] < max(reached.values()):
             raise StoreMismatch(
                 f"output {name} was left out of the pipeline after batch {reached[name]}; replay the others "
@@ -367,7 +367,7 @@ def _chosen(origin: Store, last: int, wanted: Sequence[str]) -> list[str]:
 def _parts(
     origin: Store, supposed: Pipeline, names: Sequence[str], changes: Mapping[str, object]
 ) -> list[_Part]:
-    """Each output under the policies it had; one that is changed, under the changed one throughout."""
+    """Each output under the policies it had; a changed output under its changed policy from the first batch on."""
     touched = {field.split(".")[1] for field in changes if field.startswith("outputs.")}
     parts = []
     for name in names:

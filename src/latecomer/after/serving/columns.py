@@ -1,4 +1,4 @@
-"""The private columns of queries that make and serve corrections. A correction's own are those of states, in
+"""The private columns of queries that make and serve corrections. The columns of states that a correction stores are in
 `store/columns.py`."""
 
 from __future__ import annotations
@@ -6,6 +6,6 @@ from __future__ import annotations
 from latecomer.config.names import PRIVATE
 
 GATHERED = f"{PRIVATE}gathered_"
-"""Before a source column's name: the late events of a group with their values of it."""
+"""The prefix of a source column: the late events of a group, with their values of it."""
 STATES = f"{PRIVATE}states_"
-"""Before an aggregate's name: its states on both sides."""
+"""The prefix of an aggregate: its states in base and corrections."""

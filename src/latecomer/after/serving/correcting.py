@@ -1,10 +1,10 @@
 """Corrections: the side output added up, for readers whose numbers are not updated.
 
-A row of `corrections` says what the late events of one batch add to one window and key: numbers where they can
-be added, else the state of these events, to be merged with that of the base (`states.py`). It follows from
-the side output, which only grows, and batch by batch: so it is written once and never changed, and a call
-that was killed, repeated or given a range neither leaves an event out nor counts one twice. A late event that
-the log held before, delivered again after its id was forgotten, adds nothing.
+A row of `corrections` has what the late events of one batch add to one window and key: numbers where they can
+be added, else the state of these events, to be merged with that of the base (`states.py`). It depends on one batch of
+the side output, which only grows. So it is written once and never changed, and a call that was killed, repeated or
+given a range neither leaves out an event nor counts it twice. A late event that was in the log before, and was
+delivered again after its id was forgotten, adds nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from latecomer.after.reading.accounts import FIRST_DELIVERY, Span, looks_for_repeats
+from latecomer.after.reading.questions import PLAIN
 from latecomer.after.reading.reader import Reader
 from latecomer.after.serving.columns import GATHERED
 from latecomer.after.serving.states import averaged, gathered_columns, state_columns, with_states
@@ -38,7 +39,7 @@ from latecomer.store.store import OutputTables
 from latecomer.store.table import Table
 
 IN_RANGE = "latecomer.range"
-"""Calls for a range of windows are counted here; calls for all of them by the side output's last batch."""
+"""Calls for a range of windows are numbered here. Other calls have the number of the side output's last batch."""
 
 _ROWS, _IN = f"{PRIVATE}rows", f"{PRIVATE}in_"
 _DONE, _GROUP = f"{PRIVATE}done", f"{PRIVATE}group_done"
@@ -46,20 +47,20 @@ _DONE, _GROUP = f"{PRIVATE}done", f"{PRIVATE}group_done"
 
 @dataclass(frozen=True)
 class Corrections:
-    """An output's corrections: which columns they have, and where they are."""
+    """An output's corrections: their columns, and their tables."""
 
     name: str
     layout: PaneLayout
     tables: OutputTables
     table: Table
     log: Table | None = None
-    """The event log, where events have ids by which one that was delivered again is known."""
+    """The event log, where events have ids by which repeated deliveries are known."""
     since: Mapping[str, int] = field(default_factory=dict)
-    """The aggregates that came to the output later, and since which batch each is there."""
+    """The aggregates that were added to the output later, each with its first batch."""
 
     @property
-    def asked(self) -> dict[str, Table]:
-        """What is asked beside the side output: the corrections `c`, and the log `e`."""
+    def other_tables(self) -> dict[str, Table]:
+        """The tables that are queried with the side output: the corrections `c`, and the log `e`."""
         return {"c": self.table} if self.log is None else {"c": self.table, "e": self.log}
 
     @property
@@ -72,7 +73,7 @@ class Corrections:
 
     @property
     def panes(self) -> Table:
-        """The panes with the states behind them, also where none was ever published."""
+        """The panes with their states; an empty table where none was ever published."""
         states = [field for field in self.table.schema if field.name.startswith(PRIVATE)]
         panes = self.tables.panes
         return panes if panes.exists else Table(panes.root, pa.schema([*panes.schema, *states]))
@@ -85,16 +86,16 @@ class Corrections:
     @cached_property
     def derived(self) -> dict[str, tuple[str, str]]:
         """The averages that follow from a sum and a count the output has too: their names."""
-        found = {(each.function, each.column): name for name, each in self.added.items()}
+        names = {(each.function, each.column): name for name, each in self.added.items()}
         return {
-            name: (found["sum", each.column], found["count", each.column])
+            name: (names["sum", each.column], names["count", each.column])
             for name, each in self.output.aggregates.items()
-            if each.function == "avg" and ("sum", each.column) in found and ("count", each.column) in found
+            if each.function == "avg" and ("sum", each.column) in names and ("count", each.column) in names
         }
 
     @cached_property
     def stated(self) -> dict[str, Aggregate]:
-        """The aggregates that are corrected by merging states, as far as both sides have theirs."""
+        """The aggregates that are corrected by merging states, where panes and corrections have them."""
         known = {*self.added, *self.derived}
         panes, late = (
             set(table.columns) if table.exists else None for table in (self.tables.panes, self.table)
@@ -104,7 +105,7 @@ class Corrections:
             for name, each in self.output.aggregates.items()
             if name not in known
             and (parts := state_columns(self.layout, name))
-            and all(there is None or there.issuperset(parts) for there in (panes, late))
+            and all(columns is None or columns.issuperset(parts) for columns in (panes, late))
         }
 
     @property
@@ -120,11 +121,11 @@ class Corrections:
 
     @cached_property
     def corrected_at(self) -> str:
-        """The column that says when a row was written."""
+        """The column with the time at which a row was written."""
         return self.named("corrected_at")
 
     def named(self, column: str) -> str:
-        """A column beside those of the output."""
+        """A name for a column that the output does not have."""
         return free_name(column, [*self.layout.keys, *self.layout.values])
 
     @cached_property
@@ -138,7 +139,7 @@ class Corrections:
         return {name: known.get(name, "timestamp") for name in self.schema.names}
 
     def is_unknown(self, name: str, batch: int) -> bool:
-        """Whether what a batch published lacks an aggregate: the output had it only later."""
+        """Whether panes of a batch lack an aggregate, because it was added to the output later."""
         return batch < self.since.get(name, 0)
 
     def notes(self) -> list[str]:
@@ -175,7 +176,7 @@ def correction_schema(layout: PaneLayout) -> pa.Schema:
 
 
 def stored_schema(layout: PaneLayout) -> pa.Schema:
-    """The columns of `corrections` and, behind them, the states of what cannot be added."""
+    """The columns of `corrections`, and then the states of the aggregates that cannot be added."""
     return pa.schema(
         [
             *correction_schema(layout),
@@ -190,9 +191,9 @@ def stored_schema(layout: PaneLayout) -> pa.Schema:
 
 def corrections_of(reader: Reader, output: str) -> Corrections:
     """An output's corrections as they are now; nothing is written."""
-    book = reader._book(output)
+    book = reader.book(output)
     root = reader.pipeline.store_path / "outputs" / output / "corrections"
-    table, store = Table(root, stored_schema(book.layout)), reader._store()
+    table, store = Table(root, stored_schema(book.layout)), reader.store()
     log = store.events if looks_for_repeats(store) else None
     return Corrections(output, book.layout, book.tables, table, log, store.added_since(output))
 
@@ -204,10 +205,10 @@ def correct(
     until: datetime | None = None,
     now: datetime | None = None,
 ) -> pa.Table:
-    """Add up what came late since the last call, and return the rows that were added.
+    """Add up the late events since the last call, and return the rows that were added.
 
-    `since` and `until` take the windows that start at or after the one and before the other. Late events
-    of other windows stay for a later call. A pipeline may run meanwhile; another call may not.
+    Only windows that start in [`since`, `until`) are corrected; late events of other windows stay for a later call. A
+    pipeline may run meanwhile; another call may not.
     """
     return correct_and_count(reader, output, since, until, now).rows
 
@@ -258,7 +259,7 @@ def _write(ours: Corrections, number: int, rows: pa.Table, application: str) -> 
     failpoint(f"{ours.name}.corrections.committed", number)
 
 
-# What is missing: the side output by window, key and batch, less the groups that are there
+# What is missing: the side output by window, key and batch, less the groups that are written already
 
 
 def _missing(ours: Corrections, span: Span, now: datetime) -> pa.Table:
@@ -268,7 +269,7 @@ def _missing(ours: Corrections, span: Span, now: datetime) -> pa.Table:
     inputs = {_IN + name: _input(ours, each) for name, each in added.items()}
     inputs |= {GATHERED + column: _event(ours, column) for column in gathered}
     place = listed(ours.place)
-    folds = {name: f"{_FOLDS[each.function]}({double_quoted(_IN + name)})" for name, each in added.items()}
+    folds = {name: f"{PLAIN[each.function]}({double_quoted(_IN + name)})" for name, each in added.items()}
     folds |= {
         GATHERED + column: f"array_agg({double_quoted(GATHERED + column)}) filter (where {_ROWS} = 1)"
         for column in gathered
@@ -278,7 +279,7 @@ def _missing(ours: Corrections, span: Span, now: datetime) -> pa.Table:
         f"select {place}{sums}, batch, sum({_ROWS}) as {double_quoted(ours.late_events)} "
         f"from ({_late_and_done(ours, span, inputs)}) "
         f"group by {place}, batch having sum({_DONE}) = 0 order by {place}, batch",
-        **ours.asked,
+        **ours.other_tables,
     )
     when = pa.array([to_micros(now)] * rows.num_rows, pa.int64()).cast(TIMESTAMP)
     rows = with_states(ours.layout, rows.append_column(ours.corrected_at, when))
@@ -286,14 +287,14 @@ def _missing(ours: Corrections, span: Span, now: datetime) -> pa.Table:
 
 
 def _late_and_done(ours: Corrections, span: Span, inputs: Mapping[str, str]) -> str:
-    """The side output since the last call, a row for each event and window; and the groups that are there."""
+    """The side output since the last call, a row for each event and window; and the groups that are written already."""
     covered = ours.table.last_batch()
     late = ", ".join(
         [
             "window_start",
             "window_end",
             *(f"{_late_column(ours, key)} as {double_quoted(key)}" for key in ours.layout.keys),
-            *(f"{taken} as {double_quoted(name)}" for name, taken in inputs.items()),
+            *(f"{sql} as {double_quoted(name)}" for name, sql in inputs.items()),
         ]
     )
     nothing = "".join(f", null as {double_quoted(name)}" for name in inputs)
@@ -312,15 +313,12 @@ def _events(ours: Corrections, span: Span, rows: pa.Table) -> int:
     done = f"max({_DONE}) over (partition by {listed(ours.place)}, batch)"
     marked = f"select *, {done} as {_GROUP} from ({_late_and_done(ours, span, inputs)})"
     once = f"select distinct batch, {listed(inputs)} from ({marked}) where {_GROUP} = 0"
-    found = ours.tables.late.query(f"select count(*) as n from ({once})", **ours.asked)
-    return int(found["n"][0].as_py())
-
-
-_FOLDS = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
+    rows = ours.tables.late.query(f"select count(*) as n from ({once})", **ours.other_tables)
+    return int(rows["n"][0].as_py())
 
 
 def _input(ours: Corrections, aggregate: Aggregate) -> str:
-    """What a late event brings to an aggregate: sums are made in more digits than they may end with."""
+    """What a late event adds to an aggregate. Sums have more digits here than in their column."""
     if aggregate.column is None:
         return "1"
     column = _late_column(ours, aggregate.column)
@@ -333,14 +331,14 @@ def _input(ours: Corrections, aggregate: Aggregate) -> str:
 
 
 def _event(ours: Corrections, column: str) -> str:
-    """A late event by its place in the order of events, and its value."""
+    """The place of a late event in the order of events, and its value."""
     value = _late_column(ours, column)
     place = "'t', event_time, 'a', arrival_time, 'o', origin, 'p', position"
     return f"named_struct({place}, 'v', {value})"
 
 
 def wide(column: str, kind: str) -> str:
-    """An exact number with room for any sum: DataFusion's own addition would wrap around unseen."""
+    """An exact number with room for any sum: DataFusion's own addition overflows without an error."""
     return f"arrow_cast({column}, 'Decimal256(76, {types.scale_of(kind)})')"
 
 
@@ -350,18 +348,17 @@ def _late_column(ours: Corrections, column: str) -> str:
 
 
 def fitted(ours: Corrections, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in the columns promised; an error where a sum has outgrown its type."""
+    """The rows in the columns of `schema`; an error where a sum has outgrown its type."""
     columns = []
     for wanted in schema:
         try:
             columns.append(rows[wanted.name].cast(wanted.type))
         except pa.ArrowInvalid:
-            problem = Problem(
-                f"outputs.{ours.name}.aggregates",
-                f"{wanted.name} outgrew its type, {wanted.type}, when late events were added",
-                wanted.name,
-                "declare its column as decimal(38,0) in source.schema and start a new store, "
-                "or read the side output itself: latecomer late",
+            message = f"{wanted.name} outgrew its type, {wanted.type}, when late events were added"
+            fix = (
+                "declare its column as decimal(38,0) in source.schema and start a new store, or read the side output "
+                "itself: latecomer late"
             )
-            raise PipelineError([problem]) from None
+            field = f"outputs.{ours.name}.aggregates"
+            raise PipelineError([Problem(field, message, wanted.name, fix)]) from None
     return pa.table(columns, schema=schema)

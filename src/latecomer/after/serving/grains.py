@@ -1,7 +1,7 @@
 """How corrections are added up: by window and key, or by hour or day and key.
 
-A coarser correction is the sum of finer ones, so it is made when it is read: two grains in one table would
-count every late event twice.
+A coarser correction is the sum of finer ones. It is made when it is read: a table with two grains would count every
+late event twice.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def by_grain(reader: Reader, output: str, rows: pa.Table, grain: Grain = Grain.W
 
 
 def _added_up(ours: Corrections, name: str, group: Sequence[Mapping[str, Any]]) -> Any:
-    """What an aggregate comes to in some rows; nothing where one was written before the output had it."""
+    """The value of an aggregate over some rows; null where a row was written before the output had it."""
     if any(ours.is_unknown(name, row["batch"]) for row in group):
         return None
     return ours.added[name].add_up([row[name] for row in group])
 
 
 def check_grain(reader: Reader, output: str, grain: Grain) -> None:
-    """An error where corrections cannot be added up so: to be asked before any is made."""
+    """Refuse a grain by which corrections cannot be added up, before any correction is made."""
     _period(corrections_of(reader, output), grain)
 
 
@@ -85,7 +85,7 @@ def _loose(schema: pa.Schema) -> pa.Schema:
 def _places(
     ours: Corrections, rows: pa.Table, period: Tumbling | Calendar | None
 ) -> Iterator[tuple[Any, ...]]:
-    """For each row the interval of time and the key that it is added to."""
+    """For each row the interval and the key that it is added to."""
     keys = [rows[name].to_pylist() for name in ours.layout.keys]
     starts, ends = (
         rows[name].cast(TIMESTAMP).cast(pa.int64()).to_pylist() for name in ("window_start", "window_end")

@@ -1,4 +1,4 @@
-"""What is served, kept in Postgres: the corrections that count, and the view, beside each table that asks for them."""
+"""Serving kept in Postgres: the corrections that count, and the view, beside the table of each sink with `serving`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _Report = TypeVar("_Report")
 
 
 def serving_sinks(pipeline: Pipeline, output: str) -> list[PostgresSink]:
-    """The sinks of an output that keep what is served."""
+    """The sinks of an output with `serving`."""
     return [
         sink for sink in pipeline.outputs[output].sinks if isinstance(sink, PostgresSink) and sink.serving
     ]
 
 
 def keep_served(reader: Reader, output: str) -> None:
-    """Bring the corrections of an output, and the view, to each Postgres that asks for them."""
+    """Bring the corrections and the view of an output to each of its sinks with `serving`."""
     for sink in serving_sinks(reader.pipeline, output):
         ours = corrections_of(reader, output)
         check_postgres(ours)
@@ -43,8 +43,8 @@ def keep_served(reader: Reader, output: str) -> None:
 
 
 def beside_a_run(run: Callable[..., _Report], pipeline: Pipeline, **options: Any) -> _Report:
-    """A run that keeps what is served: before it, where there is a store; after its first batch, which is when
-    there is one; and after it."""
+    """A run that keeps serving up to date: before the run, where there is a store; after its first batch, which makes
+    the store; and after the run."""
     watch = options.get("watch", lambda _: None)
     if not callable(watch):
         return run(pipeline, **options)
@@ -53,7 +53,9 @@ def beside_a_run(run: Callable[..., _Report], pipeline: Pipeline, **options: Any
     def watched(report: Any) -> None:
         nonlocal served
         watch(report)
-        served = served or keep_all_served(pipeline) or True
+        if not served:
+            keep_all_served(pipeline)
+            served = True
 
     report = run(pipeline, **{**options, "watch": watched})
     keep_all_served(pipeline)
@@ -61,7 +63,7 @@ def beside_a_run(run: Callable[..., _Report], pipeline: Pipeline, **options: Any
 
 
 def keep_all_served(pipeline: Pipeline) -> bool:
-    """Whether everything that is served could be brought up; what is in the way is logged, and holds nobody."""
+    """Whether serving could be brought up to date everywhere. What is in the way is logged; the run goes on."""
     if not any(serving_sinks(pipeline, output) for output in pipeline.outputs):
         return True
     reader = Reader(pipeline)

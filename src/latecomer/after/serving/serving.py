@@ -1,4 +1,4 @@
-"""What is served: the numbers of the stream with their corrections, or with those of a rebuild."""
+"""Serving: the numbers of the stream with their corrections, or with those of a rebuild."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ from latecomer.store.table import with_empty_ones
 
 
 def serving(reader: Reader, output: str, chosen: str = "true") -> pa.Table:
-    """Base plus correction for each window and key, with both beside it; `chosen` says of which, in SQL.
+    """Base plus correction for each window and key, with both beside it. `chosen` is a condition on them, in SQL.
 
-    The base is the number that stands; corrections that a rebuild has taken in no longer count. A window and
-    key that only late events have is there too, with a base of nothing: 0 for sums and counts. What cannot be
-    added is merged from the states of both; approximations are null where there is a correction, and the
-    reader's notes say so.
+    The base is the number that stands; corrections that a rebuild includes no longer count. A window and key with only
+    late events has a base of nothing: 0 for sums and counts. What cannot be added is merged from the states of both;
+    what cannot be merged is null where there is a correction, and the reader's notes say so.
     """
     ours = corrections_of(reader, output)
     base, corrections = standing_numbers(DATAFUSION, ours, "t"), counting_corrections(reader, ours)
@@ -55,13 +54,13 @@ def preferred(reader: Reader, output: str, prefer: Origin, chosen: str = "true")
     if prefer is not Origin.REBUILT:
         panes = before_rebuild(DATAFUSION, ours, "t")
         corrections = counting(DATAFUSION, ours, "t", "c", before=True)
-    asked = served(DATAFUSION, ours, standing_numbers(DATAFUSION, ours, panes), corrections)
+    numbers = served(DATAFUSION, ours, standing_numbers(DATAFUSION, ours, panes), corrections)
     if prefer is Origin.LIVE:
         live = standing_numbers(DATAFUSION, ours, panes)
-        asked = f"select *, '{Origin.LIVE}' as {double_quoted(columns[-1])} from ({live})"
+        numbers = f"select *, '{Origin.LIVE}' as {double_quoted(columns[-1])} from ({live})"
     kinds = [*(ours.layout.published.field(name) for name in columns[:-1]), (columns[-1], pa.string())]
     states = [] if prefer is Origin.LIVE else [STATES + name for name in DATAFUSION.merges(ours)]
-    sql = f"select {DATAFUSION.listed([*columns, *states])} from ({asked})"
+    sql = f"select {DATAFUSION.listed([*columns, *states])} from ({numbers})"
     rows = _ask(ours, sql, pa.schema(kinds), chosen=chosen)
     reader.notes = _notes(ours, rows)
     return rows
@@ -70,7 +69,7 @@ def preferred(reader: Reader, output: str, prefer: Origin, chosen: str = "true")
 def corrections(reader: Reader, output: str, until: int | None = None) -> pa.Table:
     """Every correction that counts: a row for each window, key and batch, as stored.
 
-    What a rebuild has taken in is left out; `until` says that only panes up to a batch are known.
+    Corrections that a rebuild includes are left out. With `until`, only panes up to this batch are known.
     """
     ours = corrections_of(reader, output)
     reader.notes = ours.notes()
@@ -80,23 +79,23 @@ def corrections(reader: Reader, output: str, until: int | None = None) -> pa.Tab
 def counting_corrections(
     reader: Reader, ours: Corrections, until: int | None = None, chosen: str = "true"
 ) -> str:
-    """The corrections that no rebuild has taken in.
+    """The corrections that no rebuild includes.
 
-    A rebuild looks at every closed window of its range. Where nothing differed it published nothing, and where a
-    session joined others its window is another: its record says of both that they hold all there was.
+    A rebuild computes every closed window of its range. It publishes nothing where nothing differs, and another window
+    where sessions were joined. So not its panes count, but its record: its whole range includes all late events.
     """
     last = ours.tables.panes.last_batch() if until is None else until
     known = chosen if until is None else f"{chosen} and batch <= {until}"
     panes = "t" if known == "true" else f"(select * from t where {known})"
     counted = counting(DATAFUSION, ours, panes, "c")
     rebuilds = Rebuilds(reader.pipeline.store_path, ours.name).published(last)
-    taken_in = [_taken_in(ours, each.record) for each in rebuilds]
-    if not taken_in:
+    included = [_included(ours, each.record) for each in rebuilds]
+    if not included:
         return counted
-    return f"(select * from {counted} as counted where not ({' or '.join(taken_in)}))"
+    return f"(select * from {counted} as counted where not ({' or '.join(included)}))"
 
 
-def _taken_in(ours: Corrections, record: Record) -> str:
+def _included(ours: Corrections, record: Record) -> str:
     since, until, closed = map(_moment, (record.since, record.until, record.watermark))
     starts = f"window_start >= {since}"
     if ours.output.window.merges:
@@ -116,7 +115,7 @@ def _ask(ours: Corrections, sql: str, schema: pa.Schema, *then_by: str, chosen: 
 
 
 def served_schema(ours: Corrections) -> pa.Schema:
-    """The columns of what is served."""
+    """The columns of serving."""
     fields = [ours.layout.published.field(name) for name in ours.place]
     for name in ours.output.aggregates:
         kind = ours.layout.published.field(name).type
@@ -128,7 +127,7 @@ def served_schema(ours: Corrections) -> pa.Schema:
 
 
 def _with_merged(ours: Corrections, stated: pa.Table, rows: pa.Table) -> pa.Table:
-    """What the states of corrected rows come to, in the place of nothing."""
+    """The rows with the values merged from the states of corrected rows."""
     for name in ours.stated:
         if STATES + name not in stated.schema.names:
             continue

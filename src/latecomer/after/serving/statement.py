@@ -1,7 +1,7 @@
-"""Base and correction side by side, and what they come to: one statement, in the words of each SQL.
+"""Base and correction side by side, and their sum: one statement, in each dialect of SQL.
 
-The reader asks DataFusion the same that the views for DuckDB, Spark and Postgres say. Only the relations
-behind it differ, and how a name, a type and a sum without overflow are written.
+The reader runs on DataFusion the statement that the views for DuckDB, Spark and Postgres have. They differ only in the
+tables behind it, and in how a name, a type and a sum without overflow are written.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from latecomer.store.state_types import LOW_DIGITS, beyond_column, beyond_halves
 _BASE, _MORE = f"{PRIVATE}base_", f"{PRIVATE}more_"
 _LATE, _HAS_BASE = f"{PRIVATE}late", f"{PRIVATE}has_base"
 _AT, _UNKNOWN = f"{PRIVATE}at_batch", f"{PRIVATE}unknown_"
-"""When a side was written, and whether an aggregate that came to the output later is not known of it."""
+"""The batch of a row, and whether an aggregate is unknown in a group, because it was added to the output later."""
 _NEWEST, _MARK, _REBUILD = f"{PRIVATE}newest", f"{PRIVATE}mark", f"{PRIVATE}rebuild"
 
 
 @dataclass(frozen=True)
 class Sql:
-    """How one SQL is written."""
+    """A dialect of SQL."""
 
     quote: Callable[[str], str] = double_quoted
     names: Mapping[str, str] = field(default_factory=dict)
-    """Types that have another name than Spark's."""
+    """The types whose names differ from Spark's."""
     folds: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Function and type → the aggregate to use, where the usual one does not take the type."""
     checks_sums: bool = True
     """A sum that outgrows its type is an error, not another number."""
     states: Literal["gathered", "summed", "unknown"] = "summed"
-    """What is done with the states of both sides: handed out, added up, or nothing where it has none."""
+    """What to do with the states of both sides: return them, merge them, or nothing where there are none."""
     correction_batch: str = "batch"
-    """The column of the corrections with the first batch that a row is of."""
+    """The column of the corrections that has the first batch of a row."""
 
     def merges(self, ours: Corrections) -> dict[str, Aggregate]:
-        """The aggregates that are corrected by their states here."""
+        """The aggregates that this dialect corrects by their states."""
         if self.states == "unknown":
             return {}
         return {name: each for name, each in ours.stated.items() if self._merges(ours, name, each)}
@@ -67,7 +67,7 @@ class Sql:
         return self.names.get(kind, kind)
 
     def fold(self, function: str, kind: str, value: str) -> str:
-        """An aggregate; `any` is the one value there is."""
+        """An aggregate function; `any` is for a group with one value."""
         name = self.folds.get((function, kind), "max" if function == "any" else function)
         return name.format(value) if "{0}" in name else f"{name}({value})"
 
@@ -75,7 +75,7 @@ class Sql:
         return column if self.checks_sums or not types.is_exact(kind) else wide(column, kind)
 
     def narrow(self, value: str, kind: str) -> str:
-        """Back to the published type. DataFusion's answers are cast, and checked, by Arrow."""
+        """A value cast to the published type. DataFusion's answers are cast, and checked, by Arrow."""
         return f"cast({value} as {self.kind(kind)})" if self.checks_sums else value
 
     def nothing(self, kind: str) -> str:
@@ -108,12 +108,12 @@ POSTGRES = Sql(
 
 
 def base_columns(ours: Corrections) -> list[str]:
-    """What the statement needs to know of the base."""
+    """The columns that the statement needs of the base."""
     return [*ours.place, *ours.layout.values, "sequence", "timing"]
 
 
 def dated_columns(ours: Corrections) -> list[str]:
-    """Likewise, and the batch of the pane where that says which aggregates are known of it."""
+    """The same, and the batch of the pane where aggregates were added to the output later."""
     return [*base_columns(ours), *(["batch"] if ours.since else [])]
 
 
@@ -131,30 +131,30 @@ def standing_numbers(sql: Sql, ours: Corrections, panes: str) -> str:
     """The number that stands for each window and key, of these panes. Rules as in `model.panes`."""
     if ours.output.accumulation is Accumulation.DISCARDING:
         return _added_up(sql, ours, panes)
-    columns = [_held(sql, ours, name) for name in (*dated_columns(ours), *merged_columns(sql, ours))]
+    columns = [_exact(sql, ours, name) for name in (*dated_columns(ours), *merged_columns(sql, ours))]
     return standing(panes, sql.listed(ours.place), ", ".join(columns))
 
 
-def _held(sql: Sql, ours: Corrections, name: str) -> str:
-    """A column of a pane; of a sum that its column cannot hold, what is kept beside it (ADR 0028)."""
+def _exact(sql: Sql, ours: Corrections, name: str) -> str:
+    """A column of a pane; for a sum that its column cannot hold, the exact value that is kept beside it (ADR 0028)."""
     exact = _beyond(sql, ours, name)
     return sql.quote(name) if exact is None else f"{exact} as {sql.quote(name)}"
 
 
 def _beyond(sql: Sql, ours: Corrections, name: str) -> str | None:
     """A sum with all its digits; None where there is no more to it than its column."""
-    column, there = sql.quote(name), set(ours.panes.columns)
+    column, stored = sql.quote(name), set(ours.panes.columns)
     beyond, (high, low) = beyond_column(name), beyond_halves(name)
-    if sql.states == "unknown" or not there & {beyond, high}:
+    if sql.states == "unknown" or not stored & {beyond, high}:
         return None
-    if beyond in there:
+    if beyond in stored:
         room = f"arrow_cast({column}, 'Decimal128(38, 0)')"
         if sql.checks_sums:
             room = f"cast({column} as {sql.kind('decimal(38,0)')})"
         return f"coalesce({sql.quote(beyond)}, {room})"
     kind = ours.layout.values[name]
     high, low = sql.quote(high), sql.quote(low)
-    if sql.checks_sums:  # no type has room for it: an error, and no other number
+    if sql.checks_sums:  # no type can hold it: an error is better than a wrong number
         message = f"concat('a sum beyond 38 digits: ', cast({high} as {sql.kind('string')}))"
         return f"case when {high} is null then {column} else cast({message} as {sql.kind(kind)}) end"
     scale = types.scale_of(kind)
@@ -177,13 +177,13 @@ def _added_up(sql: Sql, ours: Corrections, panes: str) -> str:
 
 def _part(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> str:
     kind, column = ours.layout.values[name], sql.quote(name)
-    held = _beyond(sql, ours, name) or column
-    value = sql.roomy(held, kind) if _adds(aggregate) else column
+    exact = _beyond(sql, ours, name) or column
+    value = sql.roomy(exact, kind) if _adds(aggregate) else column
     folded = sql.fold("sum" if _adds(aggregate) else aggregate.function, kind, value)
     return f"{sql.narrow(folded, kind)} as {column}"
 
 
-# What a rebuild has taken in: late events of the batches before it are in its numbers
+# A rebuild includes the late events of the batches before it
 
 _REBUILT = f"timing = '{Timing.CORRECTION}'"
 
@@ -228,7 +228,7 @@ def serving_names(ours: Corrections, name: str) -> tuple[str, str]:
 
 
 def served(sql: Sql, ours: Corrections, base: str, corrections: str) -> str:
-    """What stands for each window and key, with its base and its correction.
+    """The number for each window and key, with its base and its correction.
 
     A union that is grouped, and not a join: groups take null for equal to null in every SQL.
     """
@@ -295,7 +295,7 @@ def _value(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> str:
 
 
 def _sides(sql: Sql, ours: Corrections) -> list[str]:
-    """For each aggregate its value in the base, and what the corrections come to."""
+    """For each aggregate its value in the base, and the total of the corrections."""
     sides = []
     for name, aggregate in ours.output.aggregates.items():
         kind, column = ours.layout.values[name], sql.quote(name)
@@ -351,7 +351,7 @@ def _merged(sql: Sql, ours: Corrections, name: str) -> str:
 
 
 def _served(sql: Sql, ours: Corrections, name: str, aggregate: Aggregate) -> list[str]:
-    """An aggregate's columns: what stands, its base, and its correction."""
+    """An aggregate's columns: the number, its base, and its correction."""
     kind = ours.layout.values[name]
     base, more = sql.quote(_BASE + name), sql.quote(_MORE + name)
     shown_base, shown_more = map(sql.quote, serving_names(ours, name))
@@ -386,7 +386,8 @@ def _sum(sql: Sql, name: str) -> str:
 
 
 def _derived(sql: Sql, ours: Corrections, name: str) -> str:
-    """What states, or a corrected sum and count, come to. The reader makes it itself, and exact decimals only it."""
+    """The value from states, or from a corrected sum and count. The reader computes its own, as only it can compute
+    exact decimals."""
     kind, otherwise = ours.layout.values[name], sql.nothing(ours.layout.values[name])
     if sql.states == "summed" and name in sql.merges(ours):
         otherwise = sql.quote(_MORE + name)

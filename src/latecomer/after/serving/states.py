@@ -1,7 +1,7 @@
-"""The states behind corrections: made of late events, and merged with those of the base. Without Spark.
+"""The states of corrections: made of late events, and merged with those of the base. Without Spark.
 
-Averages, variances and what keeps values cannot be added. A correction holds their state in the same private
-columns as a pane does, so both are merged as two panes would be.
+Averages, variances and aggregates that keep values cannot be added. A correction has their state in the same private
+columns as a pane, so both are merged like two panes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.store.columns import state_column
 from latecomer.store.layout import PaneLayout, arrow_type
+from latecomer.store.sql import double_quoted
 from latecomer.store.state_types import state_parts
 
 
@@ -28,7 +29,7 @@ def state_columns(layout: PaneLayout, name: str) -> dict[str, str]:
 
 
 def averaged(layout: PaneLayout) -> dict[str, Aggregate]:
-    """The states of averages as what they are, a sum and a count: by their columns."""
+    """The states of averages, which are a sum and a count: column → aggregate."""
     return {
         state_column(name, part): Aggregate(function=part, column=each.column)
         for name, each in layout.output.aggregates.items()
@@ -38,7 +39,7 @@ def averaged(layout: PaneLayout) -> dict[str, Aggregate]:
 
 
 def gathered_columns(layout: PaneLayout) -> list[str]:
-    """The source columns of which corrections need the values one by one."""
+    """The source columns whose single values corrections need."""
     named = [
         each.column
         for name, each in layout.output.aggregates.items()
@@ -48,7 +49,7 @@ def gathered_columns(layout: PaneLayout) -> list[str]:
 
 
 def with_states(layout: PaneLayout, rows: pa.Table) -> pa.Table:
-    """Rows with gathered events, and the states that these make."""
+    """The rows with the states of their gathered events."""
     for name, aggregate in layout.output.aggregates.items():
         columns = state_columns(layout, name)
         if not columns or aggregate.column is None or aggregate.function == "avg":
@@ -71,13 +72,13 @@ def gathered_states(layout: PaneLayout, name: str) -> str:
     """All states of an aggregate in a group, for DataFusion."""
     prefix = state_column(name, "")
     fields = ", ".join(
-        f"'{column.removeprefix(prefix)}', \"{column}\"" for column in state_columns(layout, name)
+        f"'{column.removeprefix(prefix)}', {double_quoted(column)}" for column in state_columns(layout, name)
     )
     return f"array_agg(named_struct({fields}))"
 
 
 def merged(layout: PaneLayout, name: str, groups: Sequence[Sequence[State]]) -> list[Any]:
-    """What groups of an aggregate's states come to."""
+    """The values of groups of an aggregate's states."""
     published = layout.published.field(name).type
     return values_of(layout.output.aggregates[name], groups, _kind(layout, name), published)
 

@@ -1,4 +1,4 @@
-"""What is served, as a view for other engines: `create view … as base and corrections`.
+"""Serving as a view for other engines: `create view … as base and corrections`.
 
 DuckDB and Spark read the store's own files. Without their Delta extensions they cannot tell which files of
 a table count, so the view names them: it shows the store as it was when the view was printed, and says how
@@ -34,8 +34,7 @@ from latecomer.store.table import Table
 def view(
     reader: Reader, output: str, engine: Engine, name: str | None = None, table: str | None = None
 ) -> str:
-    """The statements that make the view; `table` is what Postgres' base is called, the output's name if not
-    given."""
+    """The statements that make the view. `table` is the base in Postgres; by default it has the output's name."""
     ours = corrections_of(reader, output)
     name = name or f"{output}_serving"
     again = f"latecomer serving FILE {output} --sql {engine}"
@@ -81,7 +80,7 @@ def _spark(ours: Corrections, name: str, again: str) -> Iterator[str]:
 
 
 def _spark_files(ours: Corrections, table: Table) -> str:
-    """The files as one pattern: Spark's SQL takes one path. A store's own path has no letter of a pattern."""
+    """The files as one pattern, as Spark's SQL takes one path. The path of a store has no characters of patterns."""
     files = [file.path for file in table.files()]
     if not files:
         return _no_rows(SPARK, ours)
@@ -107,7 +106,7 @@ def _postgres(ours: Corrections, name: str, table: str) -> Iterator[str]:
 
 
 def postgres_statement(ours: Corrections, table: str, corrections: str) -> str:
-    """What the view says, of a table of results and one of corrections, as SQL names them."""
+    """The query of the view over a table of results and one of corrections, both named as in SQL."""
     base = f"select {POSTGRES.listed(dated_columns(ours))} from {table}"
     return served(POSTGRES, ours, base, corrections)
 
@@ -125,26 +124,21 @@ def _row_kinds(ours: Corrections) -> dict[str, str]:
 def check_postgres(ours: Corrections) -> None:
     """An error where Postgres cannot serve the output."""
     if ours.output.accumulation is Accumulation.DISCARDING:
-        problem = Problem(
-            f"outputs.{ours.name}.accumulation",
-            "a table keeps one row for each window and key, and discarding panes are many",
-            ours.output.accumulation.value,
-            "use --sql duckdb or --sql spark, which read all panes",
-        )
-        raise PipelineError([problem])
+        message = "a table keeps one row for each window and key, and discarding panes are many"
+        fix = "use --sql duckdb or --sql spark, which read all panes"
+        field, value = f"outputs.{ours.name}.accumulation", ours.output.accumulation.value
+        raise PipelineError([Problem(field, message, value, fix)])
     for name, aggregate in ours.added.items():
         if aggregate.function in ("min", "max") and ours.layout.values[name] == "binary":
-            problem = Problem(
+            field, message = (
                 f"outputs.{ours.name}.aggregates.{name}",
                 f"Postgres has no {aggregate.function} of bytes",
-                str(aggregate),
-                "use --sql duckdb or --sql spark",
             )
-            raise PipelineError([problem])
+            raise PipelineError([Problem(field, message, str(aggregate), "use --sql duckdb or --sql spark")])
 
 
 def _remarks(sql: Sql, ours: Corrections) -> Iterator[str]:
-    """What is missing in the view, as comments."""
+    """Comments on what the view lacks."""
     notes = ours.notes()
     elsewhere = [name for name in ours.stated if name not in sql.merges(ours)]
     elsewhere += [name for name in ours.derived if types.is_decimal(ours.layout.values[name])]
@@ -160,7 +154,7 @@ def _remarks(sql: Sql, ours: Corrections) -> Iterator[str]:
 
 
 def _no_rows(sql: Sql, ours: Corrections) -> str:
-    """A relation with every column that may be asked for, for a table that has no file yet."""
+    """An empty relation with every column that may be needed, for a table without files."""
     rest = {"sequence": "bigint", "timing": "string", "op": "string"}
     kinds: Mapping[str, str] = {**ours.kinds, **ours.layout.values, **rest, **merged_columns(sql, ours)}
     columns = ", ".join(f"{sql.nothing(kind)} as {sql.quote(name)}" for name, kind in kinds.items())
@@ -177,5 +171,5 @@ def _line(table: Table) -> str:
 
 
 def _comment(text: str) -> str:
-    """Text that cannot end a comment."""
+    """Text in one line, so that it cannot end a comment."""
     return " ".join(text.splitlines())

@@ -1,9 +1,9 @@
 """26 May 2024, the IPL final: an edge is down from 19:32 to 19:54 IST, and phones buffer what they saw.
 
-When it is back, the phones flush in waves over eleven minutes, long after most of the minutes concerned
-were closed and published; some phones stay silent until the next morning. Of each of the 22 minutes, 30 to
-40 % of the views were buffered. `scale=1` is the evening in full size: 14,000,000 buffered views, 900,000 of
-which come the next morning. The figures are drawn from a fixed seed: every run is the same.
+When it is back, the phones flush in waves over eleven minutes, long after most of these minutes were closed and
+published; some phones stay silent until the next morning. In each of the 22 minutes, 30 to 40 % of the views were
+buffered. `scale=1` is the evening in full size: 14,000,000 buffered views, 900,000 of which come the next morning.
+The figures are drawn from a fixed seed: every run is the same.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Place = tuple[datetime, str]
 
 @dataclass(frozen=True)
 class Scenario:
-    """What was written, and what the phones saw: the truth that no store can know better."""
+    """What was written, and what the phones saw, which is the truth."""
 
     file: Path
     rows: int
@@ -111,7 +111,7 @@ class _Views:
         self.seen: Counter[Place] = Counter()
         self.number = 0
         self.overnight: list[float] = []
-        """When the views happened that come the next morning."""
+        """The seconds of the views that arrive the next morning."""
 
     def evening(self) -> Iterator[Row]:
         minutes = DOWN_UNTIL - DOWN_FROM

@@ -1,4 +1,4 @@
-"""The evening of `bookmyshow` lived through: run, correct, run again, rebuild; and the numbers at each step."""
+"""The story of `bookmyshow`: run, correct, run again, rebuild; and the numbers at each step."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class Account:
 
     moments: tuple[Moment, ...]
     log: Views
-    """What a plain count over the log says, when all has come."""
+    """A plain count over the log, when everything has arrived."""
     set_aside: tuple[int, int]
     """How many events were in the side output in the evening, and the next morning."""
     behind: int
-    """How many windows and keys were served in the evening otherwise than the log of that hour says."""
+    """How many windows and keys had another number in the evening than the log had at that time."""
     rebuilt: rebuilding.Applied
     again: rebuilding.Applied
     differences: list[str]
-    """What the ledger and the tables do not agree in."""
+    """Where the ledger and the tables differ."""
     work: Work
     """What Spark did for both runs."""
 
@@ -101,8 +101,8 @@ def live_through(
 
 def logged(pipeline: Pipeline) -> Views:
     """The views of each minute and city by a plain count over the log."""
-    asked = "select date_trunc('minute', event_time) as window_start, city, count(*) as views from t group by 1, 2"
-    return _views(open_store(pipeline).events.query(asked))
+    sql = "select date_trunc('minute', event_time) as window_start, city, count(*) as views from t group by 1, 2"
+    return _views(open_store(pipeline).events.query(sql))
 
 
 def _first_published(reader: Reader) -> Views:

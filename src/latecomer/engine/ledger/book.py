@@ -1,4 +1,4 @@
-"""The ledger as it is written: per batch, output and unit, what was received and what became of it."""
+"""The ledger's lines: for each batch, output and unit, how much was received and how much had each fate."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Intake:
-    """What a batch received, in every unit, and what became of it before any output saw it."""
+    """What a batch received, in every unit, and how much of it reached no output: duplicates and dead letters."""
 
     received: Mapping[str, Decimal]
     duplicate: Mapping[str, Decimal]
     dead_letter: Mapping[str, Decimal]
 
 
-def intake(
+def intake_of(
     received: Received,
     logged: Mapping[str, Decimal],
     duplicates: Mapping[str, Decimal],
     dead_letters: Mapping[str, Decimal],
 ) -> Intake:
-    """A batch's intake: rows as the source counted them, measures as the log sums them up."""
+    """A batch's intake: rows as counted by the source, measures as summed in the log."""
     totals = {
         measure: logged[measure] + duplicates.get(measure, Decimal(0)) + dead_letters.get(measure, Decimal(0))
         for measure in logged
@@ -52,7 +52,7 @@ def intake(
 
 def logged_intake(logged: LoggedBatch) -> Intake:
     """The intake of a batch of data."""
-    return intake(logged.received, logged.ticks.measures, logged.duplicates, logged.letters)
+    return intake_of(logged.received, logged.ticks.measures, logged.duplicates, logged.letters)
 
 
 def repaired_intake(
@@ -61,38 +61,37 @@ def repaired_intake(
     duplicates: Mapping[str, Decimal],
     moved: Mapping[str, Decimal],
 ) -> Intake:
-    """The intake of a batch of dead letters that were repaired: they had been received before, and what they were then
-    is taken out. `moved` is what the ledger has of them, in every unit."""
+    """The intake of a batch of repaired dead letters. They were received by earlier batches, so they are subtracted
+    from the dead letters here. `moved` is how much of them the ledger has, in every unit."""
     known = {unit: -amount for unit, amount in moved.items()}
     measures = {measure: known.get(measure, Decimal(0)) for measure in logged}
     none = Received(0, received.events, received.duplicates, int(known.get(EVENTS, 0)))
-    return intake(none, logged, duplicates, measures)
+    return intake_of(none, logged, duplicates, measures)
 
 
-def with_duplicates(taken: Intake, more: Mapping[str, Decimal]) -> Intake:
-    """The same intake, of which more are duplicates."""
-    known = taken.duplicate
+def with_duplicates(intake: Intake, more: Mapping[str, Decimal]) -> Intake:
+    """The same intake, with more of it counted as duplicates."""
+    known = intake.duplicate
     units = {**known, **more}
     return replace(
-        taken,
+        intake,
         duplicate={unit: known.get(unit, Decimal(0)) + more.get(unit, Decimal(0)) for unit in units},
     )
 
 
 def entries_of(
-    batch: int, output: str, taken: Intake, counts: Counts, windows_each: int | None = 1
+    batch: int, output: str, intake: Intake, counts: Counts, windows_each: int | None = 1
 ) -> list[Entry]:
     """The ledger's lines for one batch and output.
 
-    A row that no output saw, and an event that was filtered or failed, is one assignment; each other event has
-    `windows_each`. None where that differs from event to event: then what was received in assignments
-    is taken from what became of them.
+    A row that reached no output, and an event that was filtered or failed, counts as one assignment; each other event
+    as `windows_each`. Where that is None, events differ: then the assignments received are the sum of their fates.
     """
     entries = []
-    for unit, received in taken.received.items():
+    for unit, received in intake.received.items():
         aside = {
-            Fate.DUPLICATE: taken.duplicate.get(unit, Decimal(0)),
-            Fate.DEAD_LETTER: taken.dead_letter.get(unit, Decimal(0)),
+            Fate.DUPLICATE: intake.duplicate.get(unit, Decimal(0)),
+            Fate.DEAD_LETTER: intake.dead_letter.get(unit, Decimal(0)),
         }
         fates = {**counts.fates.get(unit, {}), **aside}
         noted = (counts.partly_late, counts.late_at_source) if unit == EVENTS else (0, 0)
@@ -109,21 +108,21 @@ def entries_of(
 def balanced_entries(
     accepted: AcceptedBatch, outputs: Sequence[OutputLogic], prepared: Sequence[Prepared]
 ) -> list[Entry]:
-    """The ledger's lines for a batch, which balance; a batch that received nothing has none."""
+    """The ledger's lines for a batch, checked to balance; a batch that received nothing has none."""
     if accepted.intake is None or not accepted.received.rows:
         return []
-    number, taken = accepted.batch.number, accepted.intake
+    number, intake = accepted.batch.number, accepted.intake
     entries = [
         entry
         for output, ready in zip(outputs, prepared, strict=True)
-        for entry in entries_of(number, output.name, taken, ready.counts, output.windows_each)
+        for entry in entries_of(number, output.name, intake, ready.counts, output.windows_each)
     ]
     require_balance(entries)
     return entries
 
 
 def require_balance(entries: Iterable[Entry]) -> None:
-    """Fail loudly where something was lost or counted twice, before anything is published."""
+    """Raise an error if something was lost or counted twice, before anything is published."""
     wrong = unbalanced(entries)
     if wrong:
         lines = "\n".join(str(entry) for entry in wrong)
@@ -148,13 +147,13 @@ def as_table(entries: Sequence[Entry]) -> pa.Table:
 def amounts_by_batch(
     parts: Iterable[pa.Table], columns: Mapping[str, str], measures: Mapping[str, str]
 ) -> dict[int, dict[str, Decimal]]:
-    """How many rows each batch has, and the exact sum of each measure; `columns` maps it to its column."""
-    found: dict[int, dict[str, Decimal]] = {}
+    """How many rows each batch has, and the exact sum of each measure; `columns` has the column of each measure."""
+    amounts: dict[int, dict[str, Decimal]] = {}
     for rows in parts:
         for batch in pc.unique(rows.column("batch")).to_pylist():
             some = rows.filter(pc.field("batch") == batch)
-            known = found.setdefault(batch, dict.fromkeys((EVENTS, *measures), Decimal(0)))
+            known = amounts.setdefault(batch, dict.fromkeys((EVENTS, *measures), Decimal(0)))
             known[EVENTS] += some.num_rows
             for name, amount in sums_of(some, columns, measures).items():
                 known[name] += amount
-    return found
+    return amounts

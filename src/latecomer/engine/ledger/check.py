@@ -1,5 +1,5 @@
-"""The ledger recomputed from the tables: what the log, the timeline and the panes say, against what
-the ledger says. Any difference is described in words."""
+"""The ledger, recomputed from the log, the timeline and the panes and compared with the ledger as written. Each
+difference is described in words."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ Tally = dict[tuple[int, str, str], Decimal]
 def check_ledger(
     pipeline: Pipeline, spark: SparkSession | None = None, notes: list[str] | None = None
 ) -> list[str]:
-    """Every difference between the ledger and the tables, in words; none if all is well.
+    """Every difference between the ledger and the tables, in words; an empty list if there is none.
 
-    `notes` receives what had to be taken as it is written, because retention has removed the events.
+    `notes` receives which lines could not be recomputed, because retention has removed the events.
     """
     store = open_store(pipeline)
     require_whole_tables(store.root)
@@ -105,7 +105,7 @@ class _Check:
             LOGGER.info("judging every event again: output %s, %d of %d", name, nth, len(outputs))
             output = output_logic(self.runner, self.store, name)
             written = self.written.get(name, {})
-            # What had been delivered again when the output joined is a duplicate for it.
+            # An event that was delivered twice before the output joined is a duplicate for it.
             joined = self.store.ledger.last_batch(joining(output.name))
             recomputed = {
                 **self._with_repeated(intake, joined, written),
@@ -120,13 +120,13 @@ class _Check:
             yield from self._compare(name, written, self._failed(output, written), "its dead letters")
             LOGGER.info("adding up the panes: output %s, %d of %d", name, nth, len(outputs))
             if output.tables.partials.last_batch() <= self.last:
-                # Otherwise a batch was interrupted after its open states replaced the ones before.
+                # Otherwise a batch was interrupted after its open states had replaced the earlier ones.
                 yield from self._panes_hold(output, written)
 
     def _written(self) -> dict[str, Tally]:
-        found = self.store.ledger.query(f"select * from t where batch <= {self.last}")
+        rows = self.store.ledger.query(f"select * from t where batch <= {self.last}")
         tallies: dict[str, Tally] = {}
-        for row in found.to_pylist():
+        for row in rows.to_pylist():
             tally = tallies.setdefault(row["output"], {})
             for fate in ("received", *FATE_COLUMNS):
                 tally[row["batch"], row["unit"], fate] = row[fate]
@@ -136,7 +136,7 @@ class _Check:
         return tallies
 
     def _intake(self) -> Tally:
-        """Received, duplicates and dead letters of each batch, counted in the tables."""
+        """The rows received, duplicates and dead letters of each batch, counted in the tables."""
         store, log = self.store, self.removed
         view = {measure: store.layout.view[measure] for measure in store.measures()}
         parts = {
@@ -144,7 +144,7 @@ class _Check:
             Fate.DUPLICATE: self._tally(store.duplicates, view, log) | removed_amounts(store, DUPLICATES),
             Fate.DEAD_LETTER: self._letters() | removed_amounts(store, DEAD_LETTERS),
         }
-        # Dead letters that were repaired leave in the batch that took them in.
+        # Repaired dead letters are subtracted in the batch that accepted them.
         letters = parts[Fate.DEAD_LETTER]
         for moved, amount in moved_letters(store.repairs).items():
             if moved[0] <= self.last and moved[1] in self.units:
@@ -159,20 +159,20 @@ class _Check:
         return _with_assignments(tally)
 
     def _letters(self) -> dict[tuple[int, str], Decimal]:
-        """What the dead letters come to: the measures are in their texts."""
+        """How many dead letters each batch has, and their measures, which are read from their raw text."""
         table, after = self.store.dead_letters, removed_until(self.store, DEAD_LETTERS)
-        found: dict[tuple[int, str], Decimal] = {}
+        letters: dict[tuple[int, str], Decimal] = {}
         for part in _parts(table, ["batch", "raw", "source_partition"], after, self.last):
             for row in part.to_pylist():
                 letter = row["raw"], row["source_partition"]
                 amounts = amounts_of_letter(*letter, self.store.pipeline, self.store.measures())
                 for unit, amount in {EVENTS: Decimal(1), **amounts}.items():
                     place = row["batch"], unit
-                    found[place] = found.get(place, Decimal(0)) + amount
-        return found
+                    letters[place] = letters.get(place, Decimal(0)) + amount
+        return letters
 
     def _with_repeated(self, intake: Tally, joined: int, written: Tally) -> Tally:
-        """The intake as an output that joined has it."""
+        """The intake of an output that joined after batch `joined`."""
         if self.store.pipeline.event.id is None or joined < 0:
             return intake
         tally, fate = dict(intake), Fate.DUPLICATE.value
@@ -181,29 +181,29 @@ class _Check:
             parts = self.log.everything(through=self.last).parts(
                 [*COLUMNS, *(view[measure] for measure in measures)]
             )
-            again = (repeated.among(part) for part in parts)
-            for batch, amounts in amounts_by_batch(again, view, measures).items():
+            duplicates = (repeated.among(part) for part in parts)
+            for batch, amounts in amounts_by_batch(duplicates, view, measures).items():
                 for unit, amount in amounts.items():
                     tally[batch, unit, fate] = tally.get((batch, unit, fate), Decimal(0)) + amount
         if self.removed >= 0:
-            # What came first may have gone: then nobody can tell any more what came again.
+            # The first copy may have been removed: then nobody can tell which events came twice.
             tally |= {
                 place: amount for place, amount in written.items() if place[0] <= joined and place[2] == fate
             }
         return _with_assignments(tally)
 
     def _fates(self, output: OutputLogic, joined: int, written: Tally) -> Tally:
-        """What became of the logged events, judged again under the policy of their batch; what cannot be
-        judged again is taken as it is written."""
+        """The fates of the logged events, judged again by the policy of their batch; those that cannot be judged again
+        are copied from the ledger."""
         tally = self._judged_again(output, joined)
-        again = joined if self.store.pipeline.event.id is not None else -1
-        known = self.removed if self.removed < 0 else max(self.removed, again)
-        batches = {batch for batch, _, _ in written if batch <= known}
+        deduplicated = joined if self.store.pipeline.event.id is not None else -1
+        unknown = self.removed if self.removed < 0 else max(self.removed, deduplicated)
+        batches = {batch for batch, _, _ in written if batch <= unknown}
         batches |= self._touched_by_removal(output, tally)
         if batches:
             self.notes.append(
-                f"output {output.name}: the fates of {counted(len(batches), 'batch')} are taken as they are written, "
-                "for retention has removed events that decided them"
+                f"output {output.name}: the fates of {counted(len(batches), 'batch')} were not recomputed: retention "
+                "has removed events that decided them"
             )
         judged = (*_JUDGED, *_NOTES)
         kept = {place: amount for place, amount in tally.items() if place[0] not in batches}
@@ -212,10 +212,10 @@ class _Check:
         }
 
     def _touched_by_removal(self, output: OutputLogic, tally: Tally) -> set[int]:
-        """The batches whose late events may have met sessions that are no longer in the log.
+        """The batches whose late events may have joined sessions of which events are no longer in the log.
 
-        An event that is not behind the watermark is on time whatever there was, and none meets a session
-        beyond the next multiple of `max`.
+        An event that is not behind the watermark is on time in any case. No event joins a session beyond the next
+        multiple of `max`.
         """
         window, since = output.output.window, covered_since(self.store)
         if since is None or not isinstance(window, Session):
@@ -238,9 +238,9 @@ class _Check:
         events = self.log.everything(self.removed, self.last)  # the next batch may be in the log already
         once = events if repeated is None else events.without(repeated)
         with computed(once, outputs, self.store.layout, self.runner, self.store.root) as seen:
-            found = output.fates_by_batch(Batch(self.last, self.section, seen, history=True), periods)
+            judged = output.fates_by_batch(Batch(self.last, self.section, seen, history=True), periods)
         tally: Tally = {}
-        for batch, counts in found.items():
+        for batch, counts in judged.items():
             for unit, fates in counts.fates.items():
                 tally |= {(batch, unit, fate.value): amount for fate, amount in fates.items()}
             tally[batch, EVENTS, "late_at_source"] = Decimal(counts.late_at_source)
@@ -250,18 +250,18 @@ class _Check:
     def _side_output(self, output: OutputLogic) -> Tally:
         columns = output.layout.late_columns
         measures = {measure: columns[measure] for measure in self.store.measures()}
-        gone = removed_until(self.store, LATE, output.name)
-        counted = self._tally(output.tables.late, measures, gone)
+        removed = removed_until(self.store, LATE, output.name)
+        counted = self._tally(output.tables.late, measures, removed)
         counted |= removed_amounts(self.store, LATE, output.name)
         # It has a row for each window that an event missed.
         pairs = {(batch, ASSIGNMENTS): amount for (batch, unit), amount in counted.items() if unit == EVENTS}
-        found = {**counted, **pairs} if output.windows_each == 1 else pairs
-        return {(batch, unit, Fate.SIDE_OUTPUT.value): amount for (batch, unit), amount in found.items()}
+        amounts = {**counted, **pairs} if output.windows_each == 1 else pairs
+        return {(batch, unit, Fate.SIDE_OUTPUT.value): amount for (batch, unit), amount in amounts.items()}
 
     def _failed(self, output: OutputLogic, written: Tally) -> Tally:
-        """The dead letters of an output; those that a rebuild has filed again are in a batch without lines."""
-        gone = removed_until(self.store, DEAD_LETTERS, output.name)
-        counted = self._tally(output.tables.dead_letters, {}, gone)
+        """The dead letters of an output. Those that a rebuild has written again are in a batch without lines."""
+        removed = removed_until(self.store, DEAD_LETTERS, output.name)
+        counted = self._tally(output.tables.dead_letters, {}, removed)
         counted |= removed_amounts(self.store, DEAD_LETTERS, output.name)
         return {
             (batch, EVENTS, _FAILED): amount
@@ -270,7 +270,7 @@ class _Check:
         }
 
     def _panes_hold(self, output: OutputLogic, written: Tally) -> Iterable[str]:
-        """The panes that stand, with the windows still open, hold exactly what was accepted."""
+        """Check that the standing panes and the open windows hold exactly what was accepted."""
         columns = {ASSIGNMENTS: PANE_EVENTS}
         if output.windows_each == 1:  # otherwise a measure is in several panes, and in the ledger once
             columns |= {name: measure_column(name) for name in self.store.measures()}
@@ -293,8 +293,8 @@ class _Check:
                 )
 
     def _standing(self, output: OutputLogic, column: str) -> Decimal:
-        """What stands in panes, an early one left out (its window is open, and counted there), and in
-        open windows. Panes that hold no more than was new are counted all."""
+        """The sum over the standing panes and the open windows. An early pane is left out: its window is open, and
+        counted there. Where panes hold only what was new (`discarding`), all are counted."""
         total = Decimal(0)
         place = ", ".join(map(double_quoted, ("window_start", "window_end", *output.layout.keys)))
         sign = "case when op = 'insert' then 1 else -1 end"
@@ -304,7 +304,7 @@ class _Check:
         early = f"(timing = '{Timing.EARLY}' and {open_})"
         so_far = f"(select * from t where batch <= {self.last})"
         standing_panes = standing(so_far, place, also=f"not {early}")
-        # A session that has more to tell is in `partials` whole, with the panes that it will take back.
+        # A session that is not complete is in `partials` whole, with the panes that it will retract.
         back = f"case when op = 'insert' then 1 when {early} then 0 else -1 end"
         if output.output.accumulation is Accumulation.DISCARDING:
             standing_panes, back = so_far[1:-1], "case when op = 'insert' then 1 else 0 end"
@@ -312,8 +312,8 @@ class _Check:
         for table, (counts, rows) in tables.items():
             if table.exists:
                 held = _exactly(table, column)
-                found = table.query(f"select sum({held} * {counts}) as s from {rows}")
-                total += Decimal(found.column("s")[0].as_py() or 0)
+                result = table.query(f"select sum({held} * {counts}) as s from {rows}")
+                total += Decimal(result.column("s")[0].as_py() or 0)
         return total
 
     @cached_property
@@ -341,7 +341,7 @@ class _Check:
                     )
 
     def _as_recorded(self, name: str, written: Tally) -> Iterable[str]:
-        """What the ledger says of batches that went is what it said when they went."""
+        """Check that the ledger still has the fates that were recorded when retention removed the batches."""
         for (unit, fate), amount in recorded_fates(self.store, name).items():
             says = sum(
                 (
@@ -357,19 +357,19 @@ class _Check:
                     f"record of what retention removed {amount:f}"
                 )
 
-    def _compare(self, name: str, written: Tally, found: Tally, where: str) -> Iterable[str]:
+    def _compare(self, name: str, written: Tally, recomputed: Tally, where: str) -> Iterable[str]:
         alone = _ALONE.get(where)
-        fates = {fate for _, _, fate in found} | (
+        fates = {fate for _, _, fate in recomputed} | (
             {"received", *FATE_COLUMNS, *_NOTES} if alone is None else {alone[1]}
         )
-        units = {unit for _, unit, _ in found} | (set() if alone is None else {alone[0]})
-        places = {place for place in written if place[2] in fates and place[1] in units} | set(found)
+        units = {unit for _, unit, _ in recomputed} | (set() if alone is None else {alone[0]})
+        places = {place for place in written if place[2] in fates and place[1] in units} | set(recomputed)
         for batch, unit, fate in sorted(places):
             if fate in _NOTES and (batch, unit, fate) not in written:  # the first versions did not write them
                 continue
             says, has = (
                 written.get((batch, unit, fate), Decimal(0)),
-                found.get((batch, unit, fate), Decimal(0)),
+                recomputed.get((batch, unit, fate), Decimal(0)),
             )
             if says != has:
                 yield (
@@ -379,28 +379,28 @@ class _Check:
     def _tally(
         self, table: Table, columns: Mapping[str, str], after: int = -1
     ) -> dict[tuple[int, str], Decimal]:
-        """Batch and unit → amount, of the batches that are still there; `columns` has the column of each measure."""
+        """Batch and unit → amount, of the batches still in the table; `columns` has the column of each measure."""
         measures = {name: kind for name, kind in self.store.measures().items() if name in columns}
         parts = _parts(table, list(dict.fromkeys(["batch", *columns.values()])), after, self.last)
-        found = amounts_by_batch(parts, columns, measures)
-        return {(batch, unit): amount for batch, units in found.items() for unit, amount in units.items()}
+        amounts = amounts_by_batch(parts, columns, measures)
+        return {(batch, unit): amount for batch, units in amounts.items() for unit, amount in units.items()}
 
 
 def _parts(table: Table, columns: Sequence[str], after: int, last: int) -> Iterator[pa.Table]:
-    """Some columns of the batches in (after, last], a part of the rows at a time."""
+    """Some columns of the batches in (after, last], some rows at a time."""
     places = [table.location(file) for file in table.files()]
     return LogSplit(places, 1, table.schema, after, last).tables(columns)
 
 
 def _with_assignments(tally: Tally) -> Tally:
-    """A row that no output saw is one assignment."""
+    """The tally with assignments: a row that reached no output is one assignment."""
     return tally | {
         (batch, ASSIGNMENTS, fate): amount for (batch, unit, fate), amount in tally.items() if unit == EVENTS
     }
 
 
 def _pairs(tally: Tally) -> dict[int, Decimal]:
-    """What the fates of each batch come to in assignments."""
+    """The sum of the fates of each batch, in assignments."""
     pairs: dict[int, Decimal] = {}
     for (batch, unit, fate), amount in tally.items():
         if unit == ASSIGNMENTS and fate in FATE_COLUMNS:
@@ -411,13 +411,13 @@ def _pairs(tally: Tally) -> dict[int, Decimal]:
 _NOTES = ("partly_late", "late_at_source")
 _FAILED = Fate.FAILED.value
 _ALONE = {"the side output": (ASSIGNMENTS, Fate.SIDE_OUTPUT.value), "its dead letters": (EVENTS, _FAILED)}
-"""Tables that hold one fate alone, with the unit in which they do."""
+"""Tables that hold one fate only, with its unit."""
 _JUDGED = tuple(fate for fate in FATE_COLUMNS if fate not in (Fate.DUPLICATE.value, Fate.DEAD_LETTER.value))
 
 
 def _exactly(table: Table, column: str) -> str:
-    """A private sum in SQL, where it is kept in two columns too."""
-    held, beyond = double_quoted(column), beyond_column(column)
+    """A private sum in SQL, also where it is stored in two columns."""
+    exact, beyond = double_quoted(column), beyond_column(column)
     if beyond not in table.columns:
-        return held
-    return f"coalesce({double_quoted(beyond)}, arrow_cast({held}, 'Decimal128(38, 0)'))"
+        return exact
+    return f"coalesce({double_quoted(beyond)}, arrow_cast({exact}, 'Decimal128(38, 0)'))"

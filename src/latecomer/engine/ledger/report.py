@@ -27,7 +27,7 @@ class Stopwatch:
         self._since = time.monotonic()
 
     def end(self, stage: str) -> None:
-        """What was done since the last call belongs to this stage."""
+        """Add the time since the last call to this stage."""
         now = time.monotonic()
         self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._since
         self._since = now
@@ -35,7 +35,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What a batch did, for whoever watches."""
+    """What a batch did; it is passed to `watch`."""
 
     batch: int
     kind: str
@@ -45,17 +45,17 @@ class BatchReport:
     newest_arrival: int
     entries: Sequence[Entry] = field(default_factory=list)
     out_of_step: OutOfStep | None = None
-    """What arrived clearly before what earlier batches had read, and may be late for that alone."""
+    """Events that arrived clearly before those that earlier batches read: they may be late for that reason alone."""
     holding: Sequence[Holding] = ()
-    """The silent partitions for whose sake the watermark waits."""
+    """The silent partitions that hold the watermark back."""
     unread: int | None = None
-    """How many rows the source had beyond this batch, where it knows that."""
+    """How many rows the source had after this batch, where it knows that."""
     published_at: int | None = None
     """The wall clock when the batch was published."""
     stages: Mapping[str, float] = field(default_factory=dict)
     """Seconds by stage of the flow; `waiting` is for the batch before this one."""
     partitions: Mapping[str, int] = field(default_factory=dict)
-    """How far each partition is by itself that is not idle, where somebody asked for that."""
+    """How far each partition that is not idle is by itself, where `Engine.measured` is set."""
     events: Sequence[DataFile] = ()
     """The files of events that were logged."""
     panes: Mapping[str, Sequence[DataFile]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class AcceptedBatch:
         published_at: int,
         panes: Mapping[str, Sequence[DataFile]],
     ) -> BatchReport:
-        """What it did, now that it is published."""
+        """The report of the batch, once it is published."""
         return BatchReport(
             self.batch.number,
             self.kind,

@@ -1,1 +1,1 @@
-"""Compaction and retention."""
+"""Upkeep of a store: compaction, retention, copies and upgrades."""

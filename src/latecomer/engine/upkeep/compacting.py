@@ -1,7 +1,7 @@
-"""`latecomer compact`: what retention no longer wants removed, small files merged, dead ones swept.
+"""`latecomer compact`: removes old rows (retention), merges small files, and deletes dead ones (sweeping).
 
-In this order: what an earlier call left undone, retention, merging, sweeping. Every step can be killed and
-is then finished, or done again, by the next call; a call that finds nothing to do changes nothing.
+The order is: what an earlier call left unfinished, retention, merging, sweeping. Every step can be killed; the next
+call finishes it, or does it again. A call that has nothing to do changes nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from latecomer.config.arguments import require_flags, require_moments, require_p
 from latecomer.config.models import Pipeline
 from latecomer.config.operation import LEAST_KEEP
 from latecomer.engine.upkeep.merging import Remnant, Remnants, merge, plan_merge, remnant, straddling
-from latecomer.engine.upkeep.noted import Noted, note_upkeep
+from latecomer.engine.upkeep.noted import UpkeepNote, write_upkeep_note
 from latecomer.engine.upkeep.plan import Group, clustered, complete, final, joined
-from latecomer.engine.upkeep.retention import Going, output_tables, plan_retention, reached, record, remove
+from latecomer.engine.upkeep.retention import Removal, output_tables, plan_retention, reached, record, remove
 from latecomer.engine.upkeep.sweeping import Safe, delete, sweep_inboxes, sweep_staging, swept
 from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
 from latecomer.model.counting import counted
@@ -41,8 +41,8 @@ _NOT_SHOWN = {"shown": False}
 
 
 @dataclass
-class Upkept:
-    """What was done to a table, or would be."""
+class TableUpkeep:
+    """The upkeep of one table: what was done, or would be done."""
 
     table: str
     files: int = 0
@@ -54,7 +54,7 @@ class Upkept:
     swept_files: int = 0
     swept_bytes: int = 0
     merges: int = field(default=0, metadata=_NOT_SHOWN)
-    """Files may be sorted anew and stay as many, and as large."""
+    """Merging may change files without changing how many there are, or their size."""
 
     @property
     def touched(self) -> bool:
@@ -65,27 +65,27 @@ class Upkept:
 
 @dataclass
 class Report:
-    """What a call has done, table by table, or would do."""
+    """What a call did, table by table, or would do."""
 
-    tables: dict[str, Upkept] = field(default_factory=dict)
+    tables: dict[str, TableUpkeep] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property
     def rows(self) -> pa.Table:
-        """The tables that were touched."""
+        """One row for each table that was changed."""
         touched = self._touched()
-        shown = [each.name for each in fields(Upkept) if each.metadata != _NOT_SHOWN]
+        shown = [each.name for each in fields(TableUpkeep) if each.metadata != _NOT_SHOWN]
         kinds = {name: pa.string() if name == "table" else pa.int64() for name in shown}
         return pa.table(
             {name: pa.array([getattr(each, name) for each in touched], kind) for name, kind in kinds.items()}
         )
 
     def total(self, name: str) -> int:
-        """The sum of a column of `rows`, or of what is not shown there."""
+        """The sum of a column of `rows`, or of a field that is not shown there."""
         return sum(getattr(each, name) or 0 for each in self._touched())
 
     def in_words(self, were: str) -> str:
-        """What was done; `were` may be "would be"."""
+        """The report in one sentence; `were` is "were", or "would be" for a dry run."""
         files, after = self.total("files"), self.total("files_after")
         text = (
             f"no files {were} merged"
@@ -99,7 +99,7 @@ class Report:
             text += f", {_done(swept, 'dead file', were)} deleted ({size})"
         return text
 
-    def _touched(self) -> list[Upkept]:
+    def _touched(self) -> list[TableUpkeep]:
         return [each for each in self.tables.values() if each.touched]
 
 
@@ -128,11 +128,11 @@ def compact(
     dry_run: bool = False,
     now: datetime | None = None,
 ) -> Report:
-    """Keep a store in shape, beside a running pipeline or not: merge small files, sweep dead ones, and remove
-    what the pipeline's `retention` no longer keeps.
+    """Keep a store in shape: merge small files, delete dead ones, and remove what `retention` no longer keeps. The
+    pipeline may run meanwhile.
 
-    `keep` is how long files stay after they were replaced, for those who opened them before: as long as the pipeline's
-    `upkeep` says, or less. A `dry_run` says what would be done.
+    `keep` is how long replaced files stay, for readers that have them open: as long as the pipeline's `upkeep` says, or
+    less. A `dry_run` reports what would be done.
     """
     require_pipeline("compact", pipeline)
     require_flags("compact", dry_run=dry_run)
@@ -155,8 +155,8 @@ def compact(
 
 
 def in_run(store: Store, last: int, now: datetime) -> Generator[Report]:
-    """The same for a run that remembers no files from before, step by step, each of which leaves the store whole. Gives
-    what has been done so far."""
+    """The same from within a run that remembers no earlier files. It goes step by step: after each one the store is
+    whole, and the report so far is yielded."""
     with exclusive(store.root, COMPACT, BRIEFLY):
         keep = store.pipeline.upkeep.keep / UNITS["s"]
         work = Work(store, last, dry_run=False, now=now, keep=keep, beside_run=False)
@@ -165,7 +165,7 @@ def in_run(store: Store, last: int, now: datetime) -> Generator[Report]:
 
 
 def _kept(keep: str | timedelta, most: int) -> int:
-    """A duration that is long enough, and no longer than tables know what they were made of."""
+    """A duration that is long enough, and no longer than the tables remember replaced files."""
     try:
         micros = parse_duration(keep)
     except ValueError:
@@ -183,23 +183,23 @@ def _kept(keep: str | timedelta, most: int) -> int:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A table, and what may be done to it."""
+    """A table, and what upkeep may do to it."""
 
     name: str
     table: Table
     groups: Callable[[Sequence[DataFile]], list[Group]] = lambda _: []
     locked: Location | None = None
-    """The folder whose lock has to be held while its files are merged."""
+    """The folder that has to be locked while its files are merged."""
     lock: str = LOCK
     loses: tuple[str, str | None] | None = None
-    """With which table, and of which output, retention takes batches out of it."""
+    """The table and output with whose batches retention removes those of this table."""
     by: str | None = None
     engine_remembers: bool = False
-    """A running engine names files that were part of it when it began, or had its last upkeep."""
+    """Whether a running engine may read files that the table had at its start, or at its last upkeep."""
 
 
 class Work:
-    """What is to be done to a store, in steps."""
+    """The upkeep of a store, in steps."""
 
     def __init__(
         self, store: Store, last: int, dry_run: bool, now: datetime, keep: float, beside_run: bool = True
@@ -210,18 +210,18 @@ class Work:
         self.now = now
         self.keep = keep
         self.beside_run = beside_run
-        """Whether a run may be at work that remembers which files there were."""
+        """Whether another process may run the pipeline and remember earlier files."""
         self.report = Report()
-        self.going: dict[tuple[str, str | None], int] = {}
-        """Up to which batch retention takes rows out, of each table and output."""
+        self.removed: dict[tuple[str, str | None], int] = {}
+        """The last batch that retention removes, of each table and output."""
 
     def steps(self) -> Iterator[None]:
-        """Do it, step by step."""
+        """Do the upkeep, step by step."""
         kept = list(self._tables())
         for each in kept:
             files = each.table.files()
             size = sum(file.size for file in files)
-            self.report.tables[each.name] = Upkept(each.name, len(files), len(files), size, size)
+            self.report.tables[each.name] = TableUpkeep(each.name, len(files), len(files), size, size)
         self._retain()
         yield
         for nth, each in enumerate(kept, start=1):
@@ -237,10 +237,10 @@ class Work:
             sweep_staging(self.store.root, before)
             if self.beside_run:
                 sweep_inboxes(self.store, before)
-            note_upkeep(self.store.root, Noted(self.now.timestamp(), done=True))
+            write_upkeep_note(self.store.root, UpkeepNote(self.now.timestamp(), done=True))
 
     def _tables(self) -> Iterator[_Kept]:
-        """Every table, with how its files may be merged (ADR 0017 says which may be touched, and why)."""
+        """Every table, with how its files may be merged (ADR 0017 has the reasons)."""
         store, last = self.store, self.last
 
         def by_day(column: str) -> Callable[[Sequence[DataFile]], list[Group]]:
@@ -280,12 +280,12 @@ class Work:
                 )
 
     def _left_out(self, kept: Sequence[_Kept]) -> Iterator[_Kept]:
-        """The tables of outputs that the file no longer has: they are swept, and stay as they are."""
+        """The tables of outputs that the pipeline file no longer has: they are swept, and not merged."""
         known = {each.name for each in kept}
         for table in output_tables_in(self.store.root):
             name = table.relative_to(self.store.root).as_posix()
             if name not in known:
-                self.report.tables[name] = Upkept(name)
+                self.report.tables[name] = TableUpkeep(name)
                 yield _Kept(name, _plain(table), engine_remembers=True)
 
     # Retention
@@ -295,24 +295,24 @@ class Work:
             self._finish()
         plan = plan_retention(self.store, self.last)
         self.report.notes += plan.notes
-        for going in plan.going:
-            self._count(going)
-            self.going[going.table, going.output] = going.until
+        for removal in plan.removals:
+            self._count(removal)
+            self.removed[removal.table, removal.output] = removal.until
             if not self.dry_run:
-                record(self.store, going, self.now)
-                remove(self.store, going.table, going.output)
+                record(self.store, removal, self.now)
+                remove(self.store, removal.table, removal.output)
 
     def _finish(self) -> None:
-        """What an earlier call has recorded and not removed."""
+        """Remove what an earlier call recorded and did not remove."""
         remove(self.store, EVENTS)
         remove(self.store, DEAD_LETTERS)
         for name in self.store.pipeline.outputs:
             remove(self.store, LATE, name)
             remove(self.store, DEAD_LETTERS, name)
 
-    def _count(self, going: Going) -> None:
-        for table, rows in going.rows.items():
-            name = f"outputs/{going.output}/{table}" if going.output else table
+    def _count(self, removal: Removal) -> None:
+        for table, rows in removal.rows.items():
+            name = f"outputs/{removal.output}/{table}" if removal.output else table
             self.report.tables[name].rows_removed += rows
 
     # Merging
@@ -331,18 +331,18 @@ class Work:
                         merge(table, planned)
                         counted.merges += 1
         except StoreInUse:
-            pass  # who holds it keeps it in shape, or the next call does
+            pass  # the process that has the lock merges them, or the next call does
         files = table.files()
         counted.files_after, counted.bytes_after = len(files), sum(file.size for file in files)
 
     def _predict(self, kept: _Kept) -> None:
-        """What merging would come to, by the same plan: what retention takes out is left out of it."""
+        """The result of merging, by the same plan, without merging: rows that retention removes are not counted."""
         table, counted = kept.table, self.report.tables[kept.name]
         files, remnants = self._after_retention(kept)
         counted.files_after = len(files)
         if kept.locked is None or held_since(kept.locked, kept.lock) is None:
-            found = [plan_merge(table, group, remnants) for group in kept.groups(files)]
-            plans = [planned for planned in found if planned is not None]
+            every = (plan_merge(table, group, remnants) for group in kept.groups(files))
+            plans = [planned for planned in every if planned is not None]
         else:
             plans = []
         counted.files_after -= sum(planned.spared for planned in plans)
@@ -351,21 +351,21 @@ class Work:
             counted.bytes_after = None
 
     def _after_retention(self, kept: _Kept) -> tuple[list[DataFile], Remnants]:
-        """A table's files as they will be when retention has taken out, and written down, what is to go."""
+        """A table's files as they will be after retention, with the files that retention will have cut."""
         files, table = kept.table.files(), kept.table
         if kept.name == REMOVALS:
             records = [
                 DataFile(f"data/{until:010d}-new{nth}/part.parquet", 1, 1)
-                for nth, until in enumerate(self.going.values())
+                for nth, until in enumerate(self.removed.values())
             ]
             return [*files, *records], {}
         if kept.loses is None:
             return files, {}
-        until = max(removed_until(self.store, *kept.loses), self.going.get(kept.loses, -1))
-        left = {file.path: remnant(table, file, until, kept.by) for file in straddling(files, until)}
-        stay = [left.get(file.path, file) for file in files if batch_of(file) > until]
-        cut = {left[file.path].path: Remnant(file, until) for file in files if file.path in left}
-        return stay, cut
+        until = max(removed_until(self.store, *kept.loses), self.removed.get(kept.loses, -1))
+        cut = {file.path: remnant(table, file, until, kept.by) for file in straddling(files, until)}
+        stay = [cut.get(file.path, file) for file in files if batch_of(file) > until]
+        remnants = {cut[file.path].path: Remnant(file, until) for file in files if file.path in cut}
+        return stay, remnants
 
     # Sweeping
 
@@ -376,7 +376,7 @@ class Work:
         running = held_since(self.store.root)
         before = self.now.timestamp() - min(self.keep, table.kept / UNITS["s"])
         if kept.engine_remembers and self.beside_run and running is not None and running < before:
-            return  # the run sweeps them itself
+            return  # the run deletes them itself
         safe = Safe(before, self.last if running is not None else None)
         files = swept(table, safe, self._started_from(table))
         counted.swept_files, counted.swept_bytes = len(files), sum(map(size, files))
@@ -384,12 +384,12 @@ class Work:
             delete(table, files)
 
     def _started_from(self, table: Table) -> list[DataFile]:
-        """The open states that a batch which is not complete has replaced: it may have to start over."""
+        """The open states that an incomplete batch has replaced: the batch may have to start again from them."""
         if table.root.name != "partials" or table.last_batch() <= self.last:
             return []
         return table.files_before(self.last + 1)
 
 
 def _plain(root: Location) -> Table:
-    """A table of which only the files matter."""
+    """A table that is used for its files only, without a schema."""
     return Table(root, pa.schema([]))

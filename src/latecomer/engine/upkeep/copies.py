@@ -1,11 +1,11 @@
-"""A copy of a store that is as good as the store, while a run goes on: `latecomer snapshot` and `latecomer move`.
+"""A complete copy of a store, made while a run may go on: `latecomer snapshot` and `latecomer move`.
 
-First everything that a run writes anew (how far sources are read, plans, what is pinned) is copied in a moment in which
-neither a batch was accepted nor one was completed: it is looked at twice, and had not changed. That moment has a batch
-that was complete last, and one that was accepted last. Then each table is copied as it was with that batch: its commits
-until then, and the files that they name, which are never written again.
+First the small files that a run overwrites (how far sources are read, plans, pins) are copied. They are read twice, and
+have to be the same both times: so no batch was accepted or completed in between. At that moment the store has a last
+complete batch and a last accepted batch. Then each table is copied as it was with that batch: its commits until then,
+and the files that they name, which are never overwritten.
 
-So a copy is what a crash in that moment would have left, and a run goes on from it as after a crash.
+So a copy is what a crash at that moment would have left, and a run continues from it as after a crash.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
 PATIENCE = 60.0
-"""So many seconds a moment is looked for in which nothing is accepted or completed."""
+"""At most so many seconds are spent waiting for a moment in which no batch is accepted or completed."""
 MADE_AGAIN = frozenset({"ids", "logs", "staging", *OF_ONE_STORE})
-"""What a run makes of the rest, or needs for itself alone."""
+"""What a run makes again from the other files, or needs for itself alone."""
 _DRAFTS = ".drafts"
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\.parquet)")
 _ACCEPTED = frozenset({"events", "duplicates", "dead_letters", "repairs", "watermarks"})
-"""The tables that have a batch when it is accepted; all others, when it is complete."""
+"""The tables that get a batch when it is accepted; all others get it when it is complete."""
 _NAMED = frozenset({"sources", "outputs", "inbox"})
-"""Folders of a store in which users name what is there."""
+"""Folders of a store in which users choose the names."""
 _FIRST = ("ledger", "events")
-"""Tables that say of others how far those were; they are copied before these."""
+"""Tables that record how far other tables were; they are copied before the others."""
 _LAST = ("removals",)
-"""Tables that are copied after all others: what has gone from those is written down before."""
+"""Tables that are copied after all others: they record what was removed from those before it was removed."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +59,18 @@ class Copied:
 
 @dataclass(frozen=True)
 class Moment:
-    """How far a store was, and what of it is no table."""
+    """The last batches of a store at a moment, and its files that belong to no table."""
 
     completed: int
     accepted: int
     small: dict[str, bytes] = field(default_factory=dict)
     large: dict[str, int] = field(default_factory=dict)
-    """Parquet files, which are never written again, by their sizes."""
+    """Parquet files, which are never overwritten, with their sizes."""
 
 
 def snapshot(root: Location, to: Location) -> Copied:
-    """Copy a store as of its last complete batch, beside a run or not, to a place where nothing is yet."""
-    _require_store(root)
+    """Copy a store as of its last complete batch to a place that is empty; a run may go on meanwhile."""
+    require_store(root)
     _require_nothing_at(to, root)
     moment = _still_moment(root)
     if moment.completed < 0:
@@ -93,15 +93,16 @@ def snapshot(root: Location, to: Location) -> Copied:
 
 
 def move(root: Location, to: Location) -> Copied:
-    """Copy a store that no run holds, and have it refused in its old place from then on. Nothing is deleted there."""
-    _require_store(root)
+    """Copy a store that no run holds, and mark the old place as moved: runs refuse it then. Nothing is deleted."""
+    require_store(root)
     with exclusive(root):
         copied = snapshot(root, to)
         mark_moved(root, files.url(to))
     return copied
 
 
-def _require_store(root: Location) -> None:
+def require_store(root: Location) -> None:
+    """Refuse a place without a store, or with one that no run of this version could open."""
     if not is_store(root):
         raise NoStore(
             f"there is no store at {root}; name a store, or the file of a pipeline that has been run"
@@ -113,24 +114,24 @@ def _require_nothing_at(to: Location, root: Location) -> None:
     if to.is_relative_to(root):
         raise StoreError(f"{to} is within the store itself; name a place outside {root}")
     if files.names(to) or files.is_file(to):
-        raise StoreError(f"{to} is there already; name a place where nothing is yet")
+        raise StoreError(f"{to} exists already; name a place that is empty")
 
 
-# What a run writes anew
+# What a run overwrites
 
 
 def _still_moment(root: Location) -> Moment:
-    """Everything that is no table, at one moment: looked at twice, and the same."""
+    """Everything that belongs to no table, at one moment: read twice, with the same result."""
     deadline, before = time.monotonic() + PATIENCE, None
     while time.monotonic() < deadline:
-        with suppress(FileNotFoundError):  # it has gone while it was looked at
+        with suppress(FileNotFoundError):  # a file was deleted while it was read
             now = _moment(root)
             if now == before:
                 return now
             before = now
     raise StoreError(
-        f"store {root}: the run writes without a pause, and no moment was found to copy it in {PATIENCE:g} s; stop the "
-        "run (kill -INT), copy, and start it again"
+        f"store {root}: the run wrote without a pause for {PATIENCE:g} s, and the store can only be copied in a pause; "
+        "stop the run (kill -INT), copy, and start it again"
     )
 
 
@@ -152,7 +153,7 @@ def _moment(root: Location) -> Moment:
 
 
 def _others(folder: Location, tables: set[Location]) -> Iterator[Location]:
-    """Every file of a store that belongs to no table, and that a run does not make again."""
+    """Every file of a store that belongs to no table and that a run could not make again."""
     for name in files.names(folder):
         place = folder / name
         begun = name == "data" and folder.name not in _NAMED  # a table without a commit
@@ -165,26 +166,29 @@ def _others(folder: Location, tables: set[Location]) -> Iterator[Location]:
 
 
 def _tables(root: Location) -> list[str]:
-    """The tables of a store by their places in it, in the order in which they are copied."""
-    found = [table.relative_to(root).as_posix() for table in tables_in(root)]
-    between = (name for name in found if name not in (*_FIRST, *_LAST))
-    return [*(each for each in _FIRST if each in found), *between, *(each for each in _LAST if each in found)]
+    """The paths of a store's tables within it, in the order in which they are copied."""
+    places = [table.relative_to(root).as_posix() for table in tables_in(root)]
+    others = (name for name in places if name not in (*_FIRST, *_LAST))
+    return [
+        *(each for each in _FIRST if each in places),
+        *others,
+        *(each for each in _LAST if each in places),
+    ]
 
 
 # Tables
 
 
 def _until(to: Location, name: str, moment: Moment) -> int:
-    """The last batch that a table has in a copy. The next batch may be in the log already; where what is copied says
-    that it was, it is there."""
+    """The last batch that a table has in a copy: the next batch too, if a table that was copied before records it."""
     if name not in _ACCEPTED:
         return moment.completed
-    said = (Table(to / witness, None).reached_by(name) for witness in _FIRST if files.exists(to / witness))
-    return max([moment.accepted, *said])
+    recorded = (Table(to / first, None).reached_by(name) for first in _FIRST if files.exists(to / first))
+    return max([moment.accepted, *recorded])
 
 
 def _copy_table(root: Location, to: Location, name: str, until: int) -> list[Location]:
-    """Copy a table as it was with a batch: the newest version without a later one. Gives its files in the copy."""
+    """Copy a table as it was with batch `until`: its newest version without a later batch. Returns the copied files."""
     source, copy = root / name, Table(to / name, None)
     try:
         _copy_log(source, to / name, until)
@@ -194,38 +198,39 @@ def _copy_table(root: Location, to: Location, name: str, until: int) -> list[Loc
             raise FileNotFoundError(lacking.path)
     except FileNotFoundError as error:
         raise StoreError(
-            f"table {source}: {Path(error.filename or str(error)).name} was deleted while it was copied, which takes "
-            "longer than upkeep.keep says that files are kept; delete the copy, and try again with a longer one"
+            f"table {source}: {Path(error.filename or str(error)).name} was deleted while it was copied: the copy took "
+            "longer than upkeep.keep, for which replaced files are kept; delete the copy, and try again with a longer "
+            "upkeep.keep"
         ) from error
     return [copy.location(file) for file in copy.files()]
 
 
 def _copy_log(source: Location, to: Location, until: int) -> None:
-    """Copy the log of a table up to a batch, from the newest checkpoint before that on."""
+    """Copy the commits of a table up to a batch, from the newest checkpoint before it on."""
     names = files.names(source / COMMITS)
-    found = [match for match in map(_VERSION.fullmatch, names) if match is not None]
-    commits = sorted(int(match[1]) for match in found if match[2] == "json")
+    versions = [match for match in map(_VERSION.fullmatch, names) if match is not None]
+    commits = sorted(int(match[1]) for match in versions if match[2] == "json")
     last = max(commits)
     for version in reversed(commits):
         if any(_is_later(action, until) for action in actions_of(commit_file(source, version))):
             last = version - 1
-    checkpoints = [int(match[1]) for match in found if match[2] != "json" and int(match[1]) <= last]
+    checkpoints = [int(match[1]) for match in versions if match[2] != "json" and int(match[1]) <= last]
     first = max(checkpoints, default=0)
     if last < commits[0] and not checkpoints:
         raise StoreError(f"table {source} does not go back to batch {until} any more; try again")
-    for match in found:
+    for match in versions:
         needed = first <= int(match[1]) <= last and (match[2] == "json" or int(match[1]) == first)
         if needed:
             _copy(source / COMMITS / match[0], to / COMMITS / match[0])
 
 
 def _is_later(action: dict[str, object], until: int) -> bool:
-    """Whether a commit brings a batch after one."""
-    brought = action.get("txn")
+    """Whether a commit adds a batch after `until`."""
+    transaction = action.get("txn")
     return (
-        isinstance(brought, dict)
-        and not str(brought["appId"]).startswith((REACHED, LEASE))
-        and int(brought["version"]) > until
+        isinstance(transaction, dict)
+        and not str(transaction["appId"]).startswith((REACHED, LEASE))
+        and int(transaction["version"]) > until
     )
 
 

@@ -1,4 +1,4 @@
-"""Files in the place of others: streamed with Arrow, a part at a time, and committed in one step."""
+"""Replaces files of a table by merged ones: streamed with Arrow, a part at a time, and committed in one step."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from latecomer.store.table import Table
 ROW_GROUP = 128 * 1024
 WRITTEN, COMMITTED = "compact.written", "compact.committed"
 _ALL = (0, 0)
-"""The part of a group that is joined: everything, in one file."""
+"""The only part of a group that is joined: everything, in one file."""
 
 
 @dataclass(frozen=True)
 class Remnant:
-    """What is left of a file that loses its batches up to one."""
+    """A file without its batches up to `after`."""
 
     file: DataFile
     after: int
 
 
 Remnants = Mapping[str, Remnant]
-"""Files as they will be once retention has cut them, by the path that they are planned under."""
+"""Files as they will be once retention has cut them, by the path that the plan gives them."""
 
 
 def plan_merge(table: Table, group: Group, remnants: Remnants = {}) -> Merge | None:  # noqa: B006 - only read
-    """Exactly what a group becomes; None where it is better left alone."""
+    """The files that a group is merged into; None where merging gains nothing."""
     if group.by is None:
         return Merge(group, [_ALL])
     minutes: Counter[int] = Counter()
@@ -53,7 +53,7 @@ def plan_merge(table: Table, group: Group, remnants: Remnants = {}) -> Merge | N
 
 
 def merge(table: Table, planned: Merge) -> list[DataFile]:
-    """Put merged files in the place of a group's."""
+    """Replace the files of a group by merged ones."""
     files, by = planned.group.files, planned.group.by
     with table.explained():
         rows = table.dataset(files)
@@ -68,12 +68,12 @@ def merge(table: Table, planned: Merge) -> list[DataFile]:
 
 
 def without(table: Table, files: Sequence[DataFile], last: int) -> list[DataFile]:
-    """Take the batches up to `last` out of a table's files, none of which begins later: of each file, what is left
-    is one file in the order it had."""
+    """Remove the batches up to `last` from a table's files, none of which begins later. The rest of each file is
+    written to one file, in the same order."""
     token, written = new_token(), []
     with table.explained():
         for nth, file in enumerate(straddling(files, last)):
-            folder = table.merged_folder(last + 1, batch_of(file), f"{token}", kind_of(file))
+            folder = table.merged_folder(last + 1, batch_of(file), token, kind_of(file))
             rows = table.dataset([file])
             written.append(_joined(rows, _kept(last), folder, f"part-{nth:05d}.parquet"))
             _require_all(table, rows.count_rows(filter=_kept(last)), written[-1:])
@@ -81,18 +81,18 @@ def without(table: Table, files: Sequence[DataFile], last: int) -> list[DataFile
 
 
 def straddling(files: Sequence[DataFile], last: int) -> list[DataFile]:
-    """The files that hold batches up to one, and later ones."""
+    """The files that hold batches up to `last` as well as later ones."""
     return [file for file in files if batches_of(file)[0] <= last < batch_of(file)]
 
 
 def remnant(table: Table, file: DataFile, last: int, by: str | None) -> DataFile:
-    """A file as it will be when it has lost its batches up to `last`, but for its size."""
+    """A file as it will be without its batches up to `last`; its size is estimated."""
     with table.explained():
         rows = table.dataset([file]).to_table(columns=["batch", *([by] if by else [])], filter=_kept(last))
     minimum, maximum = dict(file.minimum), dict(file.maximum)
     if by:
-        found = pc.min_max(rows[by]).as_py()
-        minimum[by], maximum[by] = found["min"], found["max"]
+        bounds = pc.min_max(rows[by]).as_py()
+        minimum[by], maximum[by] = bounds["min"], bounds["max"]
     data, folder, name = file.path.split("/", 2)
     kind = f"-{kind_of(file)}" if kind_of(file) else ""
     path = f"{data}/{last + 1:010d}to{batch_of(file):010d}-cut{kind}/{folder}-{name}"
@@ -108,11 +108,11 @@ def _replace(table: Table, files: Sequence[DataFile], written: Sequence[Location
 
 
 def _require_all(table: Table, expected: int, written: Sequence[Location]) -> None:
-    found = sum(footer(file).num_rows for file in written)
-    if found != expected:
+    rows = sum(footer(file).num_rows for file in written)
+    if rows != expected:
         raise StoreError(
-            f"table {table.root}: {expected} rows were to be merged and {found} were written; nothing was "
-            "changed, and this is a fault of latecomer's"
+            f"table {table.root}: {expected} rows were to be merged and {rows} were written; nothing was "
+            "changed, and this is a fault of latecomer"
         )
 
 
@@ -123,26 +123,26 @@ def _kept(after: int) -> pc.Expression | None:
 def _joined(
     rows: ds.Dataset, kept: pc.Expression | None, folder: Location, name: str = "part.parquet"
 ) -> Location:
-    """One file after the other, as they are."""
+    """Write the rows to one file, in the order of their files."""
     file = folder / name
     with new_parquet(file, rows.schema) as writer:
-        held: list[pa.RecordBatch] = []
+        pending: list[pa.RecordBatch] = []
         for batch in rows.to_batches(filter=kept):
-            held.append(batch)
-            if sum(each.num_rows for each in held) >= ROW_GROUP:
-                writer.write_table(pa.Table.from_batches(held, rows.schema))
-                held = []
-        writer.write_table(pa.Table.from_batches(held, rows.schema))
+            pending.append(batch)
+            if sum(each.num_rows for each in pending) >= ROW_GROUP:
+                writer.write_table(pa.Table.from_batches(pending, rows.schema))
+                pending = []
+        writer.write_table(pa.Table.from_batches(pending, rows.schema))
     return file
 
 
 def _clustered(
     table: Table, rows: ds.Dataset, by: str, parts: Sequence[tuple[int, int]]
 ) -> Iterator[Location]:
-    """A file for each interval of time, sorted by time, each in a folder that names the batches it holds."""
+    """Write a file for each interval of time, sorted by time, each in a folder named for the batches that it holds."""
     token = new_token()
     for number, (start, end) in enumerate(parts):
-        within = (pc.field(by) >= _moment(start)) & (pc.field(by) < _moment(end))
+        within = (pc.field(by) >= moment(start)) & (pc.field(by) < moment(end))
         part = rows.to_table(filter=within)
         batches = pc.min_max(part.column("batch")).as_py()
         folder = table.merged_folder(batches["min"], batches["max"], token)
@@ -152,19 +152,20 @@ def _clustered(
 
 def _plain_size(file: Location) -> int:
     """A file's bytes before compression, from its footer."""
-    found = footer(file)
-    return sum(found.row_group(group).total_byte_size for group in range(found.num_row_groups))
+    file_footer = footer(file)
+    return sum(file_footer.row_group(group).total_byte_size for group in range(file_footer.num_row_groups))
 
 
 def _minutes(rows: ds.Dataset, by: str, kept: pc.Expression | None) -> dict[int, int]:
     """How many rows each minute has."""
-    found: Counter[int] = Counter()
+    minutes_of: Counter[int] = Counter()
     for batch in rows.to_batches(columns=[by], filter=kept):
         minutes = pc.floor_temporal(batch.column(0).cast(pa.timestamp("us")), unit="minute")
         for each in pc.value_counts(minutes.cast(pa.int64())).to_pylist():
-            found[each["values"]] += each["counts"]
-    return found
+            minutes_of[each["values"]] += each["counts"]
+    return minutes_of
 
 
-def _moment(micros: int) -> pa.Scalar:
+def moment(micros: int) -> pa.Scalar:
+    """A moment, to compare columns of tables with."""
     return pa.scalar(micros, pa.int64()).cast(TIMESTAMP)

@@ -1,4 +1,4 @@
-"""When a store was last kept in shape, as it is written down there: a run that ends and starts again goes by it."""
+"""The note in a store of when its last upkeep was: a run that starts again counts from there."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ UPKEEP = "upkeep.json"
 
 
 @dataclass(frozen=True)
-class Noted:
+class UpkeepNote:
     """A moment, in seconds since the epoch."""
 
     at: float
     done: bool
-    """Whether the store was kept in shape then; else a run began to count there."""
+    """Whether upkeep was done then; if not, a run began to count there."""
 
 
-def noted_upkeep(store: Location) -> Noted | None:
-    """What is written down; None where nothing is that can be read."""
+def read_upkeep_note(store: Location) -> UpkeepNote | None:
+    """The note; None where there is none that can be read."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        found = json.loads(read_text(store / UPKEEP))
-        return Noted(float(found["at"]), bool(found["done"]))
+        note = json.loads(read_text(store / UPKEEP))
+        return UpkeepNote(float(note["at"]), bool(note["done"]))
     return None
 
 
-def note_upkeep(store: Location, noted: Noted) -> None:
-    """Write it down."""
+def write_upkeep_note(store: Location, noted: UpkeepNote) -> None:
+    """Replace the note."""
     replace_text(store / UPKEEP, json.dumps(asdict(noted)))

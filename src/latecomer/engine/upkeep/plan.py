@@ -1,4 +1,4 @@
-"""Which files of a table are better merged. Pure: files in, groups of files out."""
+"""Decides which files of a table are merged. Pure: files in, groups of files out."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ SETTLED = 32 << 20
 """A file of so many bytes is large enough."""
 MOST_ROWS = 1_000_000
 MOST_BYTES = 256 << 20
-"""A clustered file has no more rows and no more bytes before compression, unless one minute has: so much is
-sorted in memory at a time."""
+"""A clustered file has at most so many rows, and so many bytes before compression, unless a single minute has more: so
+much is sorted in memory at a time."""
 FULL = 128 * 1024
 """A clustered file of so many rows ends with its day: a busy day has files of its own, quiet days share one."""
 ENOUGH = MOST_ROWS // 2
-"""What one merge has made of so many rows is not written again."""
+"""The files of one merge that have so many rows together are not merged again."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Files that may be merged. `by` is the column whose time they are clustered by; None where they are joined."""
+    """Files that may be merged. They are clustered by the times in column `by`, or joined where that is None."""
 
     files: Sequence[DataFile]
     by: str | None = None
@@ -32,7 +32,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Merge:
-    """A group, and exactly the files it becomes: a dry run counts them, a real one writes them."""
+    """A group, and the files that it is merged into: a dry run counts them, a real one writes them."""
 
     group: Group
     parts: Sequence[tuple[int, int]]
@@ -50,7 +50,7 @@ def complete(files: Iterable[DataFile], last: int) -> list[DataFile]:
 
 
 def final(files: Iterable[DataFile], reach: int) -> list[DataFile]:
-    """The pane files whose windows all ended at or before a moment."""
+    """The pane files of which all windows ended by a moment."""
     return [
         file
         for file in files
@@ -59,9 +59,9 @@ def final(files: Iterable[DataFile], reach: int) -> list[DataFile]:
 
 
 def clustered(files: Iterable[DataFile], by: str) -> list[Group]:
-    """Groups of files that follow one another in time, each of about as many rows as are enough.
+    """Groups of files that follow one another in time, each of about `ENOUGH` rows.
 
-    Files that share a day are in the same group, so that it can be sorted out which rows lie where.
+    Files that share a day are in the same group, so that their rows can be sorted together.
     """
     known = [file for file in files if _days(file, by)]
     settled = _settled(known)
@@ -71,7 +71,7 @@ def clustered(files: Iterable[DataFile], by: str) -> list[Group]:
         tied.tie(_days(file, by))
     days: dict[int, list[DataFile]] = {}
     for file in loose:
-        days.setdefault(tied.found(_days(file, by)[0]), []).append(file)
+        days.setdefault(tied.first_of(_days(file, by)[0]), []).append(file)
     groups: list[list[DataFile]] = []
     rows = ENOUGH
     for _, together in sorted(days.items()):
@@ -101,7 +101,7 @@ def joined(files: Iterable[DataFile]) -> list[Group]:
 
 
 def most_rows(rows: int, size: int) -> int:
-    """How many rows a file may have, where so many rows have so many bytes before compression.
+    """How many rows a file may have, where `rows` rows have `size` bytes before compression.
 
     >>> most_rows(1000, 100_000), most_rows(1000, 1 << 20)
     (1000000, 256000)
@@ -110,18 +110,18 @@ def most_rows(rows: int, size: int) -> int:
 
 
 def arranged(group: Group, minutes: Mapping[int, int], most: int) -> Merge | None:
-    """What is made of a clustered group, whose rows lie in these minutes; None where nothing is gained.
+    """The merge of a clustered group, whose rows lie in these minutes; None where it gains nothing.
 
-    Never more files than there were. Files that were merged before are only touched if they become fewer, so a
-    second call finds nothing to do.
+    There are never more files than before. Files that were merged before are only merged again if they become fewer, so
+    a second call has nothing to do.
     """
     before, full = len(group.files), min(FULL, most)
     if all(map(is_merged, group.files)):
-        found = Merge(group, parts(minutes, full, most))
-        return found if found.spared > 0 else None
+        merge = Merge(group, parts(minutes, full, most))
+        return merge if merge.spared > 0 else None
     share = -(-sum(minutes.values()) // before)
-    found = Merge(group, parts(minutes, max(full, share), most))
-    return found if found.spared >= 0 else None
+    merge = Merge(group, parts(minutes, max(full, share), most))
+    return merge if merge.spared >= 0 else None
 
 
 def parts(minutes: Mapping[int, int], full: int, most: int) -> list[tuple[int, int]]:
@@ -130,22 +130,22 @@ def parts(minutes: Mapping[int, int], full: int, most: int) -> list[tuple[int, i
 
     `minutes` says how many rows each minute has, by the microsecond at which it starts.
     """
-    found: list[tuple[int, int]] = []
+    intervals: list[tuple[int, int]] = []
     rows, day = 0, 0
     for minute, count in sorted(minutes.items()):
         ended = rows >= full and minute // DAY != day
-        if found and not ended and rows + count <= most:
-            found[-1] = found[-1][0], minute + UNITS["m"]
+        if intervals and not ended and rows + count <= most:
+            intervals[-1] = intervals[-1][0], minute + UNITS["m"]
             rows += count
         else:
-            found.append((minute, minute + UNITS["m"]))
+            intervals.append((minute, minute + UNITS["m"]))
             rows = count
         day = minute // DAY
-    return found
+    return intervals
 
 
 def _settled(files: Sequence[DataFile]) -> set[str]:
-    """The files of merges that have made enough of their rows."""
+    """The files of merges that are large enough not to be merged again."""
     merges: dict[str, list[DataFile]] = {}
     for file in filter(is_merged, files):
         merges.setdefault(token_of(file), []).append(file)
@@ -158,7 +158,7 @@ def _settled(files: Sequence[DataFile]) -> set[str]:
 
 
 def _days(file: DataFile, by: str) -> range:
-    """The days that a file touches; none where its bounds are not known."""
+    """The days on which a file has rows; none where its bounds are not known."""
     low, high = file.minimum.get(by), file.maximum.get(by)
     if not isinstance(low, datetime) or not isinstance(high, datetime):
         return range(0)
@@ -174,12 +174,12 @@ def _place(file: DataFile) -> tuple[int, str]:
 
 
 class _Ties:
-    """Days that have to be rewritten together."""
+    """Days that have to be rewritten together: a union-find."""
 
     def __init__(self) -> None:
         self.parent: dict[int, int] = {}
 
-    def found(self, day: int) -> int:
+    def first_of(self, day: int) -> int:
         """The first of the days that this one is tied to."""
         while (above := self.parent.setdefault(day, day)) != day:
             self.parent[day] = self.parent[above]
@@ -187,7 +187,7 @@ class _Ties:
         return day
 
     def tie(self, days: Sequence[int]) -> None:
-        first = self.found(days[0])
+        first = self.first_of(days[0])
         for day in days[1:]:
-            other = self.found(day)
+            other = self.first_of(day)
             self.parent[max(first, other)] = first = min(first, other)

@@ -1,7 +1,8 @@
-"""What a store may forget: whole batches, from the first on, recorded before they go.
+"""Retention: whole batches are removed, the oldest first, and recorded before they are removed.
 
-Events go by the watermark, the side output and dead letters by the arrival clock; never by the clock of the
-machine, so a pipeline that stands still loses nothing. What a sink still lacks stays (ADR 0031).
+The age of events is measured by the watermark, that of the side output and of dead letters by the arrival clock; never
+by the clock of the machine, so a pipeline that stands still loses nothing. Rows that a sink does not have yet are kept
+(ADR 0031).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.lateness_checks import looks_back
 from latecomer.config.sinks import Stream
-from latecomer.engine.upkeep.merging import without
+from latecomer.engine.upkeep.merging import moment, without
 from latecomer.errors import LedgerError
 from latecomer.model.durations import to_micros
 from latecomer.model.ledger import ASSIGNMENTS
@@ -37,7 +38,7 @@ from latecomer.store.coverage import (
 )
 from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged
 from latecomer.store.failpoints import failpoint
-from latecomer.store.layout import AMOUNT, FATE_COLUMNS, TIMESTAMP, PaneLayout
+from latecomer.store.layout import AMOUNT, FATE_COLUMNS, PaneLayout
 from latecomer.store.sql import text_literal
 from latecomer.store.store import OutputTables, Store, as_received_sql
 from latecomer.store.table import Table
@@ -47,14 +48,14 @@ NEWEST = "newest"
 
 
 @dataclass(frozen=True)
-class Going:
-    """Batches that are to go from a table: up to which, and how much each has."""
+class Removal:
+    """Batches that are to be removed from a table: up to which one, and how much each has."""
 
     table: str
     output: str | None
     until: int
     amounts: Sequence[Mapping[str, Any]]
-    """Rows of the record, without the moment of removal."""
+    """Rows for the table `removals`, without the moment of removal."""
 
     @property
     def rows(self) -> dict[str, int]:
@@ -70,43 +71,43 @@ class Going:
 
 @dataclass(frozen=True)
 class Plan:
-    """What retention is to remove, and what it would if it could."""
+    """What retention removes, and in words what it keeps though it is old enough."""
 
-    going: Sequence[Going]
+    removals: Sequence[Removal]
     notes: Sequence[str]
 
 
 def plan_retention(store: Store, last: int) -> Plan:
-    """What is old enough to go, of batches up to the last complete one."""
-    asked = store.pipeline.retention
-    going: list[Going] = []
+    """The batches that are old enough to be removed, up to the last complete one."""
+    settings = store.pipeline.retention
+    planned: list[Removal] = []
     notes: list[str] = []
     computed = _computed(store)
     missing = [name for name in store.pipeline.outputs if name not in computed]
-    if asked.events is not None and missing:
+    if settings.events is not None and missing:
         notes.append(f"events stay: output {missing[0]} is not computed yet; run the pipeline first")
-    elif asked.events is not None and (wider := _needed(store, asked.events)):
+    elif settings.events is not None and (wider := _needed(store, settings.events)):
         notes.append(f"events stay: output {wider} was run with a longer lateness; run the pipeline first")
-    elif asked.events is not None:
-        going += _events(store, last, asked.events)
-    if asked.late is not None:
-        going += _late(store, last, asked.late, notes)
-    return Plan(going, notes)
+    elif settings.events is not None:
+        planned += _events(store, last, settings.events)
+    if settings.late is not None:
+        planned += _late(store, last, settings.late, notes)
+    return Plan(planned, notes)
 
 
-def record(store: Store, going: Going, now: datetime | None = None) -> None:
-    """Write down what is to go. From here on it counts as gone."""
+def record(store: Store, removal: Removal, now: datetime | None = None) -> None:
+    """Record a removal. From now on its rows count as removed."""
     when = to_micros(now or datetime.now(UTC))
-    rows = [{**row, "removed_at": when} for row in going.amounts]
+    rows = [{**row, "removed_at": when} for row in removal.amounts]
     table = pa.table(
         {each.name: pa.array([row.get(each.name) for row in rows], each.type) for each in REMOVALS}
     )
-    removals(store).append(going.until, table, kind_of_removal(going.table, going.output))
-    failpoint(f"retention.{going.table}.recorded", going.until)
+    removals(store).append(removal.until, table, kind_of_removal(removal.table, removal.output))
+    failpoint(f"retention.{removal.table}.recorded", removal.until)
 
 
 def remove(store: Store, table: str, output: str | None = None) -> None:
-    """Take out what the record says has gone, as far as it is still there."""
+    """Remove the recorded rows from the tables that still have them."""
     until = removed_until(store, table, output)
     for name, each in _tables(store, table, output):
         each.refresh()
@@ -117,7 +118,7 @@ def remove(store: Store, table: str, output: str | None = None) -> None:
 
 
 def _tables(store: Store, table: str, output: str | None) -> Iterator[tuple[str, Table]]:
-    """The tables that lose their rows together."""
+    """The tables whose rows are removed together."""
     if table == EVENTS:
         yield EVENTS, store.events
         yield DUPLICATES, store.duplicates
@@ -136,12 +137,12 @@ def output_tables(store: Store, name: str) -> OutputTables:
 
 def _computed(store: Store) -> set[str]:
     rows = store.ledger.query("select distinct output from t") if store.ledger.exists else None
-    # A store whose batches were all empty has no line for any output, and nothing to lose.
+    # A store whose batches were all empty has no line for any output, and nothing to remove.
     return set(rows.column("output").to_pylist()) if rows is not None else set()
 
 
 def _needed(store: Store, kept: int) -> str | None:
-    """An output that was last run under a policy which may look back further than this."""
+    """An output that was last run with a policy that may need older events than these."""
     for name in store.pipeline.outputs:
         for _, under in store.policies(name)[-1:]:
             if under.allowed_lateness + under.window.joinable_after + looks_back(under.window) > kept:
@@ -152,7 +153,7 @@ def _needed(store: Store, kept: int) -> str | None:
 # Events: by the watermark
 
 
-def _events(store: Store, last: int, kept: int) -> list[Going]:
+def _events(store: Store, last: int, kept: int) -> list[Removal]:
     horizon = _horizon(store, last, kept)
     done = removed_until(store, EVENTS)
     until = min(last, _first_since(store.events, horizon) - 1)
@@ -163,11 +164,11 @@ def _events(store: Store, last: int, kept: int) -> list[Going]:
     repeated = _sums(store.duplicates, measures, done, until, None)
     _agree(store, logged, repeated, done, until)
     amounts = [*_as_rows(EVENTS, None, logged), *_as_rows(DUPLICATES, None, repeated)]
-    return [Going(EVENTS, None, until, [*amounts, *_fates(store, done, until)])] if amounts else []
+    return [Removal(EVENTS, None, until, [*amounts, *_fates(store, done, until)])] if amounts else []
 
 
 def _fates(store: Store, after: int, until: int) -> Iterator[dict[str, Any]]:
-    """What the ledger says of the batches that go: nobody can judge their events again."""
+    """The ledger's fates of the removed batches: their events cannot be judged again."""
     sums = ", ".join(f"sum({fate}) as {fate}" for fate in FATE_COLUMNS)
     rows = store.ledger.query(
         f"select output, unit, {sums} from t where batch > {after} and batch <= {until} group by output, unit"
@@ -178,7 +179,7 @@ def _fates(store: Store, after: int, until: int) -> Iterator[dict[str, Any]]:
 
 
 def _horizon(store: Store, last: int, kept: int) -> int:
-    """Events before this are not wanted any more, and no output needs them."""
+    """The moment before which events are too old to keep, and no output needs them."""
     bounds = [to_micros(file.maximum["event_time"]) for file in store.events.files() if file.rows]
     newest = max(bounds, default=0)
     horizon = min(reached(store, last), newest) - kept
@@ -189,13 +190,13 @@ def _horizon(store: Store, last: int, kept: int) -> int:
 
 
 def reached(store: Store, last: int) -> int:
-    """Where the watermark stood after a batch."""
+    """The watermark after a batch."""
     if not store.watermarks.exists:
         return 0
-    found = store.watermarks.query(
+    marks = store.watermarks.query(
         f"select max(watermark) as reached, max(settled) as settled from t where batch <= {last}"
     ).to_pylist()[0]
-    return max((to_micros(moment) for moment in found.values() if moment is not None), default=0)
+    return max((to_micros(mark) for mark in marks.values() if mark is not None), default=0)
 
 
 def _first_since(events: Table, horizon: int) -> int:
@@ -213,36 +214,35 @@ def _first_in(events: Table, file: DataFile, horizon: int) -> int:
     if not is_merged(file):
         return batch_of(file)
     rows = events.dataset([file])
-    at = pa.scalar(horizon, pa.int64()).cast(TIMESTAMP)
-    found = rows.to_batches(columns=["batch"], filter=pc.field("event_time") >= at)
-    return min(int(pc.min(each.column(0)).as_py()) for each in found if each.num_rows)
+    later = rows.to_batches(columns=["batch"], filter=pc.field("event_time") >= moment(horizon))
+    return min(int(pc.min(each.column(0)).as_py()) for each in later if each.num_rows)
 
 
 # Side output and dead letters: by the arrival clock
 
 
-def _late(store: Store, last: int, kept: int, notes: list[str]) -> Iterator[Going]:
+def _late(store: Store, last: int, kept: int, notes: list[str]) -> Iterator[Removal]:
     old = _before(store, last, kept)
     done = removed_until(store, DEAD_LETTERS)
     until = _without_sinks(store, Stream.DEAD_LETTERS, None, old, notes)
     if until > done:
         counted = _sums(store.dead_letters, {}, done, until, None)
-        # The amounts of dead letters are what the ledger has read out of their raw text.
+        # The measures of dead letters are in the ledger, which read them from the raw text.
         in_ledger = _ledger(store, done, until)
         for batch, sums in counted.items():
             wrong = in_ledger.get((batch, ROWS), {}).get("dead_letter")
             _require(wrong == sums[ROWS], batch, "dead letters", wrong, sums[ROWS])
             sums |= {unit: in_ledger[batch, unit]["dead_letter"] for unit in store.measures()}
         if counted:
-            yield Going(DEAD_LETTERS, None, until, list(_as_rows(DEAD_LETTERS, None, counted)))
+            yield Removal(DEAD_LETTERS, None, until, list(_as_rows(DEAD_LETTERS, None, counted)))
     for name in store.pipeline.outputs:
         yield from _side_output(store, name, old, notes)
         done = removed_until(store, DEAD_LETTERS, name)
         if old > done and (failed := _sums(output_tables(store, name).dead_letters, {}, done, old, None)):
-            yield Going(DEAD_LETTERS, name, old, list(_as_rows(DEAD_LETTERS, name, failed)))
+            yield Removal(DEAD_LETTERS, name, old, list(_as_rows(DEAD_LETTERS, name, failed)))
 
 
-def _side_output(store: Store, name: str, old: int, notes: list[str]) -> Iterator[Going]:
+def _side_output(store: Store, name: str, old: int, notes: list[str]) -> Iterator[Removal]:
     late, done = output_tables(store, name).late, removed_until(store, LATE, name)
     corrections = Table(store.root / "outputs" / name / "corrections", pa.schema([]))
     until = min(old, corrections.last_batch())
@@ -261,11 +261,11 @@ def _side_output(store: Store, name: str, old: int, notes: list[str]) -> Iterato
         aside = in_ledger.get((batch, ASSIGNMENTS), {}).get("side_output")
         _require(aside == sums[ROWS], batch, f"rows in the side output of {name}", aside, sums[ROWS])
     if counted:
-        yield Going(LATE, name, until, list(_as_rows(LATE, name, counted)))
+        yield Removal(LATE, name, until, list(_as_rows(LATE, name, counted)))
 
 
 def _without_sinks(store: Store, stream: Stream, output: str | None, until: int, notes: list[str]) -> int:
-    """The last batch, up to another, whose rows no sink lacks any more."""
+    """The last batch, up to `until`, whose rows every sink has."""
     wanted = still_wanted(store, stream, output, until)
     if wanted is None:
         return until
@@ -276,7 +276,7 @@ def _without_sinks(store: Store, stream: Stream, output: str | None, until: int,
 
 
 def _before(store: Store, last: int, kept: int) -> int:
-    """The last batch that ended longer ago than this, by the arrival clock."""
+    """The last batch that ended more than `kept` ago, by the arrival clock."""
     if not store.watermarks.exists:
         return -1
     rows = store.watermarks.query(
@@ -292,27 +292,27 @@ def _before(store: Store, last: int, kept: int) -> int:
 
 
 Sums = dict[int, dict[str, Any]]
-"""Batch → unit → amount, and the newest event time where it was asked for."""
+"""Batch → unit → amount, and the newest event time where `_sums` reads it."""
 
 
 def _sums(table: Table, measures: Mapping[str, str], after: int, until: int, time: str | None) -> Sums:
-    """How many rows the batches after one and up to another have, and each measure's exact sum."""
+    """How many rows each batch in (after, until] has, and the exact sum of each measure."""
     files = [file for file in table.files() if batch_of(file) > after and batches_of(file)[0] <= until]
     if not files:
         return {}
     rows = table.dataset(files)
     chosen = (pc.field("batch") > after) & (pc.field("batch") <= until)
     columns = ["batch", *dict.fromkeys(measures.values()), *([time] if time else [])]
-    found: Sums = {}
+    sums: Sums = {}
     for part in rows.to_batches(columns=columns, filter=chosen):
         named = {f"m{nth}": part.column(column).cast(_WIDE) for nth, column in enumerate(measures.values())}
-        taken = pa.table(
+        table_ = pa.table(
             {"batch": part.column("batch"), **named, **({NEWEST: part.column(time)} if time else {})}
         )
-        sums = [(name, "sum") for name in named] + ([(NEWEST, "max")] if time else [])
-        for row in taken.group_by("batch").aggregate([([], "count_all"), *sums]).to_pylist():
-            _add(found.setdefault(row["batch"], {}), row, list(measures))
-    return found
+        aggregates = [(name, "sum") for name in named] + ([(NEWEST, "max")] if time else [])
+        for row in table_.group_by("batch").aggregate([([], "count_all"), *aggregates]).to_pylist():
+            _add(sums.setdefault(row["batch"], {}), row, list(measures))
+    return sums
 
 
 def _add(known: dict[str, Any], row: Mapping[str, Any], measures: Sequence[str]) -> None:
@@ -337,17 +337,14 @@ def _as_rows(table: str, output: str | None, sums: Sums) -> Iterator[dict[str, A
 def _ledger(
     store: Store, after: int, until: int, output: str | None = None
 ) -> dict[tuple[int, str], dict[str, Decimal]]:
-    """The ledger's lines of some batches: what it says of each batch and unit, whatever the output."""
-    of_output = f"and output = {text_literal(output)}" if output else ""
-    whoever = f"and {as_received_sql(store.ledger)}"
-    rows = store.ledger.query(
-        f"select * from t where batch > {after} and batch <= {until} {of_output or whoever}"
-    )
+    """The ledger's lines of some batches, by batch and unit: of one output, or as the rows were received."""
+    lines = f"output = {text_literal(output)}" if output else as_received_sql(store.ledger)
+    rows = store.ledger.query(f"select * from t where batch > {after} and batch <= {until} and {lines}")
     return {(row["batch"], row["unit"]): row for row in rows.to_pylist()}
 
 
 def _agree(store: Store, logged: Sums, repeated: Sums, after: int, until: int) -> None:
-    """What does not agree with the ledger is not removed: nobody could know afterwards what was lost."""
+    """Refuse to remove rows that do not agree with the ledger: nobody could find out later what was lost."""
     for (batch, unit), in_ledger in _ledger(store, after, until).items():
         if unit == ASSIGNMENTS:
             continue
@@ -360,10 +357,10 @@ def _agree(store: Store, logged: Sums, repeated: Sums, after: int, until: int) -
         )
 
 
-def _require(agrees: bool, batch: int, what: str, in_ledger: Decimal | None, found: Decimal) -> None:
+def _require(agrees: bool, batch: int, what: str, in_ledger: Decimal | None, in_table: Decimal) -> None:
     if not agrees:
         raise LedgerError(
-            f"batch {batch}: the ledger says {_plain(in_ledger)} {what}, the table has {_plain(found)}; nothing was "
+            f"batch {batch}: the ledger says {_plain(in_ledger)} {what}, the table has {_plain(in_table)}; nothing was "
             "removed. See what differs with latecomer ledger FILE --check"
         )
 

@@ -1,8 +1,8 @@
-"""Upkeep by itself: what `compact` does, now and then, begun by a run in a quiet moment.
+"""Scheduled upkeep: a run does from time to time what `compact` does, and begins in a quiet moment.
 
-It works in a thread beside the batches, and step by step. Each step waits for a quiet moment of its own, so that a
-batch that waits has the machine. Where there is none for a while, it goes on all the same, for a store that is never
-kept in shape makes every batch slower. Whatever goes wrong is reported, and the run goes on.
+It works in a thread beside the batches, step by step. Each step waits for a quiet moment, so that batches come first.
+If none comes within `PATIENCE`, the step is done all the same, because without upkeep every batch gets slower. Errors
+are logged, and the run goes on.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from datetime import UTC, datetime
 
 from latecomer.config.models import Pipeline
 from latecomer.engine.upkeep.compacting import Report, in_run
-from latecomer.engine.upkeep.noted import Noted, note_upkeep, noted_upkeep
+from latecomer.engine.upkeep.noted import UpkeepNote, read_upkeep_note, write_upkeep_note
 from latecomer.errors import LatecomerError, StoreInUse
 from latecomer.model.durations import UNITS, format_duration
 from latecomer.store.store import open_store
 
 LOG = logging.getLogger(__name__)
 PATIENCE = 10.0
-"""So many seconds a step waits for a quiet moment."""
+"""A step waits at most so many seconds for a quiet moment."""
 
 
 @dataclass
 class Done:
-    """What a run has done of it so far, for its metrics."""
+    """The upkeep that a run has done so far, for its metrics."""
 
     times: int = 0
     failures: int = 0
     seconds: float = 0.0
     at: float | None = None
-    """When the store was last kept in shape, by whomever."""
+    """When the last upkeep of the store was, by this run or by another."""
 
 
 class ScheduledUpkeep:
-    """The upkeep of one run. `remember` has whoever remembers names of files forget them."""
+    """The upkeep of one run. `refresh` makes the engine read again which files its tables have."""
 
     def __init__(
         self,
         pipeline: Pipeline,
-        remember: Callable[[], None],
+        refresh: Callable[[], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.pipeline = pipeline
         self.done = Done()
-        self._remember = remember
+        self._refresh = refresh
         self._clock = clock
         every = pipeline.upkeep.every
         self._every = None if every is None else every / UNITS["s"]
@@ -59,47 +59,47 @@ class ScheduledUpkeep:
         self._since = self._begun()
 
     def _begun(self) -> float:
-        """From when on it is counted: a store that nobody has kept in shape begins now."""
-        noted = noted_upkeep(self._root) or Noted(self._clock(), done=False)
+        """The moment from which the time to the next upkeep is counted; now, for a store that had none yet."""
+        noted = read_upkeep_note(self._root) or UpkeepNote(self._clock(), done=False)
         self.done.at = noted.at if noted.done else None
         if not noted.done and self._every is not None:
-            note_upkeep(self._root, noted)
+            write_upkeep_note(self._root, noted)
         return noted.at
 
     def is_due(self, times: float = 1.0) -> bool:
-        """Whether it is time for another; or, overdue, whether so many are due."""
+        """Whether the next upkeep is due; with `times`, whether so many intervals have passed."""
         if self._every is None or (self._thread is not None and self._thread.is_alive()):
             return False
         return self._clock() - self._since >= times * self._every
 
     def quiet(self) -> None:
-        """Nothing waits, and no batch is under way: begin, if it is time."""
+        """No data waits, and no batch is under way: begin, if upkeep is due."""
         if self.is_due():
             self._begin()
         self._quiet.set()
 
     def busy(self) -> None:
-        """A batch is about to begin. Where no quiet moment has come for as long again, this one has to do."""
+        """A batch is about to begin. If upkeep is overdue by a whole interval, it begins all the same."""
         self._quiet.clear()
         if self.is_due(2):
             self._begin()
 
     def rest(self) -> None:
-        """All that was there is read: do it now, if it is time."""
+        """The sources are read to their ends: do the upkeep now, if it is due."""
         if self.is_due():
-            self._remember()
+            self._refresh()
             self._quiet.set()
             self._work()
 
     def close(self) -> None:
-        """The run ends: after the step under way nothing more is done."""
+        """The run ends: wait for the step under way, and do no more."""
         self._stopping.set()
         self._quiet.set()
         if self._thread is not None:
             self._thread.join()
 
     def _begin(self) -> None:
-        self._remember()
+        self._refresh()
         self._thread = threading.Thread(target=self._work, name="latecomer-upkeep", daemon=True)
         self._thread.start()
 
@@ -108,7 +108,7 @@ class ScheduledUpkeep:
         try:
             report = self._steps()
         except StoreInUse:
-            LOG.info("upkeep: somebody else keeps the store in shape")
+            LOG.info("upkeep: another process does the upkeep of this store")
         except (LatecomerError, OSError) as error:
             self._failed(str(error))
         except Exception as error:
@@ -137,9 +137,9 @@ class ScheduledUpkeep:
 
     def _failed(self, why: str) -> None:
         self.done.failures += 1
-        again = format_duration(self.pipeline.upkeep.every or 0)
+        interval = format_duration(self.pipeline.upkeep.every or 0)
         LOG.warning(
             "upkeep failed: %s; the run goes on, and tries again in %s. By hand: latecomer compact FILE",
             why,
-            again,
+            interval,
         )

@@ -1,4 +1,4 @@
-"""Files that nobody names any more: replaced ones, and those of attempts that came to nothing."""
+"""Deletes files that no table names any more: replaced ones, and those of attempts that failed."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _FOLDER = re.compile(r"(\d{10})(?:to(\d{10}))?-")
 
 @dataclass(frozen=True)
 class Safe:
-    """What may go: seconds since the epoch, and a batch."""
+    """Which files may be deleted: by a moment, in seconds since the epoch, and by a batch."""
 
     before: float
-    """A file goes if it was written, and taken out of its table, before this."""
+    """A file may be deleted if it was written, and removed from its table, before this."""
     under_way: int | None = None
-    """What no commit names of this batch and later ones may be an attempt under way."""
+    """Files of this batch and of later ones are kept: they may belong to an attempt that is not committed yet."""
 
 
 def swept(table: Table, safe: Safe, needed: Sequence[DataFile] = ()) -> list[Location]:
-    """The files below a table that nobody names any more. `needed` are files to keep whatever happens."""
-    found = [file for file in table.unnamed_since(safe.before) if _is_ours(file, table.root, safe)]
-    named = {file.path for file in [*table.files(), *needed]} if found else set()
-    return [file for file in found if _belongs_to(file, table.root) not in named]
+    """The files below a table that it does not name any more. Files in `needed` are always kept."""
+    unnamed = [file for file in table.unnamed_since(safe.before) if _is_ours(file, table.root, safe)]
+    named = {file.path for file in [*table.files(), *needed]} if unnamed else set()
+    return [file for file in unnamed if _belongs_to(file, table.root) not in named]
 
 
 def delete(table: Table, files: Sequence[Location]) -> None:
@@ -56,7 +56,7 @@ def delete(table: Table, files: Sequence[Location]) -> None:
 
 
 def sweep_staging(store: Location, before: float) -> None:
-    """Remove what was staged for a batch or a verb that was killed. Whoever has not been is at work on newer files."""
+    """Remove files that were staged for a batch or a verb that was killed. One that still runs has newer files."""
     for place in (store / "staging", store / INBOX / DRAFTS):
         for folder in (place / name for name in names(place)):
             if is_link(place) or is_link(folder) or not is_folder(folder):
@@ -66,8 +66,8 @@ def sweep_staging(store: Location, before: float) -> None:
 
 
 def sweep_inboxes(store: Store, before: float) -> None:
-    """Remove what was placed in the store's inboxes and has no receipt: a query whose checkpoint is given up does not
-    hand it in again. Nobody hands anything in while the store is held here."""
+    """Remove files in the store's inboxes that have no receipt: a query whose checkpoint was given up does not deliver
+    them again. No query can deliver while the store is locked here."""
     if not is_folder(store.root / INBOX):
         return
     with suppress(StoreInUse), exclusive(store.root, holder=BRIEFLY):
@@ -78,8 +78,8 @@ def sweep_inboxes(store: Store, before: float) -> None:
 
 
 def _is_ours(file: Location, root: Location, safe: Safe) -> bool:
-    """Whether a file lies in a folder that an attempt or a merge has made, which cannot be under way. Nothing on
-    the way is a link: one that somebody has put there may lead anywhere."""
+    """Whether a file lies in a folder that an attempt or a merge made, and that is not under way. No folder on its path
+    is a link, which might lead anywhere."""
     data, *folders, _ = file.relative_to(root).parts
     match = _FOLDER.match(folders[0]) if data == "data" and folders else None
     if match is None:
@@ -91,7 +91,7 @@ def _is_ours(file: Location, root: Location, safe: Safe) -> bool:
 
 
 def _belongs_to(file: Location, root: Location) -> str:
-    """A file's path in the table; a checksum goes with the file that it is of."""
+    """A file's path in the table; for a checksum, the path of its file."""
     if file.name.startswith(".") and file.name.endswith(".crc"):
         file = file.with_name(file.name[1:-4])
     return file.relative_to(root).as_posix()

@@ -1,6 +1,6 @@
 """A store of an earlier version, brought to the format of this one: by the numbered steps of `store/migrations.py`.
 
-Every run takes them; here they are taken, or only looked at, without one.
+Every run takes these steps; here they are taken, or only listed, without a run.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from latecomer.errors import NoStore
+from latecomer.engine.upkeep.copies import require_store
 from latecomer.store.files import Location, read_text
 from latecomer.store.lock import BRIEFLY, exclusive
 from latecomer.store.migrations import FORMAT, MEANINGS, STEPS, upgraded
-from latecomer.store.pins import PINS, is_store, read_pins, write_pins
+from latecomer.store.pins import PINS, write_pins
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,9 @@ class Step:
 
 
 def upgrade(root: Location, *, dry_run: bool = False) -> list[Step]:
-    """Take the steps that a store lacks, or say which those are."""
-    if not is_store(root):
-        raise NoStore(
-            f"there is no store at {root}; name a store, or the file of a pipeline that has been run"
-        )
+    """Take the steps that a store lacks, or only list them."""
+    require_store(root)
     with exclusive(root, holder=BRIEFLY) if not dry_run else nullcontext():
-        read_pins(root)  # what it refuses is refused here, too
         written = json.loads(read_text(root / PINS))
         steps = list(_steps(written))
         if steps and not dry_run:
@@ -46,16 +42,16 @@ def upgrade(root: Location, *, dry_run: bool = False) -> list[Step]:
 
 
 def _steps(written: Mapping[str, Any]) -> list[Step]:
-    found, steps = dict(written), []
+    before, steps = dict(written), []
     for number in range(written["format"], FORMAT):
-        after = STEPS[number](found)
-        steps.append(Step(number, MEANINGS[number], _differences(found, after)))
-        found = after
+        after = STEPS[number](before)
+        steps.append(Step(number, MEANINGS[number], _differences(before, after)))
+        before = after
     return steps
 
 
 def _differences(before: Any, after: Any) -> int:
-    """How many values are in one and not, or not the same, in the other."""
+    """How many values only one of the two has, or both have with different contents."""
     if isinstance(before, dict) and isinstance(after, dict):
         return sum(_differences(before.get(key), after.get(key)) for key in before.keys() | after.keys())
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):

@@ -1,4 +1,4 @@
-"""The timeline in the store: rows written batch by batch, the carry read back, never only in memory."""
+"""The timeline in the store: written batch by batch; the carry is read back from it, never kept only in memory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Section:
 
     @property
     def end(self) -> Step | None:
-        """Where watermark and arrival clock stand after it."""
+        """Watermark and arrival clock after the section."""
         return Step(self.fires_at, self.clock) if self.rows else None
 
     @cached_property
@@ -58,14 +58,14 @@ class Section:
         return self.before.watermark if self.before else BEGIN_OF_TIME
 
     def passed(self, interval: int) -> bool:
-        """Whether the arrival clock passed a multiple of the interval. It starts at the very first tick."""
+        """Whether the arrival clock passed a multiple of the interval. The clock starts at the first tick."""
         known = [self.before.at if self.before else BEGIN_OF_TIME, *(row.at for _, row in self.rows)]
         began = next((at for at in known if at != BEGIN_OF_TIME), None)
         return began is not None and self.clock // interval > began // interval
 
     @property
     def began_at(self) -> int:
-        """Where the watermark stood before the section; at the very beginning, where it was first known."""
+        """The watermark before the section; if there was none, the first one."""
         before = self.watermark_before
         known = (mark for mark in (before, *(step.watermark for step in self.steps)) if mark != BEGIN_OF_TIME)
         return next(known, BEGIN_OF_TIME)
@@ -87,7 +87,7 @@ class Section:
 
     @cached_property
     def by_tick(self) -> Watermarks:
-        """The watermark of each tick of one batch, without Spark."""
+        """The watermark of each tick of one batch."""
         return Watermarks.of_ticks({row.tick: row.watermark for _, row in self.rows})
 
     @cached_property
@@ -101,7 +101,7 @@ class Section:
 
     @cached_property
     def by_batch(self) -> Watermarks:
-        """The watermark of each batch and tick, without Spark."""
+        """The watermark of each batch and tick."""
         return Watermarks.of_batches({(batch, row.tick): row.watermark for batch, row in self.rows})
 
     def closed(self, ends: Iterable[int]) -> list[tuple[int, Step]]:
@@ -120,15 +120,15 @@ class Origin:
     source: str = ""
     """The source, where there are several."""
     arrival_by: str | None = None
-    """What decided when its rows came."""
+    """Where the arrival times of its rows come from."""
     read_to: Mapping[str, ReadTo] = field(default_factory=dict)
-    """How far sources are read with it, where several are read together."""
+    """How far each source is read, where several are read together."""
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """How far a source is on the timeline: its last batch, and how many parts of that. Only earlier versions made
-    several. Batches after it may be read until a moment."""
+    """How far a source is on the timeline: its last batch, and how many parts of it. Only earlier versions made several
+    parts. `begun` is for later batches that are read only until a moment."""
 
     batch: int
     parts: int
@@ -166,13 +166,13 @@ class TimelineKeeper:
         return self.section(batch, batch)
 
     def repair(self, batch: int, ticks: Iterable[int]) -> Section:
-        """The rows of a batch of dead letters that were repaired: the timeline stays where it is."""
+        """The rows of a batch of repaired dead letters: the timeline does not move."""
         if not self.table.holds(batch):
             self._write(batch, self.timeline.repaired(ticks))
         return self.section(batch, batch)
 
     def holding(self) -> Sequence[Holding]:
-        """The silent partitions for whose sake the watermark waits; a warning names each once a run."""
+        """The silent partitions that hold the watermark back; a warning names each once a run."""
         holding = self.timeline.holding()
         news = [each for each in holding if each.partition not in self._warned_of]
         if news:
@@ -181,7 +181,7 @@ class TimelineKeeper:
         return holding
 
     def heartbeat(self, at: int) -> tuple[Timeline, Row] | None:
-        """The timeline after a heartbeat and its row, if there is anything to it; nothing is kept."""
+        """The timeline after a heartbeat, and its row; None if it changes nothing. This timeline stays as it is."""
         trial = Timeline.restore(self.strategy, self.timeline.carry())
         row = trial.heartbeat(at)
         return None if row is None else (trial, row)
@@ -200,12 +200,12 @@ class TimelineKeeper:
         whole = Section(
             list(zip(found.column("batch").to_pylist(), rows, strict=True)), self.reached(first - 1)
         )
-        if first == last and whole.rows:  # the next batch asks
+        if first == last and whole.rows:  # the next batch needs it
             self._reached = last, whole.end
         return whole
 
     def reached(self, batch: int) -> Step | None:
-        """Where watermark and arrival clock stood after a batch: of many ticks, without reading each."""
+        """Watermark and arrival clock after a batch, without reading each of its ticks."""
         if batch < 0 or not self.table.exists:
             return None
         known = self._reached
@@ -217,8 +217,8 @@ class TimelineKeeper:
             (at,), (watermark,), (settled,) = (
                 _micros(found, name, BEGIN_OF_TIME) for name in ("at", "watermark", "settled")
             )
-            there = found.column("n")[0].as_py()
-            known = self._reached = batch, Step(max(watermark, settled), at) if there else None
+            count = found.column("n")[0].as_py()
+            known = self._reached = batch, Step(max(watermark, settled), at) if count else None
         return known[1]
 
     def _write(
@@ -228,7 +228,7 @@ class TimelineKeeper:
         origin: Origin | None = None,
         summaries: SummaryColumns | None = None,
     ) -> None:
-        """`summaries` are those of the rows, one tick each, where they are in columns."""
+        """Write rows. `summaries` are those of the rows, one tick each, if they are in columns."""
         if origin is None:
             origin = Origin(self.accepted().batch)
         if not rows:
@@ -279,12 +279,12 @@ class TimelineKeeper:
 
     def holds(self, source: str, source_batch: int) -> bool:
         """Whether a batch of a source is on the timeline."""
-        there = self.accepted(source)
-        return source_batch < there.batch or (source_batch == there.batch and there.parts > 0)
+        accepted = self.accepted(source)
+        return source_batch < accepted.batch or (source_batch == accepted.batch and accepted.parts > 0)
 
     @cached_property
     def _accepted(self) -> dict[str, Accepted]:
-        """By source. Stores of earlier versions, and those of one source, do not say it by themselves."""
+        """By source. Stores of earlier versions, and those of one source, have no `read_to`: there it is counted."""
         if not self.table.exists:
             return {}
         last = self.table.query("select read_to from t where read_to is not null order by batch desc limit 1")
@@ -306,7 +306,7 @@ class TimelineKeeper:
 
 
 def _written_down(accepted: Mapping[str, Accepted]) -> str | None:
-    """How far each of several sources is read; None where there is one."""
+    """How far each of several sources is read, as JSON; None if there is only one."""
     named = {
         name: [each.batch, each.begun.slices, each.begun.until] for name, each in accepted.items() if name
     }
@@ -328,7 +328,7 @@ def _partitions(row: Row) -> list[dict[str, object]]:
 
 
 def _listed(summaries: SummaryColumns) -> pa.ListArray:
-    """The same of summaries in columns, tick by tick."""
+    """The same for summaries in columns, tick by tick."""
     named = pa.array(summaries.names, pa.string()).take(pa.array(summaries.nth))
     parts = {
         "partition": named,

@@ -16,7 +16,7 @@ from latecomer.model.windows import Micros
 
 
 class Timeline(Protocol):
-    """What judges events."""
+    """The watermarks that judge events."""
 
     def over(self, events: pa.Table) -> Micros:
         """The watermark that judged each event."""
@@ -40,18 +40,18 @@ class Watermarks:
     """The watermark of each tick: the timeline, as events are joined with it."""
 
     codes: Micros
-    """Ticks in order; of several batches, batch and tick as one number."""
+    """Ticks in order; with several batches, batch and tick as one number."""
     marks: Micros
     ticks: Micros | None = None
-    """Of several batches: the ticks that there are, in order."""
+    """With several batches: all ticks, in order."""
     batches: Micros | None = None
-    """The batches in order, where there are several."""
+    """With several batches: the batches, in order."""
     clocks: Micros | None = None
-    """The arrival clock of each tick, where that is asked for."""
+    """The arrival clock of each tick, if an output needs it."""
 
     @classmethod
     def of_ticks(cls, ticks: Mapping[int, int]) -> Watermarks:
-        """Of one batch: tick → watermark."""
+        """From one batch: tick → watermark."""
         known = sorted(ticks)
         return cls(np.array(known, np.int64), np.array([ticks[each] for each in known], np.int64))
 
@@ -59,7 +59,7 @@ class Watermarks:
     def of_batches(
         cls, ticks: Mapping[tuple[int, int], int], clocks: Mapping[tuple[int, int], int] | None = None
     ) -> Watermarks:
-        """Of several batches: batch and tick → watermark, and → arrival clock."""
+        """From several batches: batch and tick → watermark, and → arrival clock."""
         known = sorted(ticks)
         batch, tick = (np.array([each[side] for each in known], np.int64) for side in (0, 1))
         marks = np.array([ticks[each] for each in known], np.int64)
@@ -89,7 +89,7 @@ class Watermarks:
 
 
 def _places(known: Micros, wanted: Micros) -> Micros:
-    """Where each number is among those that are known, in order."""
+    """The place of each number among known numbers, which are in order."""
     place = np.searchsorted(known, wanted)
     is_known = len(known) > 0 and np.array_equal(known[np.minimum(place, len(known) - 1)], wanted)
     if len(wanted) and not is_known:
@@ -101,7 +101,7 @@ def _places(known: Micros, wanted: Micros) -> Micros:
 
 
 def micros_of(rows: pa.Table, name: str) -> Micros:
-    """A column of moments or whole numbers, none of which is null."""
+    """A column of moments or whole numbers; null is an error."""
     column = flat(rows.column(name))
     if column.null_count:
         raise StoreError(f"the log has a row without {name}; restore the table events from a backup")

@@ -1,8 +1,8 @@
-"""SQL expressions over columns: their type, and for simple ones their value, without Spark.
+"""SQL expressions over columns: their types, and the values of simple ones, without Spark.
 
-The types are Spark's. What is not known here is refused, and a `cast` around it says the type. A value is Spark's
-value, or only Spark can tell: numbers, text and booleans that are computed by `+ - * /`, compared, chosen between and
-joined.
+The types are Spark's. An expression of unknown type is refused; a `cast` around it gives the type. Values are computed
+for arithmetic (`+ - * /`), comparisons, choices and concatenation of numbers, text and booleans, and equal Spark's.
+Only Spark computes the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which type each function of an expression gives, as Spark has it."""
+"""The type of each function's result, as in Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FIXED = {
     f"{ARRAY}string>": "split json_object_keys",
 }
 FUNCTION_TYPES = {name: kind for kind, names in _FIXED.items() for name in names.split()}
-"""Functions whose result has one type, whatever they are given."""
+"""Functions whose result has one type, whatever their arguments."""
 
 UNITS = frozenset(["year", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"])
 IRREGULAR = {
@@ -45,5 +45,5 @@ IRREGULAR = {
     "dateadd": "timestamp",
     "timestampadd": "timestamp",
 }
-"""Functions whose brackets hold more than expressions."""
+"""Functions whose arguments are not only expressions."""
 TRIED = {"try_add": "+", "try_subtract": "-", "try_multiply": "*", "try_divide": "/"}

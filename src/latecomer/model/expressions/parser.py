@@ -1,4 +1,4 @@
-"""Reads an expression: its type, and how its value is computed."""
+"""Parses an expression: its type, and how to compute its value."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ from latecomer.model.expressions.functions import (
     UNITS,
 )
 from latecomer.model.expressions.values import (
-    BITS,
     COMPARED,
     COMPUTED,
     NULL,
-    WIDTHS,
     Expression,
     Row,
     Value,
@@ -40,15 +38,15 @@ from latecomer.model.expressions.values import (
     same,
 )
 from latecomer.model.predicates import Token, check_fix, tokens
-from latecomer.model.types import normal_type
+from latecomer.model.types import INTEGER_BITS, normal_type
 
 INTERVAL = "interval"
 _UNKNOWN = Expression("unknown")
-"""An expression, or part of one, whose type is not known here; a cast around it may say it."""
+"""An expression, or part of one, whose type is not known here; a cast around it may give it."""
 
 
 class UnknownType(ValueError):
-    """Only Spark could tell which type an expression has."""
+    """Only Spark knows the type of an expression."""
 
 
 def expression(written: str, columns: Mapping[str, str]) -> Expression:
@@ -62,51 +60,51 @@ def expression(written: str, columns: Mapping[str, str]) -> Expression:
     'int'
     """
     check_fix(written, "column")
-    found = _Parser(written, columns).whole()
-    if types.nested_type(found.kind) is not None:
+    parsed = _Parser(written, columns).whole()
+    if types.nested_type(parsed.kind) is not None:
         raise UnknownType(
-            f"it is {found.kind}, and a derived column has one value; take one of it, such as size(…), or all of it as "
-            f"text: to_json({written.strip()})"
+            f"it is {parsed.kind}, and a derived column has one value; take one value of it, such as size(…), or all "
+            f"of it as text: to_json({written.strip()})"
         )
-    if found.kind in (NULL, INTERVAL, _UNKNOWN.kind):
+    if parsed.kind in (NULL, INTERVAL, _UNKNOWN.kind):
         raise UnknownType(f"its type is not known here; say it: cast({written.strip()} as TYPE)")
-    return found
+    return parsed
 
 
 def condition(written: str, columns: Mapping[str, str]) -> Value | None:
-    """How a condition over columns of these types is answered; nothing where only Spark can tell."""
-    found = condition_of(written, columns)
-    return None if found is None else found.value
+    """The function that evaluates a condition over columns of these types; None where only Spark can."""
+    parsed = condition_of(written, columns)
+    return None if parsed is None else parsed.value
 
 
 def condition_of(written: str, columns: Mapping[str, str]) -> Expression | None:
-    """A condition over columns of these types; nothing where only Spark can tell."""
-    found = _Parser(written, columns).whole()
-    known = found.kind in ("boolean", NULL) and found.value is not None
-    return replace(found, kind="boolean") if known else None
+    """A condition over columns of these types; None where only Spark can evaluate it."""
+    parsed = _Parser(written, columns).whole()
+    known = parsed.kind in ("boolean", NULL) and parsed.value is not None
+    return replace(parsed, kind="boolean") if known else None
 
 
-def _element(found: Expression) -> Expression:
-    """What a list is made of, or what is in a map."""
-    match types.nested_type(found.kind):
+def _element(parsed: Expression) -> Expression:
+    """An element of a list, or a value of a map."""
+    match types.nested_type(parsed.kind):
         case ("array", {"element": kind}) | ("map", {"value": kind}):
             return Expression(kind)
     return _UNKNOWN
 
 
-def _field(found: Expression, name: str) -> Expression:
+def _field(parsed: Expression, name: str) -> Expression:
     """A field of an object in a list or a map."""
-    nested = types.nested_type(found.kind)
+    nested = types.nested_type(parsed.kind)
     if nested is None or nested[0] != "struct":
         return _UNKNOWN
     kind = {field.lower(): kind for field, kind in nested[1].items()}.get(name.lower())
     if kind is None:
-        raise ValueError(f"has no field {name} in {found.kind}; there are {', '.join(nested[1])}")
+        raise ValueError(f"has no field {name} in {parsed.kind}; there are {', '.join(nested[1])}")
     return Expression(kind)
 
 
-def _as_it_is(found: Expression) -> Expression:
-    return found
+def _as_it_is(parsed: Expression) -> Expression:
+    return parsed
 
 
 class _Parser:
@@ -119,10 +117,10 @@ class _Parser:
         self.at = 0
 
     def whole(self) -> Expression:
-        found = self._either()
+        parsed = self._either()
         if self.at < len(self.tokens):
             raise self._unexpected()
-        return found
+        return parsed
 
     # Tokens
 
@@ -135,7 +133,7 @@ class _Parser:
         return "" if token is None or token.kind == "text" else token.word or token.text
 
     def _take(self, *texts: str) -> str:
-        """The next token if it is one of these, and go on; else nothing."""
+        """Consume the next token if it is one of these. Returns its text, or an empty text."""
         if self._text() in texts:
             self.at += 1
             return self._text(-1)
@@ -153,16 +151,16 @@ class _Parser:
     # Conditions
 
     def _either(self) -> Expression:
-        found = self._both()
+        parsed = self._both()
         while self._take("or"):
-            found = either(found, self._both())
-        return found
+            parsed = either(parsed, self._both())
+        return parsed
 
     def _both(self) -> Expression:
-        found = self._negated()
+        parsed = self._negated()
         while self._take("and"):
-            found = both(found, self._negated())
-        return found
+            parsed = both(parsed, self._negated())
+        return parsed
 
     def _negated(self) -> Expression:
         return negated(self._negated()) if self._take("not", "!") else self._compared()
@@ -196,7 +194,7 @@ class _Parser:
         return turned(computed([left], "boolean", lambda value: value is wanted, "is", wanted))
 
     def _matched(self, left: Expression) -> Expression:
-        """`in`, `between` and what compares text with a pattern."""
+        """`in`, `between`, and the operators that match text with a pattern."""
         turned = negated if self._take("not") else _as_it_is
         word = self._take("in", "between", "like", "ilike", "rlike", "regexp")
         if word == "in":
@@ -219,52 +217,52 @@ class _Parser:
     # Values
 
     def _bits(self) -> Expression:
-        found = self._sum()
+        parsed = self._sum()
         while self._take("&", "|", "^"):
-            found = self._wider(found, self._sum())
-        return found
+            parsed = self._wider(parsed, self._sum())
+        return parsed
 
     def _sum(self) -> Expression:
-        found = self._product()
+        parsed = self._product()
         while sign := self._take("+", "-", "||"):
             other = self._product()
-            found = joined_text([found, other]) if sign == "||" else self._arithmetic(sign, found, other)
-        return found
+            parsed = joined_text([parsed, other]) if sign == "||" else self._arithmetic(sign, parsed, other)
+        return parsed
 
     def _product(self) -> Expression:
-        found = self._unary()
+        parsed = self._unary()
         while sign := self._take("*", "/", "%", "div"):
-            found = self._arithmetic(sign, found, self._unary())
-        return found
+            parsed = self._arithmetic(sign, parsed, self._unary())
+        return parsed
 
     def _unary(self) -> Expression:
         if sign := self._take("-", "+", "~"):
-            found = self._unary()
-            if not types.is_numeric(found.kind):
+            parsed = self._unary()
+            if not types.is_numeric(parsed.kind):
                 return _UNKNOWN
             if sign == "+":
-                return found
-            least = -(1 << BITS[found.kind]) if found.kind in BITS else None
-            if sign == "~" or found.kind == "float":
-                return Expression(found.kind)
-            return computed([found], found.kind, lambda a: None if a is None else negative(a, least))
+                return parsed
+            least = -(1 << INTEGER_BITS[parsed.kind]) if parsed.kind in INTEGER_BITS else None
+            if sign == "~" or parsed.kind == "float":
+                return Expression(parsed.kind)
+            return computed([parsed], parsed.kind, lambda a: None if a is None else negative(a, least))
         return self._indexed()
 
     def _indexed(self) -> Expression:
-        found = self._primary()
+        parsed = self._primary()
         while True:
             if self._take("["):
                 self._either()
                 self._expect("]")
-                found = _element(found)
+                parsed = _element(parsed)
             elif (token := self._next()) is not None and token.kind == "field":
                 self.at += 1
                 for name in token.text[1:].split("."):
-                    found = _field(found, name)
+                    parsed = _field(parsed, name)
             elif self._take("::"):
-                found = self._as(found)
+                parsed = self._as(parsed)
             else:
-                return found
+                return parsed
 
     def _primary(self) -> Expression:
         token = self._next()
@@ -272,9 +270,9 @@ class _Parser:
             raise self._unexpected()
         self.at += 1
         if token.text == "(":
-            found = self._either()
+            parsed = self._either()
             self._expect(")")
-            return found
+            return parsed
         if token.kind == "number":
             return number(token.text)
         if token.kind == "text":
@@ -282,7 +280,7 @@ class _Parser:
             text = token.text[1:-1]
             return Expression("string", lambda _: text, ("constant", text)) if plain else Expression("string")
         if token.kind in ("quoted", "path"):
-            return self._column(token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text)
+            return self._column(token.name)
         return self._word(token)
 
     def _word(self, token: Token) -> Expression:
@@ -355,23 +353,23 @@ class _Parser:
 
     def _arguments(self) -> list[Expression]:
         self._expect("(")
-        found: list[Expression] = []
+        parsed: list[Expression] = []
         if self._take(")"):
-            return found
-        found.append(self._either())
+            return parsed
+        parsed.append(self._either())
         while self._take(","):
-            found.append(self._either())
+            parsed.append(self._either())
         self._expect(")")
-        return found
+        return parsed
 
     def _call(self, name: str) -> Expression:
         if name in ("cast", "try_cast"):
             self._expect("(")
-            found = self._either()
+            parsed = self._either()
             self._expect("as")
-            found = self._as(found)
+            parsed = self._as(parsed)
             self._expect(")")
-            return found
+            return parsed
         if name in IRREGULAR:
             self._skip_brackets()
             return Expression(IRREGULAR[name])
@@ -411,7 +409,7 @@ class _Parser:
         return _UNKNOWN
 
     def _skip_brackets(self) -> None:
-        """Go behind the brackets that open here: what is in them is not a list of expressions."""
+        """Skip a pair of brackets whose content is not a list of expressions."""
         depth = 0
         while (token := self._next()) is not None:
             self.at += 1
@@ -426,13 +424,13 @@ class _Parser:
         values = [each.value for each in given if each.value is not None]
 
         def first(row: Row) -> object:
-            return next((found for value in values if (found := value(row)) is not None), None)
+            return next((parsed for value in values if (parsed := value(row)) is not None), None)
 
         form = ("first", *given) if all(each.form for each in given) else ()
         return Expression(kind, first, form) if len(values) == len(given) else Expression(kind)
 
-    def _as(self, found: Expression) -> Expression:
-        """A value as the type that is written next."""
+    def _as(self, parsed: Expression) -> Expression:
+        """A value as the type that follows in the text."""
         written = self._text()
         self.at += 1
         if self._take("("):
@@ -444,14 +442,14 @@ class _Parser:
                     raise self._unexpected()
             written += f"({''.join(inside)})"
         kind = normal_type({"dec": "decimal", "numeric": "decimal", "real": "float"}.get(written, written))
-        if kind == found.kind:
-            return found
-        if kind == "string" and found.kind in types.INTEGERS:
-            return computed([found], kind, lambda a: None if a is None else str(a))
-        if kind in WIDTHS and found.kind in WIDTHS:
-            return computed([found], kind, lambda a: None if a is None else fitting(a, kind))
-        if kind == "double" and found.kind in types.INTEGERS:
-            return computed([found], kind, lambda a: None if a is None else float(a))
+        if kind == parsed.kind:
+            return parsed
+        if kind == "string" and parsed.kind in types.INTEGERS:
+            return computed([parsed], kind, lambda a: None if a is None else str(a))
+        if kind in types.INTEGERS and parsed.kind in types.INTEGERS:
+            return computed([parsed], kind, lambda a: None if a is None else fitting(a, kind))
+        if kind == "double" and parsed.kind in types.INTEGERS:
+            return computed([parsed], kind, lambda a: None if a is None else float(a))
         return Expression(kind)
 
     # Types
@@ -498,7 +496,7 @@ class _Parser:
         if len(kinds) <= 1:
             return kinds.pop() if kinds else NULL
         if kinds <= types.INTEGERS:
-            return max(kinds, key=WIDTHS.index)
+            return max(kinds, key=INTEGER_BITS.__getitem__)
         if kinds <= types.INTEGERS | types.FLOATS:
             return "double"
         return _UNKNOWN.kind

@@ -15,10 +15,9 @@ Row = Mapping[str, Any]
 Value = Callable[[Row], Any]
 
 NULL = "null"
-WIDTHS = ("tinyint", "smallint", "int", "bigint")
-BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+BITS = types.INTEGER_BITS
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
-"""Digits of the decimals that whole numbers become where Spark compares them with decimals."""
+"""Integer type → digits of the decimal that Spark converts it to, to compare it with a decimal."""
 
 
 class Failed(Exception):
@@ -32,8 +31,8 @@ class Expression:
     kind: str
     value: Value | None = None
     form: tuple[Any, ...] = ()
-    """What it is made of, for whoever computes many rows at once: its operation and what that takes. Empty where rows
-    are computed one by one."""
+    """Its operation and operands, for code that computes many rows at once. Empty where rows are computed one
+    by one."""
 
     def of(self, row: Row) -> Any:
         """The value for a row; null where it cannot be computed."""
@@ -78,7 +77,7 @@ def number(written: str) -> Expression:
         return _constant(text[:-1], _SUFFIXES[text[-1]])
     if "e" in text:
         return _constant(text, "double")
-    fitting_types = (kind for kind in ("int", "bigint") if "." not in text and int(text) < 1 << BITS[kind])
+    fitting_types = (kind for kind in ("int", "bigint") if "." not in text and types.holds(kind, int(text)))
     kind = next(fitting_types, None)
     return _decimal(text) if kind is None else _constant(text, kind)
 
@@ -100,13 +99,13 @@ def _decimal(digits: str) -> Expression:
 
 
 def same(each: Expression, kind: str) -> bool:
-    """Whether a value of this type is one of that: whole numbers of all widths are alike, a double is not."""
+    """Whether values of an expression can be used as this type: all integer types are alike, a double is not one."""
     return each.kind in (kind, NULL) or (each.kind in types.INTEGERS and kind in types.INTEGERS)
 
 
 def computed(given: Sequence[Expression], kind: str, compute: Callable[..., Any], *form: Any) -> Expression:
-    """What is computed from values; only Spark can tell where it alone can tell one of them. `form` is the operation,
-    where it has a name."""
+    """An expression that is computed from others. Only Spark can compute it if only Spark can compute one of them.
+    `form` is the operation, if it has a name."""
     values = [each.value for each in given if each.value is not None]
     if len(values) < len(given):
         return Expression(kind)
@@ -115,7 +114,7 @@ def computed(given: Sequence[Expression], kind: str, compute: Callable[..., Any]
 
 
 def either(left: Expression, right: Expression) -> Expression:
-    """`or`: the right side is not asked where the left one decides."""
+    """`or`: the right side is not computed where the left one decides."""
     return _decided(left, right, by=True)
 
 
@@ -142,7 +141,7 @@ def _decided(left: Expression, right: Expression, *, by: bool) -> Expression:
 
 
 def comparison(sign: str, left: Expression, right: Expression) -> Expression:
-    """`=`, `<` and the like, and `<=>`, for which null is a value as any other."""
+    """`=`, `<` and so on, and `<=>`, which treats null as a value."""
     convert = _compared_as([left, right])
     if convert is None:
         return Expression("boolean")
@@ -154,7 +153,7 @@ def comparison(sign: str, left: Expression, right: Expression) -> Expression:
 
 
 def membership(left: Expression, given: Sequence[Expression]) -> Expression:
-    """`in`: null where nothing is equal, and something might be."""
+    """`in`: null where no value is equal and one of them is null."""
     convert = _compared_as([left, *given])
     if convert is None:
         return Expression("boolean")
@@ -177,7 +176,7 @@ def negated(condition: Expression) -> Expression:
 
 
 def _compared_as(given: Sequence[Expression]) -> Callable[[Any], Any] | None:
-    """What values become before they are compared with each other; nothing where only Spark can tell."""
+    """The conversion of values before they are compared; None where only Spark can compare them."""
     kinds = {each.kind for each in given} - {NULL}
     if all(map(types.is_exact, kinds)):
         after = max(map(types.scale_of, kinds), default=0)
@@ -197,7 +196,7 @@ def _unchanged(value: Any) -> Any:
 
 
 def _in_order(value: Any) -> tuple[bool, float]:
-    """A number among doubles as Spark has them in order: what is no number equals itself, and is the largest."""
+    """The sort key of a number by Spark's order of doubles: NaN equals itself and is the largest."""
     double = float(value)
     return (True, 0.0) if isnan(double) else (False, double)
 
@@ -229,8 +228,8 @@ def negative(value: Any, least: int | None) -> Any:
 
 
 def fitting(value: int | None, kind: str) -> int | None:
-    """A whole number that its type can hold."""
-    if value is not None and not -(1 << BITS[kind]) <= value < 1 << BITS[kind]:
+    """A whole number within the range of its type; else `Failed` is raised."""
+    if value is not None and not types.holds(kind, value):
         raise Failed
     return value
 

@@ -1,8 +1,8 @@
-"""Settings, each with its reason.
+"""Advised settings, each with its reason.
 
-The delay is the percentile of how far events come behind the newest of their own partition. The allowed lateness of
-an output covers what still comes after that, by how far the timeline is past the windows' ends. Both are rounded up to
-what people would write. Beside them stand cautions, where a history is too short or drifts.
+The delay is a percentile of how far events come behind the newest event of their own partition. The allowed lateness
+of an output covers the events that come later still, measured by how far the timeline is past the windows' ends. Both
+are rounded up to usual durations. Cautions are added where the history is too short or drifts.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from math import ceil
 import numpy as np
 
 from latecomer.model.counting import counted
-from latecomer.model.durations import DAY, UNITS, format_duration, shown_duration
+from latecomer.model.durations import DAY, HOUR, MINUTE, SECOND, UNITS, format_duration, shown_duration
 from latecomer.model.lateness.histogram import Histogram, Whole
 
-SECOND, MINUTE, HOUR = UNITS["s"], UNITS["m"], UNITS["h"]
 COMPLETENESS = 0.99
 ENOUGH_BEYOND = 10
-"""A percentile needs so many events beyond it."""
+"""A percentile needs at least this many events beyond it."""
 DIFFERS = 2.0
-"""A partition has a delay of its own where it needs so many times as much, or so many times less, than all."""
+"""A partition gets its own delay if its delay is larger or smaller than the common one by more than this factor."""
 DRIFTS = 1.5
 VARIES = 4.0
 LEAST_FUTURE = MINUTE
@@ -38,29 +37,31 @@ STEPS = (
 
 @dataclass(frozen=True)
 class Wish:
-    """What was asked for: which share should be on time, and how long a number may take at most."""
+    """The targets: the share of events that should be on time, and the longest latency of a first number."""
 
     completeness: float = COMPLETENESS
     max_latency: int | None = None
     asked: bool = False
-    """Whether the completeness was asked for."""
+    """Whether the user set the completeness."""
 
     @property
     def beyond(self) -> float:
-        """The share that the allowed lateness is to cover: nine tenths of what the delay leaves."""
+        """The share of events on time or within the allowed lateness: it covers nine tenths of the events that the
+        delay leaves."""
         return 1 - (1 - self.completeness) / 10
 
 
 @dataclass(frozen=True)
 class Advised:
-    """A setting: where it is in the pipeline file, what to write, and why. None advises to leave it out."""
+    """An advised setting: its field in the pipeline file, its value and the reason. The value None means
+    leaving it out."""
 
     field: str
     value: int | None
     reason: str
     current: int | None = None
     said: bool = False
-    """Whether the pipeline sets it now. The name is a key of `advise --json`."""
+    """Whether the pipeline sets it now. `said` is a key of `advise --json`."""
 
     @property
     def written(self) -> str:
@@ -72,7 +73,7 @@ class Advised:
 
 
 def rounded_up(duration: int) -> int:
-    """A duration that one would write, not less than this one.
+    """A usual duration that is not shorter than this one.
 
     >>> [format_duration(rounded_up(each)) for each in (0, 1, 1_234_567, 61_000_000, 3_700_000_000)]
     ['0s', '100ms', '2s', '1m10s', '1h10m']
@@ -82,7 +83,7 @@ def rounded_up(duration: int) -> int:
 
 
 def percent(share: float) -> str:
-    """A share in per cent, with as many nines as it has.
+    """A share in per cent, with all of its nines.
 
     >>> percent(0.99), percent(0.9999), percent(0.5)
     ('99 %', '99.99 %', '50 %')
@@ -91,7 +92,7 @@ def percent(share: float) -> str:
 
 
 def percentile(share: float) -> str:
-    """A percentile by its name.
+    """The name of a percentile.
 
     >>> percentile(0.999)
     'p99.9'
@@ -112,8 +113,8 @@ def delay_for(behind: Histogram, wish: Wish) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class Tried:
-    """What a delay would have meant for the output that it serves worst: the share on time, and how long after a
-    window's end its first number is published, on average; None where no window closes."""
+    """The effect of a delay on the worst output: the share on time, and the average time from a window's end to its
+    first number; None where no window closes."""
 
     delay: int
     on_time: float
@@ -132,8 +133,8 @@ MOST_TRIED = 40
 def delays_to_try(
     overdue: Mapping[str, Histogram], kept: Mapping[str, int], usual: int, wish: Wish
 ) -> list[int]:
-    """The delays among which targets are looked for: those that each output needs to be as complete as is asked, the
-    `usual` one, and round ones from none to beyond the longest that may meet them."""
+    """The delays to test against the targets: the shortest complete one of each output, the `usual` one, and round ones
+    from zero to beyond the longest that may meet the targets."""
     needed = {usual, *(_complete_with(each, max(kept[name], 1), wish) for name, each in overdue.items())}
     top = max(wish.max_latency or 0, *needed)
     steps = MOST_TRIED - 2 * len(needed) - 1
@@ -142,7 +143,7 @@ def delays_to_try(
 
 
 def _complete_with(overdue: Histogram, events: int, wish: Wish) -> int:
-    """The shortest delay with which so many events are on time."""
+    """The shortest delay that reaches the completeness."""
     may_miss = int((1 - wish.completeness) * events + 1e-9)
     if overdue.count <= may_miss:
         return 0
@@ -150,8 +151,8 @@ def _complete_with(overdue: Histogram, events: int, wish: Wish) -> int:
 
 
 def delay_under(tried: Sequence[Tried], usual: int, wish: Wish) -> tuple[int, str]:
-    """The longest of the delays that meet both targets, and why; but none beyond the `usual` one, which is complete
-    enough in any case. Where none meets them, the longest that is quick enough; and that it falls short."""
+    """The longest delay that meets both targets, and the reason. It is not longer than the `usual` one, which is
+    complete enough in any case. Where none meets them: the longest one that is quick enough, and how it falls short."""
     meet = [each for each in tried if each.is_complete(wish) and each.is_quick(wish)]
     share = percent(wish.completeness)
     within = (
@@ -189,15 +190,16 @@ def _after(tried: Tried) -> str:
 
 
 def lateness_for(overdue: Histogram, events: int, delay: int, wish: Wish) -> tuple[int, str]:
-    """The allowed lateness of an output under a delay, and why. `overdue` has only events past their window's end."""
+    """The allowed lateness of an output with a delay, and the reason. `overdue` counts only events past their window's
+    end."""
     missed = ceil((1 - wish.beyond) * events - 1e-9)
     late = overdue.count
-    beyond = overdue.at_least(delay)  # who comes exactly at the delay is late
+    beyond = overdue.at_least(delay)  # an event exactly at the delay is late
     if not beyond:
         return 0, f"no event of the history missed its window under a delay of {format_duration(delay)}"
     if beyond <= missed:
         return 0, f"{percent(round(1 - beyond / events, 5))} of the events are on time without any"
-    # The smallest bound that leaves no more than `missed` events beyond it.
+    # The smallest bound with at most `missed` events beyond it.
     needed = overdue.quantile(1 - missed / late) + 1
     lateness = max(rounded_up(needed - delay), 0)
     return lateness, (
@@ -207,8 +209,8 @@ def lateness_for(overdue: Histogram, events: int, delay: int, wish: Wish) -> tup
 
 
 def own_delays(overall: int, behind: Mapping[str, Histogram], wish: Wish) -> dict[str, tuple[int, str]]:
-    """The partitions that need a delay of their own, by much."""
-    found = {}
+    """The partitions whose delay differs much from the common one, with their delays and reasons."""
+    delays = {}
     for name, each in behind.items():
         if each.count * (1 - wish.completeness) < ENOUGH_BEYOND:
             continue
@@ -217,17 +219,17 @@ def own_delays(overall: int, behind: Mapping[str, Histogram], wish: Wish) -> dic
             mine, reason = wish.max_latency, f"--max-latency allows no more; {reason}"
         apart = abs(mine - overall) > SECOND
         if apart and (mine > overall * DIFFERS or mine * DIFFERS < overall):
-            found[name] = mine, reason
-    return found
+            delays[name] = mine, reason
+    return delays
 
 
 def idle_for(silences: Mapping[str, Whole], every: int) -> tuple[int | None, str]:
-    """When a partition counts as idle, and why; None where there is one partition, which holds nobody."""
+    """The `idle_after`, and the reason; None where there is a single partition, which holds no other back."""
     if len(silences) < 2:
         return None, "there is one partition, which holds no other back"
     usual = {name: int(np.quantile(each, 0.999, method="higher")) for name, each in silences.items()}
     slowest = max(usual, key=lambda name: usual[name])
-    # A silence is taken for idleness only where it is twice as long as any partition's usual ones.
+    # A partition counts as idle only after twice the longest usual silence of any partition.
     needed = max(2 * usual[slowest], LEAST_SILENCE, 2 * every)
     return rounded_up(needed), (
         f"twice {shown_duration(usual[slowest])}, the {percentile(0.999)} of the silences of {slowest}; a partition "
@@ -236,7 +238,7 @@ def idle_for(silences: Mapping[str, Whole], every: int) -> tuple[int | None, str
 
 
 def future_for(age: Histogram) -> tuple[int, str]:
-    """How far ahead of its arrival an event may be, and why."""
+    """The `max_future`, and the reason."""
     if not age.negative:
         return 5 * MINUTE, "no event is ahead of its arrival: the default guards against corrupt timestamps"
     ahead = -age.quantile(0.0001) if age.quantile(0.0001) < 0 else 0
@@ -250,22 +252,22 @@ def future_for(age: Histogram) -> tuple[int, str]:
 
 
 def cautions(behind: Histogram, slices: Sequence[Histogram], span: int, delay: int, wish: Wish) -> list[str]:
-    """What speaks against relying on the advice: too few events, too short a history, one that drifts."""
-    found = []
+    """Reasons not to rely on the advice: too few events, a history that is too short or drifts."""
+    cautions = []
     for share in (wish.completeness, wish.beyond):
         needed = ceil(ENOUGH_BEYOND / (1 - share) - 1e-6) if share < 1 else 0
         if behind.count < needed:
             rests = f"{percentile(share)} rests on {counted(behind.count, 'event')}"
-            found.append(f"{rests} and needs {needed:,}: take it as a guess")
+            cautions.append(f"{rests} and needs {needed:,}: take it as a guess")
     if span < DAY:
-        found.append(
+        cautions.append(
             f"the history is {shown_duration(span)} long: what happens once a day or a week is not in it"
         )
     elif span < 7 * DAY:
-        found.append(f"the history is {shown_duration(span)} long: it has no whole week in it")
+        cautions.append(f"the history is {shown_duration(span)} long: it has no whole week in it")
     if delay and span < 20 * delay:
-        found.append(f"the history is shorter than 20 times the advised delay of {format_duration(delay)}")
-    return [*found, *_drift(slices, wish)]
+        cautions.append(f"the history is shorter than 20 times the advised delay of {format_duration(delay)}")
+    return [*cautions, *_drift(slices, wish)]
 
 
 def _drift(slices: Sequence[Histogram], wish: Wish) -> list[str]:

@@ -1,8 +1,8 @@
-"""The course of the timeline without any delay: how new the newest event was when each tick's events came.
+"""The course of the timeline without any delay: the newest event time when each tick's events came.
 
-With a delay of `d` for every partition the watermark is this course less `d`, tick by tick: idleness, silence and the
-minimum over partitions do not depend on it. So one walk serves every delay, exactly. It is the engine's own `Timeline`
-that walks; where ticks were read in order, running maxima say the same in no time.
+With a delay of `d` for every partition, the watermark is this course less `d`, tick by tick: idleness, silence and the
+minimum over partitions do not depend on `d`. So one walk gives the exact result for every delay. The engine's own
+`Timeline` does the walk. Where ticks were read in order, running maxima give the same result much faster.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ class Moment:
     kind: str
     at: int
     ticks: Sequence[tuple[int, Sequence[TickSummary]]] = ()
-    """Each tick and what its partitions brought, in order."""
+    """Each tick with the summaries of its partitions, in order."""
     named: Mapping[str, bool] | None = None
 
 
 @dataclass
 class Course:
-    """For each tick of each batch the newest event time that judges it, and what its own partition had reached.
+    """For each tick of each batch, the newest event time that judges it, and the newest one of each of its partitions.
 
-    `newest` is the watermark that a delay of zero would have, before the tick's own events. `steps` say when it rose.
+    `newest` is the watermark with a delay of zero, before the tick's own events. `step_newest` and `step_at` say when
+    it rose.
     """
 
     batch: Whole
@@ -47,7 +48,7 @@ class Course:
     at: Whole
     newest: Whole
     counts: Flags
-    """False for dead letters that were repaired: they say nothing of how late events come."""
+    """False for repaired dead letters: they do not show how late events come."""
     step_newest: Whole
     step_at: Whole
     partitions: list[str]
@@ -56,12 +57,12 @@ class Course:
     summary_before: Whole
     """The newest event time of that partition before the tick; NOTHING where it had none."""
     silences: dict[str, Whole] = field(default_factory=dict)
-    """How long each partition was silent between two ticks in which it spoke."""
+    """The lengths of each partition's silences between two ticks with events."""
     drained: bool = False
 
     @property
     def span(self) -> int:
-        """How long the arrivals last that were seen."""
+        """The time from the first arrival to the last."""
         return int(self.at.max() - self.at.min()) if len(self.at) else 0
 
     def row_of(self, batch: Whole, tick: Whole) -> Whole:
@@ -71,23 +72,23 @@ class Course:
         first, width = int(self.tick.min()), int(self.tick.max() - self.tick.min()) + 1
         keys = self.batch * width + (self.tick - first)
         wanted = batch * width + (tick - first)
-        found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        known = (keys[found] == wanted) & (tick >= first) & (tick < first + width)
-        return np.where(known, found, -1)
+        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        known = (keys[place] == wanted) & (tick >= first) & (tick < first + width)
+        return np.where(known, place, -1)
 
     def before(self, row: Whole, partition: Whole) -> Whole:
-        """What each event's own partition had reached before its tick; NOTHING where it had not been heard of."""
+        """The newest event time of each event's own partition before its tick; NOTHING where it had none."""
         wanted = row * len(self.partitions) + partition
         if not len(self.summary_key):
             return np.full(len(row), NOTHING, np.int64)
-        found = np.minimum(np.searchsorted(self.summary_key, wanted), len(self.summary_key) - 1)
-        return np.where(self.summary_key[found] == wanted, self.summary_before[found], NOTHING)
+        place = np.minimum(np.searchsorted(self.summary_key, wanted), len(self.summary_key) - 1)
+        return np.where(self.summary_key[place] == wanted, self.summary_before[place], NOTHING)
 
     def closing(self, ends: Whole, delay: int) -> tuple[Whole, Flags]:
-        """The step that closes each window under a delay, and whether any does."""
-        found = np.searchsorted(self.step_newest, ends + delay)
-        closed = found < len(self.step_newest)
-        return np.minimum(found, max(len(self.step_newest) - 1, 0)), closed
+        """The step that closes each window with a delay, and whether there is one."""
+        step = np.searchsorted(self.step_newest, ends + delay)
+        closed = step < len(self.step_newest)
+        return np.minimum(step, max(len(self.step_newest) - 1, 0)), closed
 
     @property
     def reached(self) -> int:
@@ -108,14 +109,14 @@ def without_delay(strategy: Strategy) -> Strategy:
 
 
 class Walk:
-    """Goes along the recorded batches, one after the other."""
+    """Replays the recorded batches in order."""
 
     def __init__(self, strategy: Strategy) -> None:
         self._timeline = Timeline(without_delay(strategy))
         self._own_tick_counts = strategy.every == "event"
         self._rows: list[tuple[int, int, int, int, bool]] = []
         self._summaries = array("q"), array("q"), array("q")
-        """Row, partition and what that had reached, of every summary."""
+        """Row, partition and the partition's newest event time before, for every summary."""
         self._steps: list[tuple[int, int]] = []
         self._codes: dict[str, int] = {}
         self._spoke: dict[str, array[int]] = {}
@@ -178,7 +179,7 @@ class Walk:
             self._steps.append((newest, at))
 
     def course(self) -> Course:
-        """What was walked so far."""
+        """The course of the batches so far."""
         columns = _columns(self._rows, 5)
         width = len(self._codes)
         nth, code, before = (np.array(each, np.int64) for each in self._summaries)
@@ -218,7 +219,7 @@ def course_in_order(
 ) -> Course:
     """The course of one partition whose ticks come once each and in order, from the largest event time of each.
 
-    Where ticks are single events, one counts as soon as it is there, and not only once the next is.
+    A tick that is a single event counts at once, and not only when the next tick comes.
     """
     reached = np.maximum.accumulate(largest) if len(largest) else largest
     newest = np.concatenate([[NOTHING], reached[:-1]]) if len(largest) else largest
@@ -241,7 +242,7 @@ def course_in_order(
 
 
 ROOM = 30_000_000
-"""So many ticks times partitions are taken at once; 500 MB."""
+"""The most ticks times partitions that are computed at once: 500 MB."""
 
 
 def course_of_partitions(
@@ -255,10 +256,10 @@ def course_of_partitions(
     every: int,
     idle_after: int | None,
 ) -> Course | None:
-    """The course of partitions whose ticks are in order; None where only a walk can tell.
+    """The course of partitions whose ticks are in order; None where only a walk gives the result.
 
-    A tick that a batch cut in two has a row for each part, and both are judged alike. Each summary says in which row it
-    is, of which partition, and the largest event time that it brought.
+    A tick that two batches share has a row for each part, and both are judged alike. Each summary is given with its
+    row, its partition, and its largest event time.
     """
     in_order = len(tick) > 1 and (np.diff(tick) >= 0).all() and (np.diff(at) >= 0).all()
     if not in_order or (at // every != tick).any() or len(tick) * len(names) > ROOM:
@@ -273,7 +274,7 @@ def course_of_partitions(
     known = reached != NOTHING
     active = known
     if idle_after is not None:
-        # What was never heard of is not active in any case; the clip keeps its difference within 64 bits.
+        # The clip keeps the difference within 64 bits; a partition without events is not active in any case.
         active = known & (clock[:, None] - np.maximum(_before(ends), 0) < idle_after)
     slowest = np.where(active, reached, np.iinfo(np.int64).max).min(axis=1)
     newest = np.maximum.accumulate(np.where(active.any(axis=1), slowest, reached.max(axis=1)))
@@ -298,6 +299,6 @@ def course_of_partitions(
 
 def _before(values: Whole) -> Whole:
     """The largest value of the rows before each row, column by column."""
-    found = np.full_like(values, NOTHING)
-    np.maximum.accumulate(values[:-1], axis=0, out=found[1:])
-    return found
+    largest = np.full_like(values, NOTHING)
+    np.maximum.accumulate(values[:-1], axis=0, out=largest[1:])
+    return largest

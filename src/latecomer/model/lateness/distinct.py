@@ -1,8 +1,8 @@
-"""How many different things there are, each with flags, in bounded memory.
+"""Counts distinct things, each with flags, in bounded memory.
 
-A thing is a number of 64 bits that is as good as random. While there are few, all are kept and the count is exact. When
-there are too many, only those below a threshold are kept, and it is halved as often as needed: a sample of the things
-themselves, in which one that comes a thousand times counts as once.
+A thing is a 64-bit hash. While there are few, all are kept and the count is exact. When there are too many, only those
+below a threshold are kept, and the threshold is halved as often as needed. The result is a sample of the distinct
+things: one that comes a thousand times counts once.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 Bits = np.ndarray[Any, np.dtype[np.uint64]]
 
 ROOM = 1 << 21
-"""So many things are kept; each takes 16 bytes and those that wait to be sorted in as much again."""
+"""The most things that are kept. Each takes 16 bytes, and those that wait to be merged take as much again."""
 
 
 @dataclass
 class Distinct:
-    """Different things, and for each the flags of all its occurrences together: any of them, or the least."""
+    """Distinct things, each with the flags of all its occurrences: their union (`any`), or the smallest (`least`)."""
 
     keep: Literal["any", "least"]
     room: int = ROOM
@@ -32,7 +32,7 @@ class Distinct:
     _waits: int = 0
 
     def add(self, things: Bits, flags: Bits) -> None:
-        """Take these in, several of which may be the same."""
+        """Add things, which may have duplicates."""
         things, flags = self._sampled(things, flags)
         if not len(things):
             return
@@ -42,7 +42,7 @@ class Distinct:
             self.settle()
 
     def settle(self) -> None:
-        """Sort in what waits."""
+        """Merge the waiting things."""
         if not self._waiting:
             return
         waiting = [(self.things, self.flags), *self._waiting]
@@ -69,7 +69,7 @@ class Distinct:
 
     @property
     def weight(self) -> int:
-        """For how many things each that is kept stands."""
+        """How many things each kept one stands for."""
         return 1 << self.halved
 
     @property
@@ -80,11 +80,11 @@ class Distinct:
 
 
 def mixed(*columns: Bits) -> Bits:
-    """One number of 64 bits for each row, as good as random, that depends on every column."""
-    found = np.full(len(columns[0]), 0x9E3779B97F4A7C15, np.uint64)
+    """A 64-bit hash of each row over all columns."""
+    mix = np.full(len(columns[0]), 0x9E3779B97F4A7C15, np.uint64)
     for column in columns:
-        found = found ^ (column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15) + (found << np.uint64(6)))
+        mix = mix ^ (column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15) + (mix << np.uint64(6)))
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
-        found ^= found >> np.uint64(31)
-    return found
+            mix = (mix ^ (mix >> np.uint64(shift))) * np.uint64(factor)
+        mix ^= mix >> np.uint64(31)
+    return mix

@@ -1,9 +1,9 @@
-"""The elbow: the delay after which waiting longer buys little.
+"""The elbow: the delay after which waiting longer gains little.
 
-The curve is completeness over delay, from the first delay to `reach`, the delay that 99.99 % of the events need. Both
-axes are stretched to run from 0 to 1. The elbow is where the curve is furthest above the straight line between its
-ends. `sharpness` is that distance: near 1 for a corner, 0 for a curve without any. Below `LEAST` there is no elbow.
-`low` and `high` frame the delays that are as good but for a twentieth of the distance: the margin.
+The curve is completeness over delay, from the first delay to the one that the share `reach` (99.99 %) of the events
+needs. Both axes are scaled to run from 0 to 1. The elbow is where the curve is furthest above the straight line between
+its ends. `sharpness` is that distance: near 1 for a corner, 0 for a straight line. Below `LEAST` there is no elbow.
+`low` and `high` bound the delays whose distance is smaller by at most a twentieth (`MARGIN`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from latecomer.model.lateness.histogram import Histogram
 
 REACH = 0.9999
 LEAST = 0.1
-"""An even spread has 0, and 0.1 is seen by eye; an exponential one has 0.65."""
+"""A uniform distribution has 0, an exponential one 0.65; 0.1 is visible to the eye."""
 MARGIN = 0.05
 
 
 @dataclass(frozen=True)
 class Elbow:
-    """Where a curve bends most, and how sure that is. Delays in microseconds."""
+    """Where a curve bends most, and how clearly. Delays are microseconds."""
 
     delay: int
     low: int

@@ -1,4 +1,4 @@
-"""Where the windows end that hold events, for many events at once."""
+"""The ends of the windows that hold events, for many events at once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from latecomer.model.windows import AnyWindow, FixedWindow, Session, Sliding, Tu
 class WindowEnds:
     """The ends of the windows that hold each event: one array for each window that an event may be in.
 
-    Where an event is in several, the last array has the window that ends last.
-    A session is taken as if the event were alone in it, so it ends sooner than it may.
+    Where an event is in several, the last array has the window that ends last. A session is computed as if the event
+    were alone in it, so it may end later than computed.
     """
 
     def __init__(self, window: AnyWindow) -> None:
@@ -23,12 +23,12 @@ class WindowEnds:
 
     @property
     def known(self) -> bool:
-        """Whether windows end at all."""
+        """Whether windows have ends."""
         return not self.window.endless
 
     @property
     def alone(self) -> bool:
-        """Whether events are taken as if each were alone."""
+        """Whether the ends are computed as if each event were alone in its window."""
         return self.window.merges
 
     def last(self, times: Whole) -> Whole:
@@ -44,7 +44,7 @@ class WindowEnds:
         return self._looked_up(times, window)
 
     def all(self, times: Whole) -> Iterator[tuple[Whole, Flags | None]]:
-        """Ends, and for which events they are: for all where there is None."""
+        """Arrays of ends, each with a flag for the events that it is for; None means all events."""
         last = self.last(times)
         if isinstance(self.window, Sliding):
             size, every = self.window.size, self.window.every
@@ -54,7 +54,7 @@ class WindowEnds:
         yield last, None
 
     def _looked_up(self, times: Whole, window: FixedWindow) -> Whole:
-        """For windows that follow a calendar: their ends are listed once, and each event's is the next one."""
+        """Ends of calendar windows: all ends are listed once, and each event's is the next one."""
         if not len(times):
             return times
         low, high = int(times.min()), int(times.max())

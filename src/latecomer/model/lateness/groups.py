@@ -1,8 +1,8 @@
-"""Who is late, what that does to a number, and whose clock is ahead.
+"""Who is late, how that changes a number, and whose clock is ahead.
 
-Late events come in clusters: an outage makes thousands at once. So intervals are not those of independent events. The
-history is cut into blocks of arrival time, each is left out once, and the spread of what remains gives the interval
-(the delete-a-group jackknife).
+Late events come in clusters: an outage makes thousands at once. So intervals cannot assume independent events. The
+history is cut into blocks of arrival time, each block is left out once, and the spread of the results gives the
+interval (the delete-a-group jackknife).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Amounts = np.ndarray[Any, np.dtype[np.float64]]
 
 BLOCKS = 20
 FEWEST = 5
-"""A group with fewer late events is not called late more often than others."""
+"""A group with fewer late events is not tested."""
 SURE = 0.95
 
 
@@ -32,7 +32,7 @@ class Interval:
 
 
 def student(share: float, freedom: int) -> float:
-    """The quantile of Student's distribution, two-sided, by the expansion of Cornish and Fisher.
+    """The two-sided quantile of Student's distribution, by the expansion of Cornish and Fisher.
 
     >>> round(student(0.95, 19), 2), round(student(0.95, 4), 1)
     (2.09, 2.8)
@@ -49,7 +49,7 @@ def student(share: float, freedom: int) -> float:
 def jackknife(
     statistic: Callable[[int | None], float | None], blocks: int, sure: float = SURE
 ) -> Interval | None:
-    """The interval of a statistic that can be computed without any one of the blocks; None where it cannot."""
+    """The interval of a statistic, computed by leaving out each block in turn; None where that is not possible."""
     whole = statistic(None)
     without = [statistic(block) for block in range(blocks)]
     known = [each for each in without if each is not None]
@@ -63,7 +63,7 @@ def jackknife(
 
 @dataclass(frozen=True)
 class LateGroup:
-    """A group of events that is late more often than all others together."""
+    """A group of events that is late more often than all other events together."""
 
     column: str
     value: str | None
@@ -78,12 +78,12 @@ class LateGroup:
 
 
 def late_groups(column: str, values: Sequence[str | None], events: Whole, late: Whole) -> list[LateGroup]:
-    """The groups that are over-represented among the late, the largest part of the late first.
+    """The groups that are over-represented among late events, the one with the most late events first.
 
-    `events` and `late` count by group and block. A group is listed where its interval lies above 1.
+    `events` and `late` count by group and block. A group is listed if its interval lies above 1.
     """
     total, total_late = events.sum(0), late.sum(0)
-    found = []
+    groups = []
     tested = [nth for nth in range(len(values)) if late[nth].sum() >= FEWEST]
     for nth in tested:
         mine, my_late = events[nth], late[nth]
@@ -93,7 +93,7 @@ def late_groups(column: str, values: Sequence[str | None], events: Whole, late: 
             block: int | None, counted: Sequence[Whole] = (mine, my_late, others, others_late)
         ) -> float | None:
             n, k, m, j = (float(each.sum() - (0 if block is None else each[block])) for each in counted)
-            # Half an event is added, as is usual, so that a group whose rest is never late has a ratio too.
+            # Half an event is added, as is usual: so a group has a ratio even if no other event is late.
             return log((k + 0.5) / (n + 1) / ((j + 0.5) / (m + 1))) if n and m else None
 
         times = ratio(None)
@@ -101,7 +101,7 @@ def late_groups(column: str, values: Sequence[str | None], events: Whole, late: 
         interval = jackknife(ratio, events.shape[1], sure)
         if times is None or times <= 0 or (interval is not None and interval.low <= 0):
             continue
-        found.append(
+        groups.append(
             LateGroup(
                 column,
                 values[nth],
@@ -113,12 +113,12 @@ def late_groups(column: str, values: Sequence[str | None], events: Whole, late: 
                 float(mine.sum() / max(total.sum(), 1)),
             )
         )
-    return sorted(found, key=lambda each: -each.late)
+    return sorted(groups, key=lambda each: -each.late)
 
 
 @dataclass(frozen=True)
 class Bias:
-    """What dropping the late would do to an aggregate over all windows, as a share of its value."""
+    """The change of an aggregate over all windows if late events were dropped, as a share of its value."""
 
     output: str
     aggregate: str
@@ -128,15 +128,15 @@ class Bias:
     relative: float | None
     interval: Interval | None
     group: tuple[str, str | None] | None = None
-    """The column and value that it is for; None for all events."""
+    """The column and value of the group; None for all events."""
 
 
 def bias(
     function: str, counts: Amounts, late_counts: Amounts, sums: Amounts, late_sums: Amounts
 ) -> tuple[float, float, float | None, Interval | None] | None:
-    """What `count`, `sum` or `avg` is with all events and without the late, the change, and its interval.
+    """`count`, `sum` or `avg` with all events and without the late ones, the change, and its interval.
 
-    Each array has an entry for each block. None for other functions: they do not follow from sums.
+    Each array has an entry for each block. None for other functions: they cannot be computed from sums.
     """
     if function not in ("count", "sum", "avg"):
         return None
@@ -165,25 +165,25 @@ def bias(
 
 @dataclass(frozen=True)
 class Skew:
-    """A producer whose events come before they happen: its clock is ahead by `ahead` at least."""
+    """A producer whose events have times after their arrival: its clock is ahead by at least `ahead`."""
 
     producer: str
     events: int
     negative: int
     ahead: int
-    """How far its most hasty event was ahead of its arrival."""
+    """The most that an event's time was ahead of its arrival."""
     against_others: int
-    """The same, measured from the shortest delay that is usual among all producers."""
+    """The same, plus the median of all producers' shortest delays."""
 
 
 def skews(names: Sequence[str | None], events: Whole, negative: Whole, least: Whole) -> list[Skew]:
-    """Producers with negative delays, those that are furthest ahead first."""
-    heard = events > 0
-    usual = int(np.median(least[heard])) if heard.any() else 0
-    found = [
+    """Producers with negative delays, the one furthest ahead first."""
+    with_events = events > 0
+    usual = int(np.median(least[with_events])) if with_events.any() else 0
+    ahead = [
         Skew(
             names[nth] or "", int(events[nth]), int(negative[nth]), int(-least[nth]), int(usual - least[nth])
         )
         for nth in np.flatnonzero(negative > 0).tolist()
     ]
-    return sorted(found, key=lambda each: -each.ahead)
+    return sorted(ahead, key=lambda each: -each.ahead)

@@ -1,7 +1,7 @@
-"""Durations counted in bins so fine that a percentile is exact to one part in some hundred.
+"""Histograms of durations, with bins so fine that a percentile is exact to one part in several hundred.
 
-Up to `2 * 2**bits` microseconds every value has a bin of its own. From there on each octave is cut into `2**bits` bins.
-So a value that is read off is never too small, and too large by one part in `2**bits` at most.
+Up to `2 * 2**bits` microseconds every value has its own bin. Above that, each octave is cut into `2**bits` bins. So a
+quantile is never too small, and too large by at most one part in `2**bits`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Whole = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 FINE, COARSE = 9, 6
-"""Bits of the bins: for all events together, and for one of many groups."""
+"""The bits of the bins: for all events together, and for each of many groups."""
 LARGEST = 1 << 52
 """Longer durations, of more than a hundred years, count as this."""
 PERCENTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999)
@@ -51,7 +51,7 @@ BINS = {bits: int(bin_of(np.array([LARGEST]), bits)[0]) + 1 for bits in (FINE, C
 
 @dataclass
 class Histogram:
-    """How many events there are of each duration. Negative ones, of clocks that are ahead, are counted apart."""
+    """How many events there are of each duration. Negative durations (clocks that are ahead) are counted apart."""
 
     bits: int = FINE
     ahead: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -73,7 +73,7 @@ class Histogram:
         return int(self.ahead.sum())
 
     def add(self, durations: Whole) -> None:
-        """Count these too."""
+        """Add durations."""
         if not len(durations):
             return
         self._frame(int(durations.min()), int(durations.max()))
@@ -84,7 +84,7 @@ class Histogram:
         self.behind += np.bincount(bin_of(durations, self.bits), minlength=len(self.behind))
 
     def merge(self, other: Histogram) -> None:
-        """Count what another has counted."""
+        """Add the counts of another histogram."""
         if other.count:
             self._frame(other.least, other.most)
             self.ahead += other.ahead
@@ -96,12 +96,11 @@ class Histogram:
         self.most = most if first else max(self.most, most)
 
     def quantile(self, share: float) -> int:
-        """The smallest duration that so large a share of the events does not exceed."""
+        """The smallest duration that this share of the events does not exceed."""
         rank = min(max(ceil(share * self.count), 1), self.count)
         if rank <= self.negative:
-            # The most negative come first.
-            found = int(np.searchsorted(np.cumsum(self.ahead[::-1]), rank))
-            nth = len(self.ahead) - 1 - found
+            # The most negative durations come first.
+            nth = len(self.ahead) - 1 - int(np.searchsorted(np.cumsum(self.ahead[::-1]), rank))
             low = int(top_of(np.array([nth - 1]), self.bits)[0]) + 1
             return max(-low, self.least)
         nth = int(np.searchsorted(np.cumsum(self.behind), rank - self.negative))
@@ -111,26 +110,24 @@ class Histogram:
         return {share: self.quantile(share) for share in shares} if self.count else {}
 
     def at_least(self, duration: int) -> int:
-        """How many are as long or longer, as exactly as the bins are fine: never too few."""
+        """How many durations are as long or longer; limited by the bins, but never too few."""
         if duration < 0:
             return self.count
         return int(self.behind[int(bin_of(np.array([duration]), self.bits)[0]) :].sum())
 
     def bars(self, most: int = 40) -> list[tuple[int, int, int]]:
-        """The histogram in few bars of growing width: from, up to and with, how many."""
-        found: list[tuple[int, int, int]] = []
+        """The histogram in a few bars of growing width: first duration, last duration, count."""
+        bars: list[tuple[int, int, int]] = []
         if self.negative:
-            found.append((self.least, -1, self.negative))
+            bars.append((self.least, -1, self.negative))
         filled = np.flatnonzero(self.behind)
-        if not len(filled):
-            return found
-        if not filled[0]:
-            found.append((0, 0, int(self.behind[0])))
+        if len(filled) and not filled[0]:
+            bars.append((0, 0, int(self.behind[0])))
             filled = filled[1:]
         if not len(filled):
-            return found
+            return bars
         first, last = int(filled[0]), int(filled[-1]) + 1
-        # Bars of one share of an octave each are equally wide on a scale of logarithms.
+        # On a logarithmic scale all bars have the same width.
         low, high = max(int(top_of(np.array([first - 1]), self.bits)[0]) + 1, 1), self.most + 1
         edges = np.unique(np.geomspace(low, high, most + 1).round().astype(np.int64))
         cuts = np.clip(bin_of(edges, self.bits), first, last)
@@ -139,11 +136,11 @@ class Histogram:
             if end > start:
                 low = int(top_of(np.array([start - 1]), self.bits)[0]) + 1
                 top = int(top_of(np.array([end - 1]), self.bits)[0])
-                found.append((low, min(top, self.most), int(self.behind[start:end].sum())))
-        return found
+                bars.append((low, min(top, self.most), int(self.behind[start:end].sum())))
+        return bars
 
     def curve(self) -> tuple[Whole, np.ndarray[Any, np.dtype[np.float64]]]:
-        """Durations, ascending from zero, and the share of events that each is enough for."""
+        """Durations, ascending from zero, and the share of events that do not exceed each."""
         filled = np.flatnonzero(self.behind)
         shares = (self.negative + np.cumsum(self.behind)[filled]) / max(self.count, 1)
         return np.minimum(top_of(filled, self.bits), self.most), shares

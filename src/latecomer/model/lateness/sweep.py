@@ -1,8 +1,8 @@
-"""What each setting would do to one output: counted for all settings in one pass, to the tick.
+"""The effects of several settings on one output, counted in one pass, exact to the tick.
 
 An event is `overdue` by how far the course of the timeline, without any delay, was past the end of its window when it
-came. With a delay `d` and an allowed lateness `g` it is on time where that is less than `d`, late where it is less than
-`d + g`, and too late otherwise. So it is enough to know between which two of the settings' bounds each event falls.
+came. With a delay `d` and an allowed lateness `g`, it is on time if that is less than `d`, late if it is less than
+`d + g`, and too late otherwise. So it is enough to find the two bounds of the settings that each event lies between.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latecomer.model.durations import DAY, MINUTE
 from latecomer.model.lateness.course import Course
 from latecomer.model.lateness.distinct import Bits, Distinct, mixed
 from latecomer.model.lateness.ends import WindowEnds
@@ -19,8 +20,7 @@ from latecomer.model.lateness.histogram import Whole
 from latecomer.model.windows import AnyWindow
 
 MOST = 60
-"""So many settings have a flag each in 64 bits."""
-MINUTE, DAY = 60_000_000, 86_400_000_000
+"""The most settings: each has one flag in 64 bits."""
 
 
 @dataclass(frozen=True, order=True)
@@ -33,11 +33,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What a setting would have meant. Durations are microseconds; a share is of the events.
+    """The effect of a setting. Durations are microseconds; shares are of the events.
 
     `published_after` is how long after its end a window's first number is published, by the arrival clock, and
     `waits_for` the same by the newest event time; both are means over the windows that close, and None where none
-    does. `corrections` and `upserts` are panes: those that replace a number, and all of them.
+    does. `corrections` and `upserts` count panes: those that replace a number, and all of them.
     """
 
     setting: Setting
@@ -56,7 +56,7 @@ class WhatIf:
     corrections_a_minute: float
     upserts_a_day: float
     retained: int
-    """The most states of windows and keys that are kept at a time."""
+    """The most states of windows and keys that are kept at one time."""
     retained_bytes: int
     error: float
     """The relative standard error of panes and states; 0 where they are counted."""
@@ -71,22 +71,22 @@ class WhatIf:
 
     @property
     def completeness(self) -> float:
-        """The share of the events that is in a published number, at once or by a correction."""
+        """The share of the events that are in a published number, at first or after a correction."""
         return (self.on_time + self.late) / self.events if self.events else 1.0
 
 
 class Sweep:
-    """Counts what several settings would do to an output."""
+    """Counts the effects of several settings on an output."""
 
     def __init__(self, window: AnyWindow, settings: Sequence[Setting], accepts: bool) -> None:
         if len(settings) > MOST:
-            raise ValueError(f"{len(settings)} settings; {MOST} is the most")
+            raise ValueError(f"there are {len(settings)} settings; give at most {MOST}")
         self.settings = sorted(set(settings))
         self.ends = WindowEnds(window)
         self.accepts = accepts
-        """Whether late events enter the number; else the allowed lateness changes nothing."""
-        found = {each.delay for each in settings} | {each.delay + each.lateness for each in settings}
-        self._bounds = np.array(sorted(found), np.int64)
+        """Whether late events enter the number; if not, the allowed lateness has no effect."""
+        bounds = {each.delay for each in settings} | {each.delay + each.lateness for each in settings}
+        self._bounds = np.array(sorted(bounds), np.int64)
         self._events = np.zeros(len(self._bounds) + 1, np.int64)
         self._assignments = np.zeros(len(self._bounds) + 1, np.int64)
         self._panes = Distinct("least")
@@ -108,7 +108,7 @@ class Sweep:
         return flags
 
     def take(self, newest: Whole, times: Whole, keys: Bits, batch: Whole) -> None:
-        """Count events: what the course was at their arrival, when they happened, their key and their batch."""
+        """Count events, given the course at their arrival, their times, keys and batches."""
         if not len(times):
             return
         for ends, only in self.ends.all(times):
@@ -125,7 +125,7 @@ class Sweep:
             return
         self._assignments += np.bincount(place, minlength=len(self._assignments))
         panes = mixed(ends.view(np.uint64), keys)
-        # Which window it is stands in the flags, so that those of a sample have it too.
+        # The flags hold the number of the window, so that a sample has it, too.
         self._panes.add(panes, (place.astype(np.uint64) << np.uint64(48)) | self._noted(ends, place))
         late = place > 0
         if self.accepts and late.any():
@@ -135,7 +135,7 @@ class Sweep:
             self._corrections.add(things, flags[some])
 
     def _noted(self, ends: Whole, place: Whole) -> Bits:
-        """Note for each window how early its earliest event was; the windows' numbers."""
+        """Note the least bound of each window's events. Returns the numbers of the windows."""
         distinct, inverse = np.unique(ends, return_inverse=True)
         earliest = np.full(len(distinct), len(self._bounds), np.int64)
         np.minimum.at(earliest, inverse, place)
@@ -147,7 +147,7 @@ class Sweep:
         return codes[inverse]
 
     def answers(self, course: Course, state_bytes: float = 0.0) -> list[WhatIf]:
-        """What each setting would have meant."""
+        """The effect of each setting."""
         self._panes.settle()
         self._corrections.settle()
         ends = np.array(sorted(self._windows), np.int64)
@@ -209,7 +209,7 @@ def _parts(counts: Whole, low: int, high: int) -> tuple[int, int, int]:
 
 
 def _most_within(ends: Whole, length: int) -> int:
-    """The most ends in any interval of this length: so many states are kept at a time at least."""
+    """The most ends in any interval of this length: at least this many states are kept at one time."""
     if not len(ends):
         return 0
     ordered = np.sort(ends)

@@ -1,8 +1,8 @@
-"""Whether intervals hold what they promise: estimates of past numbers, each from what was known by then.
+"""Tests whether intervals are as reliable as they claim: estimates past numbers from what was known at the time.
 
-Windows are gone through in order. Each is estimated as it would have been at the time, from the windows that were whole
-by then, and held against what became of it. A look at the newer half, and at how windows fill, tells whether the past
-is still a guide.
+Windows are processed in order. Each is estimated from the windows that were complete at that time, and compared with
+its final number. The newer half of the windows, and a change in how windows fill, show whether the past is still a
+guide.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from latecomer.model.nowcast.filling import EVENTS, Filled
 from latecomer.model.nowcast.rhythm import SURE
 
 TRIALS = 200
-"""So many past numbers are estimated at most, the newest."""
+"""The most past numbers that are estimated: the newest ones."""
 LEAST_TRIALS = 20
-"""So many are needed to say anything."""
+"""The fewest trials for a result."""
 LEAST_DRIFT = 0.01
-"""By so much the shares must differ, however sure it is that they do: less changes no estimate."""
+"""The smallest difference between shares that is reported: a smaller one does not change estimates."""
 _NEWEST = (2, 4, 8)
-"""The newest half, quarter and eighth of the windows are held against those before."""
+"""The newest half, quarter and eighth of the windows are compared with the windows before them."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How often intervals held the number that came of it."""
+    """How often intervals contained the final number."""
 
     trials: int
     held: int
     windows: int
-    """Trials of one window depend on each other, so that there are only so many that do not."""
+    """The number of windows. Trials of one window depend on each other, so only these count as independent."""
     newest_trials: int = 0
     newest_held: int = 0
     """Of the newer half of the windows."""
@@ -49,7 +49,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Drift:
-    """Windows fill otherwise than they did: at an age, how full the newest were and those before."""
+    """A change in how windows fill: how full the newest windows and those before were at an age."""
 
     age: int
     newest: int
@@ -61,9 +61,9 @@ class Drift:
 def calibrated(
     filled: Sequence[Filled], names: Sequence[str], starts: Whole, whole_after: int, trials: int = TRIALS
 ) -> Calibration:
-    """Estimates of past numbers at these ages, in turn, held against what became of them.
+    """Estimates past numbers, at each of these ages in turn, and compares them with the final numbers.
 
-    `starts` are the starts of the windows; one is whole so long after its start.
+    `starts` are the starts of the windows; a window is complete `whole_after` its start.
     """
     if not filled or not len(filled[0].window):
         return Calibration(0, 0, 0)
@@ -79,18 +79,18 @@ def calibrated(
         for row in rows[nth % step :: step]:
             for name in names:
                 past = each.chosen(name, int(each.key[row]), known, int(starts[window]))
-                found = past.estimate(float(each.seen[name][row]))
-                if found is None:
+                estimate = past.estimate(float(each.seen[name][row]))
+                if estimate is None:
                     continue
                 final = float(each.final[name][row])
                 slack = 1e-9 * max(abs(final), 1.0)
-                held_in.setdefault(window, []).append(found.low - slack <= final <= found.high + slack)
-                widths.append((found.high - found.low) / found.value if found.value else 0.0)
+                held_in.setdefault(window, []).append(estimate.low - slack <= final <= estimate.high + slack)
+                widths.append((estimate.high - estimate.low) / estimate.value if estimate.value else 0.0)
     return _summed_up(held_in, widths)
 
 
 def _candidates(filled: Sequence[Filled], starts: Whole, whole_after: int) -> list[int]:
-    """The windows that can be estimated, in order: enough were whole before them."""
+    """The windows that can be estimated, in order: enough windows were complete before them."""
     windows = np.unique(filled[0].window)
     if len(windows) <= LEAST:
         return []
@@ -112,22 +112,22 @@ def _summed_up(held_in: dict[int, list[bool]], widths: list[float]) -> Calibrati
     )
 
 
-def falls_short(found: Calibration, level: float = LEVEL) -> bool:
-    """Whether the intervals of the newer half held so little that chance does not explain it.
+def falls_short(calibration: Calibration, level: float = LEVEL) -> bool:
+    """Whether the intervals of the newer half contained too few final numbers to be explained by chance.
 
-    Trials of one window may all go wrong together, so chance has as many tries as there are windows.
+    Trials of one window may all fail together, so windows count as the independent trials.
     """
-    windows = found.windows - found.windows // 2
-    if found.newest_trials < LEAST_TRIALS or not windows:
+    windows = calibration.windows - calibration.windows // 2
+    if calibration.newest_trials < LEAST_TRIALS or not windows:
         return False
-    share = found.newest_held / found.newest_trials
-    error = sqrt(level * (1 - level) / min(windows, found.newest_trials))
+    share = calibration.newest_held / calibration.newest_trials
+    error = sqrt(level * (1 - level) / min(windows, calibration.newest_trials))
     return share < level and _both_tails((level - share) / error) / 2 < SURE
 
 
 def drift(filled: Sequence[Filled]) -> Drift | None:
-    """The age at which the newest windows fill most differently than those before; None where chance explains it, or
-    where they differ by less than a percentage point."""
+    """The age at which the newest windows differ most from those before; None where chance explains the difference, or
+    where it is less than a percentage point."""
     worst: tuple[float, Drift] | None = None
     for each in filled:
         windows, shares = each.shares()
@@ -135,17 +135,17 @@ def drift(filled: Sequence[Filled]) -> Drift | None:
             if newest < LEAST_TRIALS // 2 or len(windows) < 2 * LEAST_TRIALS:
                 continue
             older, newer = shares[:-newest], shares[-newest:]
-            found = Drift(each.age, newest, float(np.median(older)), float(np.median(newer)))
-            if abs(found.newer - found.older) < LEAST_DRIFT:
+            change = Drift(each.age, newest, float(np.median(older)), float(np.median(newer)))
+            if abs(change.newer - change.older) < LEAST_DRIFT:
                 continue
             chance = rank_test(older, newer) * len(filled) * len(_NEWEST)
             if chance < SURE and (worst is None or chance < worst[0]):
-                worst = chance, found
+                worst = chance, change
     return None if worst is None else worst[1]
 
 
 def rank_test(one: Real, other: Real) -> float:
-    """How often chance alone sets two samples so far apart (Mann and Whitney, with ties).
+    """The probability that chance alone makes two samples differ so much (Mann and Whitney, with ties).
 
     >>> round(rank_test(np.arange(30.0), np.arange(30.0)), 2), rank_test(np.zeros(9), np.zeros(9))
     (1.0, 1.0)

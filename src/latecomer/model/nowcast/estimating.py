@@ -1,9 +1,9 @@
-"""An estimate of a final number, with an interval that rests on past numbers alone.
+"""An estimate of a final number, with an interval that is based on past numbers alone.
 
-Past numbers are taken at the age that the number has now: what each had then (`seen`), and in the end (`final`). What
-was still to come is described by a straight line in what had come. The interval is not that of a distribution that
-somebody supposed: it is as wide as the line was wrong about past numbers, about each one without its own help. The
-ends of an interval of whole numbers are whole.
+Past numbers are taken at the age that the number has now: the value of each at that age (`seen`), and its final value
+(`final`). The value that was still to come is a straight line in the value that had come. The interval assumes no
+distribution: it is as wide as the errors of the line for past numbers, each computed from a line without that number.
+The ends of an interval of whole numbers are whole.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ from latecomer.model.lateness.histogram import Flags, Whole
 Real = np.ndarray[Any, np.dtype[np.float64]]
 
 LEVEL = 0.9
-"""The share of intervals that hold the final number."""
+"""The share of intervals that contain the final number."""
 LEAST = 30
-"""So many past numbers are needed. For an interval of 90 % at least 19 are, and a line needs some more."""
+"""The fewest past numbers. An interval of 90 % needs at least 19, and a line needs some more."""
 MOST = 2000
-"""Of more past numbers the newest are taken."""
+"""The most past numbers: the newest ones."""
 _SLOPES = 50
-"""So many past numbers show how the error grows with the number."""
+"""The fewest past numbers that show how the error grows with the number."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a number will probably be in the end."""
+    """The estimate of a final number."""
 
     value: float
     low: float
     high: float
     past: int
-    """How many past numbers it rests on."""
+    """How many past numbers it is based on."""
     unlike: bool = False
-    """Whether it is far beyond all that past numbers had at this age."""
+    """Whether the number is far outside the range of past numbers at this age."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """What is still to come, given what has come: `base + growth * seen`, and how wrong that was."""
+    """The value still to come, given the value that has come: `base + growth * seen`, and its past errors."""
 
     base: float
     growth: float
     power: float
     """The error grows as `seen ** power`."""
     floor: float
-    """Added to what has come before it is a weight: nothing has no weight."""
+    """Added to `seen` for weights, so that 0 has a weight."""
     misses: Real
-    """How wrong the line was about each past number, for its size, in order of time."""
+    """The error of the line for each past number, relative to its size, in order of time."""
 
     @cached_property
     def errors(self) -> Real:
-        """The same, ascending."""
+        """The misses, ascending."""
         return np.sort(self.misses)
 
     def of(self, seen: float, level: float) -> tuple[float, float, float]:
-        """The lower end, the middle and the upper end of what the final number may be.
+        """The lower end, the middle and the upper end of the interval of the final number.
 
-        What has come stays: no count shrinks, and no sum of amounts that are not below zero. Where the lower end is
-        what has come, nothing can be below it, and all that the interval may miss is above.
+        The value that has come stays: neither a count nor a sum of non-negative amounts shrinks. Where the lower end is
+        that value, the final number cannot be below it, and the interval may miss on its upper side only.
         """
         size = (seen + self.floor) ** self.power
         expected = seen + self.base + self.growth * seen
@@ -79,18 +79,18 @@ class Line:
 
 @dataclass(frozen=True)
 class Past:
-    """Past numbers at one age, in order of time: what each had, and what it had in the end."""
+    """Past numbers at one age, in order of time: the value of each at that age, and its final value."""
 
     seen: Real
     final: Real
     alike: bool = True
-    """Whether they are of one group, so that one may expect as much of each; else only shares can be compared."""
+    """Whether they are of one group, so that their values can be compared; otherwise only shares can."""
     like: str = ""
-    """In what they are all like the number that is estimated: their hour, their weekday, or both."""
+    """What they have in common with the number that is estimated: their hour, their weekday, or both."""
 
     @property
     def misses(self) -> Real:
-        """How wrong all of them together are about each one, for its size."""
+        """The error of their line for each of them, relative to its size."""
         return self._line.misses
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class Past:
 
     @cached_property
     def _known(self) -> tuple[float, float]:
-        """What past numbers had, and half as much again on both sides: beyond it a number is unlike all of them."""
+        """The range of past numbers, extended by half its width on both sides. A number outside is unlike them."""
         least, most = float(self.seen.min()), float(self.seen.max())
         return least - (most - least) / 2, most + (most - least) / 2
 
@@ -116,12 +116,12 @@ class Past:
         return all(bool((each == np.floor(each)).all()) for each in (self.seen, self.final))
 
     def estimate(self, seen: float, level: float = LEVEL) -> Estimate | None:
-        """The final number of one that has so much now; None where there are too few past ones."""
+        """The estimate for a number that has this value now; None where there are too few past numbers."""
         if len(self) < LEAST:
             return None
         unlike = not self._known[0] <= seen <= self._known[1]
         low, value, high = self._line.of(seen, level)
-        if self.alike and unlike:  # as much as ever, or in proportion: who has not seen the like cannot tell
+        if self.alike and unlike:  # the rest may be as usual or in proportion: the interval covers both
             by_share = self._share.of(seen, level)
             low, value, high = min(low, by_share[0]), by_share[1], max(high, by_share[2])
         if self._counted:
@@ -131,7 +131,7 @@ class Past:
 
 
 def _whole(low: float, high: float) -> tuple[int, int]:
-    """An interval of whole numbers: the nearest ones, and both neighbours where none lies between the ends.
+    """An interval of whole numbers: the nearest ones, or both neighbours where none lies between the ends.
 
     >>> _whole(1.6, 3.4), _whole(1.4, 3.6), _whole(2.6, 2.7), _whole(2.0, 2.0)
     ((2, 3), (1, 4), (2, 3), (2, 2))
@@ -141,9 +141,9 @@ def _whole(low: float, high: float) -> tuple[int, int]:
 
 
 def _fitted(seen: Real, final: Real, with_base: bool) -> Line:
-    """The line that fits best, each past number weighted by one over what it had; it never expects less than nothing.
+    """The line that fits best, with each past number weighted by one over its value. It never predicts less than zero.
 
-    The error about each number is that of the line without it.
+    The error for each number is that of the line without it.
     """
     to_come = final - seen
     least = 0.01 * float(final.sum()) / len(final) or 1.0
@@ -168,7 +168,7 @@ def _fitted(seen: Real, final: Real, with_base: bool) -> Line:
 
 
 def _power(size: Real, errors: Real) -> float:
-    """How the error grows with the number: not at all (0), as its root, or in proportion (1)."""
+    """How the error grows with the number: not at all (0), as its root (0.5), or in proportion (1)."""
     nonzero: Flags = errors != 0
     count = int(np.count_nonzero(nonzero))
     if count < _SLOPES:
@@ -180,7 +180,7 @@ def _power(size: Real, errors: Real) -> float:
 
 
 def in_groups(codes: Whole) -> tuple[Whole, Whole]:
-    """Where each group begins and ends, for codes in ascending order; a group is a code from 0 on."""
+    """The begin and the end of each group, for codes in ascending order; the groups are the codes from 0 on."""
     most = int(codes[-1]) + 1 if len(codes) else 0
     every = np.arange(most)
     return np.searchsorted(codes, every, "left"), np.searchsorted(codes, every, "right")

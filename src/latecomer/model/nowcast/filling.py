@@ -1,7 +1,7 @@
-"""How past windows filled: how much of each was there at an age.
+"""How past windows filled: how much of each had come at an age.
 
-The age of a window is the arrival clock less its start. Its final number is what had come by its end and a while more,
-the same while for every window: so the newest windows do not look fuller than they are.
+The age of a window is the arrival clock less its start. Its final number is what had come until a certain time after
+its end. That time is the same for every window, so the newest windows do not look fuller than they are.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from latecomer.model.nowcast.estimating import LEAST, MOST, Past, Real, in_group
 from latecomer.model.nowcast.rhythm import NO_RHYTHM, Rhythm
 
 EVENTS = ""
-"""The name of the number of events itself, beside those of aggregates."""
+"""The name for the number of events, besides the names of aggregates."""
 
 
 @dataclass(frozen=True)
 class Filled:
-    """Every past number at one age. They are in order of key, and within a key of time."""
+    """Every past number at one age, in order of key and then of time."""
 
     age: int
     window: Whole
@@ -37,7 +37,7 @@ class Filled:
     _alike: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False)
 
     def past(self, name: str, key: int | None, before: int) -> Past:
-        """The past numbers of a key, or of all, in windows before one: those that had an event at this age."""
+        """The past numbers of a key, or of all keys, in windows before one: those that had an event at this age."""
         return self._past(name, key, before)[0]
 
     def _past(self, name: str, key: int | None, before: int) -> tuple[Past, Whole]:
@@ -57,17 +57,17 @@ class Filled:
         return self._all[name, before]
 
     def chosen(self, name: str, key: int, before: int, start: int | None = None) -> Past:
-        """The past numbers that one is held against, whose window starts at a moment: the key's own where there are
-        enough, else those of all keys; and of these only those like it, where a rhythm shows."""
+        """The past numbers to compare with one whose window starts at a moment: those of its key where there are
+        enough, otherwise those of all keys. Where there is a rhythm, only those that are like it."""
         past, windows = self._past(name, key, before)
         if len(past) < LEAST:
             past, windows = self._past(name, None, before)
         if start is None or len(past) < LEAST or not self.rhythm.sortings:
             return past
-        found = self.rhythm.like(past.misses, windows, start)
-        if found is None:
+        similar = self.rhythm.like(past.misses, windows, start)
+        if similar is None:
             return past
-        like, alike = found
+        like, alike = similar
         return replace(past, seen=past.seen[alike], final=past.final[alike], like=like)
 
     def alike(self, one: str, other: str) -> bool:
@@ -78,8 +78,8 @@ class Filled:
         return self._alike[one, other]
 
     def shares(self) -> tuple[Whole, Real]:
-        """For each window that has events in the end, how many of them had come; all keys together, and without what
-        the rhythm of days and weeks adds."""
+        """For each window with events in the end, the share of them that had come; all keys together, and without the
+        rhythm of days and weeks."""
         count = int(self.window.max()) + 1 if len(self.window) else 0
         final = np.bincount(self.window, self.final[EVENTS], count)
         seen = np.bincount(self.window, self.seen[EVENTS], count)
@@ -129,11 +129,11 @@ class Fillings:
         return len(np.unique(self.window))
 
     def share(self, age: int) -> float:
-        """The share of the events that had come at an age, of all windows together."""
+        """The share of the events that had come at an age, over all windows."""
         return int(np.searchsorted(self._age, age, "right")) / (len(self._age) or 1)
 
     def at(self, ages: Sequence[int]) -> Iterator[Filled]:
-        """How full all were at each of these ages, ascending."""
+        """Every past number at each of these ages, ascending."""
         seen = {name: np.zeros(len(self)) for name in self._amounts}
         done = 0
         for age in sorted(ages):
@@ -143,19 +143,19 @@ class Fillings:
             yield Filled(age, self.window, self.key, seen, self.final, self.begin, self.end, self.rhythm)
 
     def _sums(self, amounts: Real, first: int, last: int) -> Real:
-        found = np.bincount(self._place[first:last], amounts[first:last], len(self))
-        return np.asarray(found, np.float64)
+        sums = np.bincount(self._place[first:last], amounts[first:last], len(self))
+        return np.asarray(sums, np.float64)
 
 
 def numbered(codes: Whole, width: int) -> tuple[Whole, int]:
-    """Codes below a width, numbered from 0 on without gaps and in the same order; and how many there are.
+    """Codes below a width, renumbered from 0 on without gaps and in the same order; and how many there are.
 
     >>> numbered(np.array([7, 2, 7]), 8)
     (array([1, 0, 1]), 2)
     """
-    if width > 8 * len(codes) + 1024:  # few of many: sorting is quicker than counting all
-        known, found = np.unique(codes, return_inverse=True)
-        return np.asarray(found, np.int64), len(known)
+    if width > 8 * len(codes) + 1024:  # few codes in a large range: sorting is faster than counting
+        known, place = np.unique(codes, return_inverse=True)
+        return np.asarray(place, np.int64), len(known)
     present = np.bincount(codes, minlength=width) > 0
     place = np.cumsum(present) - 1
     return np.asarray(place[codes], np.int64), int(present.sum())

@@ -1,8 +1,8 @@
 """The rhythm of days and weeks: which past windows are like one that starts at a moment.
 
-Windows are sorted in three ways: by the hour of the day, by the day of the week, and by both. A way counts where it has
-been seen to repeat, and where windows that it holds apart differ by more than chance. Of several, that one counts which
-explains most of how windows differ.
+Windows are sorted in three ways: by the hour of the day, by the day of the week, and by both. A sorting is used if it
+has repeated often enough, and if its classes differ by more than chance. Of several, the one that explains most of the
+differences is used.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from math import erfc, sqrt
 
 import numpy as np
 
+from latecomer.model.durations import DAY, HOUR
 from latecomer.model.lateness.histogram import Flags, Whole
 from latecomer.model.nowcast.estimating import LEAST, Real
 from latecomer.model.zones import to_local
 
-HOUR = 3_600_000_000
-DAY = 24 * HOUR
 WEEK = 7 * DAY
 CYCLES = 3
-"""What has come back so often is a rhythm."""
+"""The fewest repetitions of a rhythm."""
 SURE = 0.001
-"""What happens by chance less often than this is taken as a difference."""
+"""A difference with a lower probability than this is not chance."""
 _MONDAY = 4 * DAY
 """1970 began on a Thursday; the first Monday was the fifth of January."""
 
@@ -44,27 +43,27 @@ class Sorting:
 
 @dataclass(frozen=True)
 class Rhythm:
-    """Where past windows stand in the day and in the week, by the wall clock of a zone."""
+    """The starts of past windows, with their places in the day and in the week of a time zone."""
 
     starts: Whole
     zone: str = "UTC"
 
     @cached_property
     def sortings(self) -> tuple[Sorting, ...]:
-        """The ways that hold windows apart and have gone round often enough."""
+        """The sortings that have several classes and have repeated often enough."""
         local = np.array([self._local(int(start)) for start in self.starts], np.int64)
-        found: list[Sorting] = []
+        sortings: list[Sorting] = []
         for name, cycle in (("hour", DAY), ("weekday", WEEK), ("hour and weekday", WEEK)):
             classes, cycles = _classes(name, local), (local - _MONDAY) // cycle
-            if _new(classes, found) and len(np.unique(cycles)) >= CYCLES:
-                found.append(Sorting(name, classes, cycles))
-        return tuple(found)
+            if _new(classes, sortings) and len(np.unique(cycles)) >= CYCLES:
+                sortings.append(Sorting(name, classes, cycles))
+        return tuple(sortings)
 
     def like(self, errors: Real, windows: Whole, start: int) -> tuple[str, Flags] | None:
-        """Which of some past numbers are of windows like one that starts at a moment, and in what way they are alike.
+        """The name of the sorting, and which past numbers are of windows like one that starts at a moment.
 
-        `errors` are what all of them together are wrong about each one, `windows` the window of each. None where no
-        rhythm shows, or where too few numbers are like this one.
+        `errors` are the errors of their common line for each number, `windows` the window of each. None where there is
+        no rhythm, or too few numbers are alike.
         """
         local, best, chosen = self._local(start), 0.0, None
         for each in self.sortings:
@@ -78,26 +77,26 @@ class Rhythm:
         return chosen
 
     def evened(self, values: Real, windows: Whole) -> Real:
-        """The values of windows, one each, without what their place in the day or week adds to them."""
+        """The values of windows, one each, without the effect of their place in the day or week."""
         shares = [explained(values, each.classes[windows]) for each in self.sortings]
         if not any(shares):
             return values
-        found, classes = values.copy(), self.sortings[int(np.argmax(shares))].classes[windows]
+        evened, classes = values.copy(), self.sortings[int(np.argmax(shares))].classes[windows]
         for each in np.unique(classes):
             of_class = classes == each
-            found[of_class] -= np.median(values[of_class])
-        return np.asarray(found + np.median(values), np.float64)
+            evened[of_class] -= np.median(values[of_class])
+        return np.asarray(evened + np.median(values), np.float64)
 
     def _local(self, start: int) -> int:
         return start if self.zone == "UTC" else to_local(start, self.zone)
 
 
 NO_RHYTHM = Rhythm(np.zeros(0, np.int64))
-"""Of windows of which nobody knows when they were."""
+"""For windows whose starts are not known."""
 
 
 def _new(classes: Whole, others: Sequence[Sorting]) -> bool:
-    """Whether a way to sort holds windows apart, and others than those before it."""
+    """Whether a sorting has several classes, and differs from those before it."""
     known, numbers = np.unique(classes, return_inverse=True)
     same = [np.array_equal(numbers, np.unique(each.classes, return_inverse=True)[1]) for each in others]
     return len(known) > 1 and not any(same)
@@ -111,7 +110,7 @@ def _classes(name: str, local: Whole) -> Whole:
 
 
 def explained(values: Real, classes: Whole) -> float:
-    """The share of what sets values apart, by rank, that their classes explain; 0 where chance may have done that.
+    """The share of the variation of values, by rank, that their classes explain; 0 where it may be chance.
 
     The test of Kruskal and Wallis, with ties.
 
@@ -129,14 +128,14 @@ def explained(values: Real, classes: Whole) -> float:
     if kinds < 2 or total <= kinds or spread <= 0:
         return 0.0
     between = float((np.bincount(of, away) ** 2 / sizes).sum())
-    found = (total - 1) * between / spread
-    if _chance(found, kinds - 1) >= SURE:
+    statistic = (total - 1) * between / spread
+    if _chance(statistic, kinds - 1) >= SURE:
         return 0.0
-    return max((found - kinds + 1) / (total - kinds), 0.0)
+    return max((statistic - kinds + 1) / (total - kinds), 0.0)
 
 
-def _chance(found: float, freedom: int) -> float:
-    """How often a sum of so many squares is larger by chance (chi squared, after Wilson and Hilferty)."""
+def _chance(statistic: float, freedom: int) -> float:
+    """The probability of a larger statistic by chance (chi squared, after Wilson and Hilferty)."""
     small = 2 / (9 * freedom)
-    sigmas = ((found / freedom) ** (1 / 3) - (1 - small)) / sqrt(small)
+    sigmas = ((statistic / freedom) ** (1 / 3) - (1 - small)) / sqrt(small)
     return erfc(sigmas / sqrt(2)) / 2

@@ -1,9 +1,8 @@
 """Windows: which intervals of event time an event belongs to.
 
-Pure arithmetic on microseconds. A window `[start, end)` holds the events with
-`start <= event_time < end`; its end is what the watermark is compared with. All but sessions depend on
-nothing but the event's own time: `assign_all` says which windows hold it, `ends` where windows end.
-`reach` is the length that no window exceeds.
+Pure arithmetic on microseconds. A window `[start, end)` holds the events with `start <= event_time < end`; the
+watermark is compared with its end. All windows except sessions depend on the event's own time alone: `assign_all` gives
+the windows that hold it, `ends` the ends of windows. `reach` is the length that no window exceeds.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ __all__ = [
 ]
 
 TimedWindow = Tumbling | Sliding | Calendar
-"""The windows of which it is known beforehand when they end."""
+"""The windows whose ends are known in advance."""
 
 FixedWindow = TimedWindow | Global
-"""The windows that an event's time alone decides."""
+"""The windows that depend on an event's time alone."""
 
 _Any = FixedWindow | Session
 KINDS: dict[str, type[Windows]] = {each.kind: each for each in get_args(_Any)}
@@ -69,6 +68,6 @@ AnyWindow = Annotated[SerializeAsAny[_Any], BeforeValidator(_read_window)]
 
 
 def zone_of(window: Windows) -> str:
-    """The zone whose wall clock the windows follow; UTC where they follow none."""
+    """The time zone of the windows; UTC where they have none."""
     zone: str = getattr(window, "zone", "UTC")
     return zone

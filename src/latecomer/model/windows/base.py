@@ -1,4 +1,4 @@
-"""What all windows share."""
+"""The base of all windows."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ class Assigned(NamedTuple):
     """The windows of many events: a row for each event and window, by event and then by start."""
 
     nth: Micros
-    """Which event it is."""
+    """The number of the event."""
     start: Micros
     end: Micros
     first_end: Micros
-    """Where the earliest window of the event ends."""
+    """The end of the event's earliest window."""
 
     @classmethod
     def one_each(cls, start: Micros, end: Micros) -> Assigned:
-        """Of windows of which one holds each event."""
+        """For windows of which exactly one holds each event."""
         import numpy as np
 
         return cls(np.arange(len(start), dtype=np.int64), start, end, end)
 
 
 def looked_up(times: Micros, window_of: Callable[[int], Window]) -> tuple[Micros, Micros]:
-    """Start and end of the window that holds each moment, of windows that lie side by side: each is asked for once."""
+    """Start and end of the window that holds each moment, for windows side by side: each window is computed once."""
     import numpy as np
 
     known = np.unique(times)
     starts, ends, at = [], [], 0
     while at < len(known):
-        found = window_of(int(known[at]))
-        starts.append(found.start)
-        ends.append(found.end)
-        at = int(np.searchsorted(known, found.end))
+        window = window_of(int(known[at]))
+        starts.append(window.start)
+        ends.append(window.end)
+        at = int(np.searchsorted(known, window.end))
     start, end = np.array(starts, np.int64), np.array(ends, np.int64)
     place = np.searchsorted(end, times, side="right")
     return start[place], end[place]
 
 
 class Windows(Model):
-    """What all share: written `{KIND: …}`, and in Python with that value first."""
+    """The base of all windows: `{KIND: VALUE}` in the pipeline file, and in Python with the value as first argument."""
 
     kind: ClassVar[str]
     example: ClassVar[str]
-    """As it may be written, for whoever wrote something else."""
+    """An example for error messages."""
     merges: ClassVar[bool] = False
-    """Whether windows are made of the events in them: they grow, and two may become one."""
+    """Whether windows depend on the events in them: they grow, and two may become one."""
     overlaps: ClassVar[bool] = False
     """Whether an event may be in several windows."""
     endless: ClassVar[bool] = False
@@ -79,22 +79,22 @@ class Windows(Model):
 
     @property
     def windows_each(self) -> int | None:
-        """How many windows hold an event; None where that depends on when it happened."""
+        """How many windows hold an event; None where that depends on its time."""
         return 1
 
     @property
     def most_each(self) -> int:
-        """No event is in more windows."""
+        """The most windows that may hold an event."""
         return 1
 
     @property
     def grows_by(self) -> int:
-        """How far an event may carry a window beyond itself."""
+        """How far after an event's time it may extend a window."""
         return 0
 
     @property
     def joinable_after(self) -> int:
-        """How much longer than its lateness a window takes events; only sessions may."""
+        """How much longer than its allowed lateness a window accepts events; 0 except for sessions."""
         return 0
 
     def __init__(self, value: object = None, /, **fields: Any) -> None:

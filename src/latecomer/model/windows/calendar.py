@@ -32,7 +32,7 @@ class Calendar(Windows):
 
     @property
     def step(self) -> int:
-        """From one window's end to the next, or a little more."""
+        """The longest time from one window's end to the next, but for clock changes."""
         return _LONGEST[self.calendar] * DAY
 
     @property
@@ -43,7 +43,7 @@ class Calendar(Windows):
     def assign_all(self, event_time: int) -> tuple[Window, ...]:
         """The one window that holds this event time."""
         first = self._first_day(day_of(event_time, self.zone))
-        # Where a clock goes back over midnight, the wall clock can mislead by one window.
+        # Where a clock goes back over midnight, the wall clock may be off by one window.
         if event_time < midnight(first, self.zone):
             first = self._first_day(first - timedelta(days=1))
         elif event_time >= midnight(self._following(first), self.zone):

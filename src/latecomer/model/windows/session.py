@@ -39,7 +39,7 @@ class Session(Windows):
 
     @model_serializer(mode="wrap")
     def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What came after the first stores is left out where it is not used: their windows are the same."""
+        """Without the later settings where they have their defaults: so windows in the first stores stay equal."""
         written: dict[str, Any] = dump(self)
         unused = {"touching": "separate", "final": "at_once"}
         return {name: value for name, value in written.items() if unused.get(name, ...) != value}
@@ -67,7 +67,7 @@ class Session(Windows):
 
     @property
     def joinable_after(self) -> int:
-        """What touches a session lies before its end, so its own span ends within a gap of that."""
+        """An event that touches a session lies before its end, so its own span ends at most a gap after that."""
         return self.gap if self.final == "after_gap" else 0
 
     @property
@@ -76,14 +76,14 @@ class Session(Windows):
         return self.touching == "joins"
 
     def meet(self, one: Window, other: Window) -> bool:
-        """Whether two spans of a key are one session."""
+        """Whether two spans of a key belong to one session."""
         if one.overlaps(other) or not self.joins:
             return one.overlaps(other)
         first, second = sorted((one, other))
         return first.end == second.start and (self.max is None or second.start % self.max != 0)
 
     def span(self, event_time: int) -> Window:
-        """What one event stands for."""
+        """The span of one event."""
         end = event_time + self.gap
         if self.max is not None:
             end = min(end, event_time - event_time % self.max + self.max)

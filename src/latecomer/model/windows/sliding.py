@@ -11,7 +11,7 @@ from latecomer.model.durations import PositiveDuration, SignedDuration, format_d
 from latecomer.model.windows.base import Assigned, Micros, Window, Windows
 
 MOST = 10_000
-"""So many windows may hold one event; it becomes a row for each."""
+"""The most windows that may hold one event, which becomes one row for each."""
 
 
 class Sliding(Windows):
@@ -40,10 +40,9 @@ class Sliding(Windows):
 
     @model_validator(mode="after")
     def _few_hold_an_event(self) -> Self:
-        held = self.most_each
-        if held > MOST:
+        if self.most_each > MOST:
             raise ValueError(
-                f"an event would be in {held} windows, and {MOST} is the most; "
+                f"an event would be in {self.most_each} windows, and {MOST} is the most; "
                 f"write every: {format_duration(-(-self.size // MOST))} or more"
             )
         return self

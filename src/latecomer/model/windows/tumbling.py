@@ -7,11 +7,9 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from latecomer.model.durations import DAY, UNITS, PositiveDuration, SignedDuration
+from latecomer.model.durations import DAY, HOUR, PositiveDuration, SignedDuration
 from latecomer.model.windows.base import Assigned, Micros, Window, Windows, looked_up
 from latecomer.model.zones import Zone, to_local, to_utc
-
-HOUR = UNITS["h"]
 
 
 class Tumbling(Windows):
@@ -60,12 +58,12 @@ class Tumbling(Windows):
 
     @property
     def frame(self) -> int:
-        """What begins and ends at a time of the wall clock whatever the clock does: whole days."""
+        """The length of the whole days that hold a window: they begin and end at midnight despite clock changes."""
         return max(self.size, DAY)
 
     @property
     def cell(self) -> int:
-        """What begins at its own time of the wall clock within a day; windows below an hour divide hours."""
+        """The length of the intervals with a fixed begin on the wall clock; windows below an hour divide hours."""
         return max(self.size, HOUR)
 
     @property
@@ -93,7 +91,7 @@ class Tumbling(Windows):
         start, end = looked_up(times, lambda time: self._days(time)[1])
         if self.within_days:
             changed = end - start != DAY
-            # On a day of 24 hours the windows divide it; on any other they are asked for one by one.
+            # A day of 24 hours is divided evenly. The windows of any other day are computed one by one.
             start += (times - start) // self.size * self.size
             end = start + self.size
             start[changed], end[changed] = looked_up(times[changed], self.assign)
@@ -118,7 +116,7 @@ class Tumbling(Windows):
         """The wall-clock time at which the days that hold an instant begin."""
         local = to_local(event_time, self.zone)
         first = local - (local - self.offset) % self.frame
-        # At a clock change the wall clock can mislead by one frame.
+        # At a clock change the wall clock may be off by one frame.
         if event_time < self._at(first):
             return first - self.frame
         if event_time >= self._at(first + self.frame):
@@ -128,7 +126,7 @@ class Tumbling(Windows):
     def _cell(self, event_time: int, first: int, day: Window) -> Window:
         """The interval between two times of the wall clock that holds an instant of this day.
 
-        A change by more than such an interval would leave no order among them: then it is the whole day.
+        After a clock change by more than an interval, the intervals have no order: then it is the whole day.
         """
         longer, into = day.end - day.start - DAY, event_time - day.start
         if not longer:
@@ -136,13 +134,13 @@ class Tumbling(Windows):
             return Window(begin, begin + self.cell)
         if abs(longer) > self.cell:
             return day
-        # Counted as before the change and as after it: they differ by one at most.
+        # Its number, counted from the begin and from the end of the day: the two differ by one at most.
         low, high = sorted((into // self.cell, (into - longer) // self.cell))
         begin = first + (high if self._at(first + high * self.cell) <= event_time else low) * self.cell
         return Window(self._at(begin), self._at(begin + self.cell))
 
     def _part(self, event_time: int, cell: Window) -> Window:
-        """The window of an interval that holds an instant: as many as have room, and the last takes the rest."""
+        """The window of an interval that holds an instant: as many windows as fit, and the last one takes the rest."""
         last = max((cell.end - cell.start) // self.size, 1) - 1
         nth = min((event_time - cell.start) // self.size, last)
         start = cell.start + nth * self.size

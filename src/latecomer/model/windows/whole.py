@@ -1,4 +1,4 @@
-"""One window for everything."""
+"""One window for all events."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Global(Windows):
         return FOREVER
 
     def assign_all(self, event_time: int) -> tuple[Window, ...]:
-        """The one window there is."""
+        """The only window."""
         return (Window(FIRST_MOMENT, END_OF_TIME),)
 
     def assign_many(self, times: Micros) -> Assigned:

@@ -1,4 +1,4 @@
-"""Advice on a history: what is measured of it, and the settings that follow."""
+"""Advice on a history: measures it, and derives settings."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from latecomer.model.lateness.sweep import Setting
 from latecomer.model.strategies import Bounded, Strategy
 from latecomer.observe.advise.history import OTHERS, History, Subject
 from latecomer.observe.advise.measuring import (
-    First,
+    FirstPass,
     Plan,
     Sample,
-    Second,
+    SecondPass,
     first_pass,
     second_pass,
     sweep_pass,
@@ -32,7 +32,7 @@ MOST_DELAYS, MOST_LATENESS = 10, 5
 
 
 class NothingToMeasure(LatecomerError):
-    """There is no event to advise from."""
+    """A history has no events."""
 
 
 def advise(history: History, wanted: Wanted) -> Advice:
@@ -96,8 +96,8 @@ def advise(history: History, wanted: Wanted) -> Advice:
     )
 
 
-def _tried(history: History, first: First, usual: int, wanted: Wanted) -> list[Tried]:
-    """What delays would have meant, for the targets: in every output whose windows end."""
+def _tried(history: History, first: FirstPass, usual: int, wanted: Wanted) -> list[Tried]:
+    """What several delays would have meant for the targets, over all outputs whose windows end."""
     overdue = {
         each.name: first.overdue[each.name] for each in history.subjects if WindowEnds(each.window).known
     }
@@ -121,10 +121,9 @@ def _tried(history: History, first: First, usual: int, wanted: Wanted) -> list[T
 
 
 def _lateness(
-    history: History, first: First, delay: int, wish: Wish, others: Sequence[Advised]
+    history: History, first: FirstPass, delay: int, wish: Wish, others: Sequence[Advised]
 ) -> tuple[list[Advised], dict[str, int]]:
-    """The allowed lateness of each output: no shorter than a silence after which what a partition brings would be
-    dropped."""
+    """The allowed lateness of each output; no shorter than `idle_after`, if events after a silence would be dropped."""
     idle = next((each.value for each in others if each.field == "watermark.idle_after"), None)
     advised, lateness = [], {}
     for subject in history.subjects:
@@ -133,7 +132,7 @@ def _lateness(
         )
         if idle is not None and subject.drops_too_late and subject.accepts and value < idle:
             value = idle
-            reason = f"idle_after is {format_duration(idle)}, and what comes after a silence would be dropped"
+            reason = f"idle_after is {format_duration(idle)}, and events after a silence would be dropped"
         lateness[subject.name] = value
         field_name = (
             f"outputs.{subject.name}.allowed_lateness" if history.kind == "log" else "allowed_lateness"
@@ -144,14 +143,14 @@ def _lateness(
 
 
 def _settings(
-    history: History, first: First, delay: int, lateness: Mapping[str, int], wanted: Wanted
+    history: History, first: FirstPass, delay: int, lateness: Mapping[str, int], wanted: Wanted
 ) -> dict[str, list[Setting]]:
-    """The settings that are looked at: those asked for, else round ones from what was measured."""
+    """The settings to measure: the user's own, else round ones around what was measured."""
     percentiles = [advice.rounded_up(first.behind.quantile(share)) for share in SHARES]
     bend = elbow_of(first.behind)
     likely = [0, *percentiles, *([advice.rounded_up(bend.delay)] if bend else [])]
     delays = list(wanted.delays or sorted({*likely})[:MOST_DELAYS])
-    found = {}
+    settings = {}
     for subject in history.subjects:
         over = first.overdue[subject.name]
         rest = [advice.rounded_up(over.quantile(share)) for share in (0.9, 0.99, 1.0)] if over.count else []
@@ -162,34 +161,34 @@ def _settings(
         chosen += [Setting(each, lateness[subject.name]) for each in delays]
         if not subject.accepts:
             chosen = [Setting(each.delay, 0) for each in chosen]
-        found[subject.name] = [*dict.fromkeys([*own, *chosen])][:60]
-    return found
+        settings[subject.name] = [*dict.fromkeys([*own, *chosen])][:60]
+    return settings
 
 
-def _idle_and_future(history: History, first: First) -> list[Advised]:
+def _idle_and_future(history: History, first: FirstPass) -> list[Advised]:
     strategy = history.strategy
     every = strategy.every if isinstance(strategy.every, int) else 0
-    found = []
+    advised = []
     idle, reason = advice.idle_for(history.course.silences, every)
     if len(history.course.partitions) > 1 and idle is not None:
         now = strategy.idle_after
-        found.append(Advised("watermark.idle_after", idle, reason, now, now is not None))
+        advised.append(Advised("watermark.idle_after", idle, reason, now, now is not None))
     future, reason = advice.future_for(first.age)
     is_set = "max_future" in strategy.model_fields_set
-    found.append(Advised("watermark.max_future", future, reason, strategy.max_future, is_set))
-    return found
+    advised.append(Advised("watermark.max_future", future, reason, strategy.max_future, is_set))
+    return advised
 
 
-def _notes(first: First) -> list[str]:
+def _notes(first: FirstPass) -> list[str]:
     crowded = [name for name, delays in first.by.items() if delays.codes.others]
     return [
-        f"{name} has more than 1,000 values: those seen first are told apart, the rest are {OTHERS}"
+        f"{name} has more than 1,000 values: the first ones are shown, all others together as {OTHERS}"
         for name in crowded
     ]
 
 
 def _delay_of(history: History) -> int | None:
-    """The delay that is in force, where there is one for all partitions."""
+    """The present delay, if there is one for all partitions."""
     strategy = history.strategy
     return strategy.delay if isinstance(strategy, Bounded) and history.kind == "log" else None
 
@@ -211,7 +210,7 @@ def _delays_of(column: str, name: str | None, age: Histogram, behind: Histogram)
 
 
 def _output_report(
-    subject: Subject, history: History, second: Second, delay: int, lateness: Mapping[str, int]
+    subject: Subject, history: History, second: SecondPass, delay: int, lateness: Mapping[str, int]
 ) -> OutputReport:
     answers = second.answers[subject.name]
     current = _delay_of(history)

@@ -1,4 +1,4 @@
-"""What was asked for, checked, and answered: the one way in, for the command line and for Python."""
+"""Checks the options of `advise` and advises: the entry point of the command line and of Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from latecomer.config.arguments import require_kind
 from latecomer.config.checks import require_output
 from latecomer.config.models import Pipeline
-from latecomer.errors import PipelineError, Problem, did_you_mean
+from latecomer.errors import did_you_mean
 from latecomer.model.durations import DURATION_FIX, parse_duration
 from latecomer.model.lateness.advice import COMPLETENESS, Wish
 from latecomer.model.zones import is_zone
@@ -28,8 +28,8 @@ _FILES = (*_COLUMNS, "measures", "unit", "zone", *_DURATIONS)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked of any history, as it is written."""
+class AdviceOptions:
+    """The options for any history, as the user writes them."""
 
     by: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
@@ -40,14 +40,14 @@ class Asked:
     sample: float | None = None
 
 
-def advice_on(source: Pipeline | str | Path, asked: Asked, files: Mapping[str, Any]) -> Advice:
+def advice_on(source: Pipeline | str | Path, options: AdviceOptions, files: Mapping[str, Any]) -> Advice:
     """Advice on a pipeline that has run, or on files."""
     require_kind("advise", (Pipeline, str, Path), "a Pipeline, or the path of files", source=source)
-    wanted = wanted_of(asked)
-    return advise(history_of(source, asked, files), wanted)
+    wanted = wanted_of(options)
+    return advise(history_of(source, options, files), wanted)
 
 
-def history_of(source: Pipeline | str | Path, asked: Asked, files: Mapping[str, Any]) -> History:
+def history_of(source: Pipeline | str | Path, options: AdviceOptions, files: Mapping[str, Any]) -> History:
     """The log of a pipeline, or files."""
     for name in files:
         if name not in _FILES:
@@ -57,24 +57,24 @@ def history_of(source: Pipeline | str | Path, asked: Asked, files: Mapping[str, 
         if given:
             name = next(iter(given))
             raise refused(
-                _option(name), "is for raw files: the pipeline file says it", given[name], "leave it out"
+                _option(name), "is for raw files: a pipeline file has it", given[name], "leave it out"
             )
-        for output in asked.outputs:
+        for output in options.outputs:
             require_output(source, output)
-        return LogHistory(source, asked.by, asked.outputs)
-    if asked.outputs:
-        raise refused("--output", "raw files have no outputs", asked.outputs[0], "leave it out")
+        return LogHistory(source, options.by, options.outputs)
+    if options.outputs:
+        raise refused("--output", "raw files have no outputs", options.outputs[0], "leave it out")
     if "event_time" not in given:
         fix = "name the column: --event-time event_time; or name a pipeline file"
         raise refused("--event-time", "is needed for raw files", None, fix)
-    return RawHistory(_raw_source(str(source), asked, given))
+    return RawHistory(_raw_source(str(source), options, given))
 
 
 def _option(name: str) -> str:
     return "--" + {"measures": "measure"}.get(name, name).replace("_", "-")
 
 
-def _raw_source(path: str, asked: Asked, given: Mapping[str, Any]) -> RawSource:
+def _raw_source(path: str, options: AdviceOptions, given: Mapping[str, Any]) -> RawSource:
     columns = {name: given[name] for name in _COLUMNS if name in given}
     for name, column in columns.items():
         require_kind("advise", str, "the name of a column", **{name: column})
@@ -91,26 +91,26 @@ def _raw_source(path: str, asked: Asked, given: Mapping[str, Any]) -> RawSource:
     require_kind("advise", (list, tuple), "columns in a list", measures=measures)
     given_lengths: dict[str, Any] = {name: length for name, length in lengths.items() if length is not None}
     return RawSource(
-        path, **columns, by=asked.by, measures=tuple(measures), unit=unit, zone=zone, **given_lengths
+        path, **columns, by=options.by, measures=tuple(measures), unit=unit, zone=zone, **given_lengths
     )
 
 
-def wanted_of(asked: Asked) -> Wanted:
-    """What is asked for, as the model has it."""
-    share = asked.target_completeness
+def wanted_of(options: AdviceOptions) -> Wanted:
+    """The options, checked and parsed."""
+    share = options.target_completeness
     if share is not None and not _is_share(share):
         fix = "write a share above 0 and below 1, such as 0.995"
         raise refused("--target-completeness", "is not a share", share, fix)
-    if asked.sample is not None and not (_is_share(asked.sample) or asked.sample == 1):
+    if options.sample is not None and not (_is_share(options.sample) or options.sample == 1):
         raise refused(
-            "--sample", "is not a share", asked.sample, "write a share above 0 and up to 1, such as 0.1"
+            "--sample", "is not a share", options.sample, "write a share above 0 and up to 1, such as 0.1"
         )
-    limit = None if asked.max_latency is None else _duration("--max-latency", asked.max_latency)
+    limit = None if options.max_latency is None else _duration("--max-latency", options.max_latency)
     return Wanted(
         Wish(share or COMPLETENESS, limit, share is not None),
-        tuple(dict.fromkeys(_at_least_zero("--delay", each) for each in asked.delays)),
-        tuple(dict.fromkeys(_at_least_zero("--lateness", each) for each in asked.lateness)),
-        None if asked.sample == 1 else asked.sample,
+        tuple(dict.fromkeys(_at_least_zero("--delay", each) for each in options.delays)),
+        tuple(dict.fromkeys(_at_least_zero("--lateness", each) for each in options.lateness)),
+        None if options.sample == 1 else options.sample,
     )
 
 
@@ -119,17 +119,16 @@ def _is_share(value: object) -> bool:
 
 
 def _at_least_zero(option: str, written: str) -> int:
-    found = _duration(option, written, False)
-    return 0 if found is None else found
+    return _duration(option, written, False) or 0
 
 
 def _duration(option: str, written: object, above_zero: bool = True) -> int | None:
     if written is None:
         return None
     try:
-        found = parse_duration(written)
+        micros = parse_duration(written)
     except (TypeError, ValueError):
         raise refused(option, "is not a duration", written, DURATION_FIX) from None
-    if found < 0 or (above_zero and not found):
-        raise PipelineError([Problem(option, "is too short", written, DURATION_FIX, "advise")])
-    return found
+    if micros < 0 or (above_zero and not micros):
+        raise refused(option, "is too short", written, DURATION_FIX)
+    return micros

@@ -1,4 +1,4 @@
-"""A history of arrivals: what a log and raw files have in common."""
+"""A history of arrivals: the interface that a log and raw files share."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from latecomer.model.strategies import Strategy
 from latecomer.model.windows import AnyWindow
 
 AT_ONCE = 1 << 18
-"""So many rows are held at a time."""
+"""So many rows are in memory at a time."""
 
 Keeps = Callable[[Mapping[str, Any]], bool | None]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some events. `row` is the tick's place in the course, `age` arrival less event time, both in microseconds."""
+    """Some events. `row` is the place of their tick in the course, `age` arrival less event time, in microseconds."""
 
     row: Whole
     times: Whole
@@ -54,7 +54,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Measured:
-    """An aggregate whose bias can be computed."""
+    """An aggregate of which the bias can be computed."""
 
     name: str
     function: str
@@ -65,13 +65,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class Subject:
-    """An output, or the windows that raw files are looked at with."""
+    """An output, or the windows that are assumed for raw files."""
 
     name: str
     window: AnyWindow
     keys: tuple[str, ...] = ()
     accepts: bool = True
-    """Whether late events enter the number."""
+    """Whether late events are added to the number."""
     drops_late: bool = False
     drops_too_late: bool = False
     lateness: int = 0
@@ -82,13 +82,13 @@ class Subject:
 
     @property
     def columns(self) -> set[str]:
-        """What has to be read for it, as it is stored."""
+        """The columns that have to be read for it, as they are stored."""
         measured = {each.column for each in self.aggregates if each.column is not None}
         return {*self.keys, *measured, *(stored for _, stored in (self.where[1] if self.where else ()))}
 
 
 class History(ABC):
-    """Arrivals that were recorded, to be read as often as need be."""
+    """Recorded arrivals, which can be read several times."""
 
     title: str
     kind: str
@@ -138,8 +138,8 @@ OTHERS = "(all others)"
 
 def hashed(columns: pa.RecordBatch, keys: Sequence[str], known: dict[object, int]) -> Bits:
     """A number for each row that depends on its key; `known` remembers values between calls."""
-    found = [_hashed(columns.column(name), known) for name in keys]
-    return mixed(*found) if found else np.zeros(columns.num_rows, np.uint64)
+    hashes = [_hashed(columns.column(name), known) for name in keys]
+    return mixed(*hashes) if hashes else np.zeros(columns.num_rows, np.uint64)
 
 
 def _hashed(values: pa.Array, known: dict[object, int]) -> Bits:
@@ -151,16 +151,16 @@ def _hashed(values: pa.Array, known: dict[object, int]) -> Bits:
 
 
 def _hash(value: object, known: dict[object, int]) -> int:
-    found = known.get(value)
-    if found is None:
-        found = int.from_bytes(blake2b(repr(value).encode("utf-8", "surrogatepass"), digest_size=8).digest())
+    number = known.get(value)
+    if number is None:
+        number = int.from_bytes(blake2b(repr(value).encode("utf-8", "surrogatepass"), digest_size=8).digest())
         if len(known) < 1_000_000:
-            known[value] = found
-    return found
+            known[value] = number
+    return number
 
 
 def kept(part: Part, subject: Subject) -> Part:
-    """The events that an output's `where` keeps. It is asked once for each combination of values."""
+    """The events that an output's `where` keeps. It is evaluated once for each combination of values."""
     if subject.where is None or not len(part):
         return part
     keeps, columns = subject.where

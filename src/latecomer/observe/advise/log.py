@@ -1,4 +1,4 @@
-"""A pipeline's log as a history: its timeline walked again without a delay, its events read part by part."""
+"""A pipeline's log as a history: its timeline computed again without a delay, its events read part by part."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _STATE_BYTES = 64.0
 
 
 def _computed(output: str, column: str) -> str:
-    """What a derived column of an output is called among those of the log."""
+    """The name of an output's derived column among the columns of the log."""
     return f"{PRIVATE}of_output_{output}.{column}"
 
 
@@ -63,9 +63,9 @@ class LogHistory(History):
         self.by = {name: self._stored(name) for name in by}
         self.producer = "producer" if pipeline.event.producer is not None else None
         self.computed: dict[str, DerivedColumn] = {}
-        asked = {name: pipeline.outputs[name] for name in outputs or pipeline.outputs}
+        chosen = {name: pipeline.outputs[name] for name in outputs or pipeline.outputs}
         self.subjects = [
-            self._subject(name, each) for name, each in asked.items() if self._compute_derived(name, each)
+            self._subject(name, each) for name, each in chosen.items() if self._compute_derived(name, each)
         ]
         self.course = self._course()
         self.total = sum(file.rows for file in self.store.events.files())
@@ -75,18 +75,18 @@ class LogHistory(History):
         since = covered_since(self.store)
         if since is not None:
             self.notes.append(
-                f"retention has removed events before {written(since)}: what is said is said of those that are left"
+                f"retention has removed events before {written(since)}: only later events are measured"
             )
         if not isinstance(self.strategy, Bounded):
             self.notes.append(
-                f"the watermark follows {type(self.strategy).__name__.lower()}: what-ifs suppose strategy: bounded"
+                f"the watermark follows {type(self.strategy).__name__.lower()}: what-ifs assume strategy: bounded"
             )
         elif self.strategy.delays:
             self.notes.append("what-ifs give all partitions one delay, and leave watermark.delays out")
         for subject in self.subjects:
             if subject.window.merges:
                 self.notes.append(
-                    f"{subject.name}: each event is taken as alone in its session, so fewer are late than said"
+                    f"{subject.name}: each event is judged as if alone in its session, so fewer are late than shown"
                 )
             if subject.window.endless:
                 self.notes.append(f"{subject.name}: its window never ends, so nothing is late for it")
@@ -99,7 +99,7 @@ class LogHistory(History):
         return view[column]
 
     def _compute_derived(self, name: str, output: Output) -> bool:
-        """Whether the derived columns of an output can be computed without Spark; if so, they are, from now on."""
+        """Whether the derived columns of an output can be computed without Spark; if so, `parts` computes them."""
         made = {
             column: expression(each.sql, self.store.layout.types) for column, each in output.columns.items()
         }
@@ -144,7 +144,7 @@ class LogHistory(History):
         )
 
     def _state_bytes(self, name: str, output: Output) -> float:
-        """How much an open state takes on the disk, as measured; a guess where none has been written."""
+        """How many bytes an open state takes on disk, as measured; a guess where none has been written."""
         for kind in ("partials", "panes"):
             files = Table(self.store.root / "outputs" / name / kind, pa.schema([])).files()
             if rows := sum(file.rows for file in files):
@@ -188,7 +188,7 @@ class LogHistory(History):
                     yield self._part(rows, codes if several else None, columns)
 
     def _stored_for(self, columns: Sequence[str]) -> Iterator[str]:
-        """The columns of the log that these are, or are computed from."""
+        """The columns of the log that have to be read for these columns."""
         view, kinds = self.store.layout.view, self.store.layout.types
         for column in columns:
             if column in self.computed:
@@ -199,9 +199,9 @@ class LogHistory(History):
     def _with_computed(self, rows: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
         view, kinds = self.store.layout.view, self.store.layout.types
         stored = {name: rows.column(name) for name in rows.schema.names}
-        found = {name: stored[each] for name, each in view.items() if each in stored}
+        visible = {name: stored[each] for name, each in view.items() if each in stored}
         for name in self.computed.keys() & set(columns):
-            stored[name], _ = computed_column(name, self.computed[name].sql, kinds, found, rows.num_rows)
+            stored[name], _ = computed_column(name, self.computed[name].sql, kinds, visible, rows.num_rows)
         return pa.record_batch({name: stored[name] for name in columns})
 
     def _field(self, name: str) -> tuple[str, pa.DataType]:
@@ -238,7 +238,7 @@ class _Rows:
         self.largest = micros(summaries.field("max_event_time"))
 
     def in_order(self, strategy: Strategy) -> Course | None:
-        """The course, where ticks were read in order and nothing else happened; None where a walk is needed."""
+        """The course, where the ticks are in order and nothing else happened; None where they have to be walked."""
         plain = [nth for nth, kind in enumerate(self.kind) if kind == "tick"]
         count, trailing = len(plain), {*self.kind[len(plain) :]}
         simple = plain == list(range(count)) and trailing <= {"drain"} and not any(self.named)

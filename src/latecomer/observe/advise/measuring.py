@@ -1,4 +1,4 @@
-"""A history gone through twice: first how late events come, then what the settings would do that follow from it."""
+"""The two passes over a history: first how late events are, then what the settings derived from that would do."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SLICES = 10
 MOST_PRODUCERS = 100_000
 SEED = 20260425
 MOST_BIASED = 5
-"""Of so many groups that are late it is computed what dropping them does to their numbers."""
+"""For so many late groups the effect of dropping their late events is computed."""
 
 
 @dataclass
 class GroupHistograms:
-    """A coarse histogram for each of several groups, with what lies below zero counted apart."""
+    """A coarse histogram for each of several groups; values below zero are counted separately."""
 
     codes: Codes = field(default_factory=Codes)
     _counts: Whole = field(default_factory=lambda: np.zeros((0, BINS[COARSE]), np.int64))
@@ -40,8 +40,8 @@ class GroupHistograms:
             self._least = np.concatenate([self._least, np.full(more, np.iinfo(np.int64).max)])
             self._most = np.concatenate([self._most, np.full(more, np.iinfo(np.int64).min)])
         bins = codes * BINS[COARSE] + bin_of(np.maximum(durations, 0), COARSE)
-        found, counts = np.unique(bins, return_counts=True)
-        self._counts.reshape(-1)[found] += counts
+        filled, counts = np.unique(bins, return_counts=True)
+        self._counts.reshape(-1)[filled] += counts
         below = durations < 0
         self._negative += np.bincount(codes[below], minlength=len(self._negative))
         np.minimum.at(self._least, codes, durations)
@@ -50,7 +50,7 @@ class GroupHistograms:
     def of(self, code: int) -> Histogram:
         behind = self._counts[code].copy()
         ahead = np.zeros(BINS[COARSE], np.int64)
-        # How far below zero is known of the furthest alone.
+        # Of the values below zero only the smallest is known.
         behind[0] -= self._negative[code]
         ahead[1] = self._negative[code]
         return Histogram(COARSE, ahead, behind, int(self._least[code]), int(self._most[code]))
@@ -70,23 +70,21 @@ class Delays:
         self.behind.add(codes, behind, groups)
 
     def groups(self) -> list[tuple[str | None, Histogram, Histogram]]:
-        """Each group with both, the one with most events first."""
-        found = [
-            (name, self.age.of(code), self.behind.of(code)) for code, name in enumerate(self.codes.names)
-        ]
-        return sorted(found, key=lambda each: -each[1].count)
+        """Each group with both histograms; the one with most events first."""
+        both = [(name, self.age.of(code), self.behind.of(code)) for code, name in enumerate(self.codes.names)]
+        return sorted(both, key=lambda each: -each[1].count)
 
 
 @dataclass
-class First:
-    """The first pass: how late events come."""
+class FirstPass:
+    """The result of the first pass: how late events are."""
 
     age: Histogram = field(default_factory=Histogram)
     behind: Histogram = field(default_factory=Histogram)
     partitions: Delays = field(default_factory=Delays)
     by: dict[str, Delays] = field(default_factory=dict)
     overdue: dict[str, Histogram] = field(default_factory=dict)
-    """For each output, by how much the timeline was past the window's end, of events for which it was."""
+    """For each output, how far the timeline was past the window's end, of the events for which it was past."""
     kept: dict[str, int] = field(default_factory=dict)
     """For each output, the events that its `where` keeps."""
     slices: list[Histogram] = field(default_factory=lambda: [Histogram(COARSE) for _ in range(SLICES)])
@@ -120,7 +118,7 @@ class Skews:
 
 
 class Sample:
-    """All events, or each with the same chance. The timeline is always that of all."""
+    """All events, or a random sample of them. The timeline is always that of all events."""
 
     def __init__(self, share: float | None) -> None:
         self.share = share
@@ -133,43 +131,43 @@ class Sample:
         return part.only(chosen)
 
 
-def first_pass(history: History, sample: Sample) -> First:
-    """How late events come: overall, in each partition, group and tenth of the history, and for each output."""
-    found = First(by={name: Delays() for name in history.by})
+def first_pass(history: History, sample: Sample) -> FirstPass:
+    """Measure how late events are: overall, in each partition, group and tenth of the history, and for each output."""
+    first = FirstPass(by={name: Delays() for name in history.by})
     course = history.course
-    found.partitions.codes.names = list(course.partitions)
+    first.partitions.codes.names = list(course.partitions)
     ends = {each.name: WindowEnds(each.window) for each in history.subjects}
     for name in ends:
-        found.overdue[name], found.kept[name] = Histogram(), 0
+        first.overdue[name], first.kept[name] = Histogram(), 0
     begin, span = int(course.at.min()) if len(course.at) else 0, max(course.span, 1)
     columns = {*history.by.values(), *([history.producer] if history.producer else [])}
     for subject in history.subjects:
         if subject.where is not None:
             columns |= {stored for _, stored in subject.where[1]}
     for whole in history.parts(sorted(columns)):
-        found.seen += len(whole)
+        first.seen += len(whole)
         part = sample.of(whole)
-        found.events += len(part)
-        _count_overdue(found, history.subjects, ends, part, course.newest)
+        first.events += len(part)
+        _count_overdue(first, history.subjects, ends, part, course.newest)
         part = part.only(course.counts[part.row])
         if not len(part):
             continue
         behind = behind_of(history, part)
-        found.age.add(part.age)
-        found.behind.add(behind)
+        first.age.add(part.age)
+        first.behind.add(behind)
         if len(course.partitions) > 1:
             known = part.partition >= 0
-            found.partitions.add(part.partition[known], part.age[known], behind[known])
+            first.partitions.add(part.partition[known], part.age[known], behind[known])
         nth = np.minimum((course.at[part.row] - begin) * SLICES // span, SLICES - 1)
         for place in np.unique(nth).tolist():
-            found.slices[place].add(behind[nth == place])
+            first.slices[place].add(behind[nth == place])
         for name, stored in history.by.items():
-            delays = found.by[name]
+            delays = first.by[name]
             delays.add(delays.codes.of(part.columns.column(stored)), part.age, behind)
         if history.producer is not None:
-            producers = found.producers
+            producers = first.producers
             producers.add(producers.codes.of(part.columns.column(history.producer)), part.age)
-    return found
+    return first
 
 
 def behind_of(history: History, part: Part) -> Whole:
@@ -179,14 +177,14 @@ def behind_of(history: History, part: Part) -> Whole:
 
 
 def _count_overdue(
-    found: First, subjects: Sequence[Subject], ends: Mapping[str, WindowEnds], part: Part, newest: Whole
+    first: FirstPass, subjects: Sequence[Subject], ends: Mapping[str, WindowEnds], part: Part, newest: Whole
 ) -> None:
     for subject in subjects:
         mine = kept(part, subject)
-        found.kept[subject.name] += len(mine)
+        first.kept[subject.name] += len(mine)
         if ends[subject.name].known and len(mine):
             overdue = newest[mine.row] - ends[subject.name].last(mine.times)
-            found.overdue[subject.name].add(overdue[overdue >= 0])
+            first.overdue[subject.name].add(overdue[overdue >= 0])
 
 
 # The second pass
@@ -194,17 +192,17 @@ def _count_overdue(
 
 @dataclass(frozen=True)
 class Plan:
-    """What the second pass looks at."""
+    """What the second pass measures."""
 
     settings: Mapping[str, Sequence[Setting]]
     """For each output."""
     delay: int
-    """Events that are further behind than this are late, for who is late."""
+    """Events further behind than this count as late when groups are compared."""
 
 
 @dataclass
-class Second:
-    """The second pass: what settings would do, who is late, and what dropping them does."""
+class SecondPass:
+    """The result of the second pass: what settings would do, which groups are late, and the bias of dropping them."""
 
     answers: dict[str, list[WhatIf]] = field(default_factory=dict)
     late_groups: list[LateGroup] = field(default_factory=list)
@@ -215,7 +213,7 @@ class Second:
 def sweep_pass(
     history: History, settings: Mapping[str, Sequence[Setting]], sample: Sample
 ) -> dict[str, list[WhatIf]]:
-    """What each setting would have meant for some outputs, and no more."""
+    """Measure only what each setting would have meant for some outputs."""
     sweeps, known = _sweeps(history, settings), dict[object, int]()
     columns = set[str]().union(*(each.columns for each in history.subjects))
     for whole in history.parts(sorted(columns)):
@@ -227,7 +225,7 @@ def sweep_pass(
 def _swept(
     history: History, part: Part, sweeps: Mapping[str, Sweep], known: dict[object, int]
 ) -> Iterator[tuple[str, Part]]:
-    """Have the sweep of each output take the events that it keeps; gives them, too."""
+    """Pass to the sweep of each output the events that the output keeps; yields them too."""
     for subject in history.subjects:
         mine = kept(part, subject)
         if subject.name in sweeps and len(mine):
@@ -244,32 +242,32 @@ def _sweeps(history: History, settings: Mapping[str, Sequence[Setting]]) -> dict
     }
 
 
-def second_pass(history: History, plan: Plan, sample: Sample) -> Second:
-    """What each setting would have meant, and whom it would have hit."""
+def second_pass(history: History, plan: Plan, sample: Sample) -> SecondPass:
+    """Measure what each setting would have meant, and for which groups."""
     sweeps = _sweeps(history, plan.settings)
     who = {name: _Counted() for name in history.by}
     sums = {name: _Sums(history, plan.delay, subject) for name, subject in _subjects(history).items()}
     known: dict[object, int] = {}
     columns = {*history.by.values()}.union(*(each.columns for each in history.subjects))
-    found, course = Second(), history.course
+    second, course = SecondPass(), history.course
     for whole in history.parts(sorted(columns)):
         part = sample.of(whole)
         for name, mine in _swept(history, part, sweeps, known):
             sums[name].take(mine, {column: who[column].codes for column in who})
         late = behind_of(history, part) > plan.delay
-        found.late += int(np.count_nonzero(late))
+        second.late += int(np.count_nonzero(late))
         block = blocks_of(history, part)
         for name, stored in history.by.items():
             who[name].take(part.columns.column(stored), block, late)
     for name, counted in who.items():
-        found.late_groups += counted.late_groups(name)
+        second.late_groups += counted.late_groups(name)
     for subject in history.subjects:
         if subject.name in sweeps:
-            found.answers[subject.name] = sweeps[subject.name].answers(course, subject.state_bytes)
-            found.biases += sums[subject.name].biases()
-            for group in found.late_groups[:MOST_BIASED]:
-                found.biases += sums[subject.name].biases_of(group, who[group.column].codes)
-    return found
+            second.answers[subject.name] = sweeps[subject.name].answers(course, subject.state_bytes)
+            second.biases += sums[subject.name].biases()
+            for group in second.late_groups[:MOST_BIASED]:
+                second.biases += sums[subject.name].biases_of(group, who[group.column].codes)
+    return second
 
 
 def _subjects(history: History) -> dict[str, Subject]:
@@ -306,7 +304,7 @@ class _Counted:
 
 
 class _Sums:
-    """For each aggregate of an output, counts and sums of all events and of the late ones, also by group."""
+    """Counts and sums of all events and of the late ones, for each aggregate of an output; also by group."""
 
     def __init__(self, history: History, delay: int, subject: Subject) -> None:
         self.history, self.delay, self.subject = history, delay, subject
@@ -339,7 +337,7 @@ class _Sums:
                 self._by_group[each.name, name] = wider + _sums(places, groups, values, has_value, late)
 
     def biases(self) -> list[Bias]:
-        """What dropping the late would do to each aggregate."""
+        """The bias of each aggregate if late events were dropped."""
         return [
             bias
             for each in self.subject.aggregates
@@ -347,7 +345,7 @@ class _Sums:
         ]
 
     def biases_of(self, group: LateGroup, codes: Codes) -> list[Bias]:
-        """What it would do to the numbers of a group that is late more often than others."""
+        """The bias of the numbers of a group that is late more often than others."""
         nth = codes.names.index(group.value)
         found: list[Bias] = []
         for each in self.subject.aggregates:
@@ -359,19 +357,19 @@ class _Sums:
 
     def _biased(self, each: Measured, sums: Amounts, group: tuple[str, str | None] | None) -> Iterator[Bias]:
         heard = sums[:, sums[0] > 0]
-        found = bias(each.function, heard[0], heard[1], heard[2], heard[3])
-        if found is not None:
-            yield Bias(self.subject.name, each.name, each.written, *found, group)
+        change = bias(each.function, heard[0], heard[1], heard[2], heard[3])
+        if change is not None:
+            yield Bias(self.subject.name, each.name, each.written, *change, group)
 
 
 def _sums(places: Whole, groups: int, values: Amounts, has_value: Flags, late: Flags) -> Amounts:
-    """Counts of all and of the late, then sums of both, by place."""
-    size, gone = groups * BLOCKS, has_value & late
+    """Counts of all events and of late ones, then sums of both, by place."""
+    size, late_ones = groups * BLOCKS, has_value & late
     return np.stack(
         [
             np.bincount(places[has_value], minlength=size),
-            np.bincount(places[gone], minlength=size),
+            np.bincount(places[late_ones], minlength=size),
             np.bincount(places[has_value], values[has_value], size),
-            np.bincount(places[gone], values[gone], size),
+            np.bincount(places[late_ones], values[late_ones], size),
         ]
     )

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from latecomer.observe.advise.report import Advice, Distribution, OutputReport
 
 _MOST_ROWS = 60
+AGE = "How old events are when they come"
+BEHIND = "How far they come behind the newest of their partition"
+BEHIND_MEANS = "This alone sets the delay."
+NO_ELBOW = "No elbow: waiting longer pays evenly, or there is too little to tell."
+SCALE = "delay, on a scale of logarithms"
 
 STYLE = """
 .advice { --ink:#1b1f24; --pale:#59636e; --paper:#ffffff; --card:#f6f8fa; --rule:#d1d9e0; --one:#0969da; --two:#bc4c00;
@@ -76,9 +81,9 @@ STYLE = """
 """
 
 
-def page(found: Advice) -> str:
+def page(report: Advice) -> str:
     """A whole page."""
-    title = escape(f"How late events come: {found.title}")
+    title = escape(f"How late events come: {report.title}")
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
@@ -87,64 +92,53 @@ def page(found: Advice) -> str:
         "@media (prefers-color-scheme: dark){html{background:#0d1117}}</style>"
     )
     return (
-        f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{fragment(found)}\n</body></html>\n'
+        f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{fragment(report)}\n</body></html>\n'
     )
 
 
-def fragment(found: Advice) -> str:
+def fragment(report: Advice) -> str:
     """The report as a part of a page, for notebooks."""
-    return "\n".join([f"<style>{STYLE}</style>", '<div class="advice">', *_body(found), "</div>"])
+    return "\n".join([f"<style>{STYLE}</style>", '<div class="advice">', *_body(report), "</div>"])
 
 
-def _body(found: Advice) -> Iterator[str]:
-    what = "the log of pipeline" if found.kind == "log" else "raw files"
-    yield f"<h1>{escape(found.title)}</h1>"
+def _body(report: Advice) -> Iterator[str]:
+    what = "the log of pipeline" if report.kind == "log" else "raw files"
+    yield f"<h1>{escape(report.title)}</h1>"
     yield (
-        f'<p class="pale">How late events come: {what}, {counted(found.events, "event")} that arrived from '
-        f"{written(found.since)} to {written(found.until)}</p>"
+        f'<p class="pale">How late events come: {what}, {counted(report.events, "event")} that arrived from '
+        f"{written(report.since)} to {written(report.until)}</p>"
     )
-    if found.sample is not None:
+    if report.sample is not None:
         yield (
-            f'<p class="pale">A sample of {found.sample:.3g} of {found.of_events:,} events. A share is right to within '
-            f"{found.sampling_error or 0:.2%} (95 %).</p>"
+            f'<p class="pale">A sample of {report.sample:.3g} of {report.of_events:,} events. A share is right to '
+            f"within {report.sampling_error or 0:.2%} (95 %).</p>"
         )
     yield "<h2>Advice</h2>"
-    for caution in found.cautions:
+    for caution in report.cautions:
         yield f'<p class="warning">{escape(caution)}</p>'
-    yield from (_advised(each, found) for each in found.advised)
+    yield from (_advised(each, report) for each in report.advised)
     yield "<h2>Two delays</h2>"
     yield '<div class="pair">'
-    yield from _delay_card(
-        "How old events are when they come",
-        "arrival − event time. It does not set the delay.",
-        found.age,
-        None,
-    )
-    delay = advised_delay(found)
-    yield from _delay_card(
-        "How far they come behind the newest of their partition",
-        "This alone sets the delay.",
-        found.behind,
-        delay,
-    )
+    yield from _delay_card(AGE, "arrival − event time. It does not set the delay.", report.age, None)
+    yield from _delay_card(BEHIND, BEHIND_MEANS, report.behind, advised_delay(report))
     yield "</div>"
-    yield from _groups(found)
-    for output in found.outputs:
-        yield from _output(output, found)
-    yield from _who(found)
+    yield from _groups(report)
+    for output in report.outputs:
+        yield from _output(output, report)
+    yield from _who(report)
     yield "<h2>What this rests on</h2>"
-    for note in found.notes:
+    for note in report.notes:
         yield f"<p>{escape(note)}</p>"
     yield (
-        f"<p>Percentiles are never too small, and too large by {found.precision:.1%} at most "
-        f"({found.group_precision:.1%} for partitions and groups). The elbow is where the share of events that came in "
-        "time is furthest above the straight line between no delay and p99.99.</p>"
+        f"<p>Percentiles are never too small, and too large by {report.precision:.1%} at most "
+        f"({report.group_precision:.1%} for partitions and groups). The elbow is where the share of events that came "
+        "in time is furthest above the straight line between no delay and p99.99.</p>"
     )
 
 
-def _advised(each: Advised, found: Advice) -> str:
-    now = "not said" if each.current is None else format_duration(each.current)
-    current = "" if found.kind != "log" else "as it is" if not each.changes else f"now {now}"
+def _advised(each: Advised, report: Advice) -> str:
+    now = "not set" if each.current is None else format_duration(each.current)
+    current = "" if report.kind != "log" else "as it is" if not each.changes else f"now {now}"
     return (
         f'<p class="setting"><code>{escape(each.field)}: <b>{each.written}</b></code> <span class="pale">{current}<br>'
         f"{escape(each.reason)}</span></p>"
@@ -165,28 +159,28 @@ def _table(table: Table, marked: Sequence[bool] = ()) -> Iterator[str]:
         yield f'<p class="pale">{len(rows) - _MOST_ROWS:,} more are in the JSON.</p>'
 
 
-def delay_plot(title: str, found: Distribution, delay: int | None) -> str:
-    """How many events are how late, with the elbow, and the delay that is advised."""
+def delay_plot(title: str, delays: Distribution, delay: int | None) -> str:
+    """How many events are how late, with the elbow and the advised delay."""
     marks = [(f"advised {format_duration(delay)}", delay, "mark")] if delay is not None else []
-    if found.elbow is not None:
-        marks.append((f"elbow {shown_duration(found.elbow.delay)}", found.elbow.delay, "bend"))
-    return histogram(title, found.bars, marks, "delay, on a scale of logarithms")
+    if delays.elbow is not None:
+        marks.append((f"elbow {shown_duration(delays.elbow.delay)}", delays.elbow.delay, "bend"))
+    return histogram(title, delays.bars, marks, SCALE)
 
 
-def _delay_card(title: str, below: str, found: Distribution, delay: int | None) -> Iterator[str]:
+def _delay_card(title: str, below: str, delays: Distribution, delay: int | None) -> Iterator[str]:
     yield f'<div class="card"><h3>{escape(title)}</h3><p class="pale">{escape(below)}</p>'
-    yield f'<div class="scroll">{delay_plot(title, found, delay)}</div>'
-    shares = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
-    shares["most"] = shown_duration(found.most)
+    yield f'<div class="scroll">{delay_plot(title, delays, delay)}</div>'
+    shares = {percentile(share): shown_duration(value) for share, value in delays.percentiles.items()}
+    shares["most"] = shown_duration(delays.most)
     numbers = "".join(
         f"<div><span class=pale>{name}</span><br>{value}</div>" for name, value in shares.items()
     )
     yield f'<div class="numbers">{numbers}</div>'
-    if found.negative:
-        yield f"<p>{found.negative:,} are negative, down to {shown_duration(found.least)}: clocks that are ahead.</p>"
-    bend = found.elbow
+    if delays.negative:
+        yield f"<p>{delays.negative:,} are negative, down to {shown_duration(delays.least)}: clocks that are ahead.</p>"
+    bend = delays.elbow
     if bend is None:
-        yield '<p class="pale">No elbow: waiting longer pays evenly, or there is too little to tell.</p>'
+        yield f'<p class="pale">{NO_ELBOW}</p>'
     else:
         yield (
             f"<p>Elbow at {shown_duration(bend.delay)}; {shown_duration(bend.low)} to {shown_duration(bend.high)} are "
@@ -195,20 +189,20 @@ def _delay_card(title: str, below: str, found: Distribution, delay: int | None) 
     yield "</div>"
 
 
-def _groups(found: Advice) -> Iterator[str]:
-    for column, table in delays_by_group(found):
+def _groups(report: Advice) -> Iterator[str]:
+    for column, table in delays_by_group(report):
         yield f"<h2>By {escape(column)}</h2>"
         yield from _table(table)
 
 
-def title_of(output: OutputReport, found: Advice) -> str:
-    """What the settings of an output are called."""
-    return output.name if found.kind == "log" else "supposed windows"
+def title_of(output: OutputReport, report: Advice) -> str:
+    """The heading of an output's settings."""
+    return output.name if report.kind == "log" else "supposed windows"
 
 
-def curves_of(output: OutputReport, found: Advice) -> list[tuple[str, list[tuple[int, float]]]]:
+def curves_of(output: OutputReport, report: Advice) -> list[tuple[str, list[tuple[int, float]]]]:
     """How complete the numbers of an output are, by delay: when they are published, and after corrections."""
-    rows = [setting_row(each, output, found.sample is not None) for each in output.settings]
+    rows = [setting_row(each, output, report.sample is not None) for each in output.settings]
     named = [("on time", sorted({row["delay"]: row["on_time_share"] for row in rows}.items()))]
     if output.accepts and output.advised.lateness:
         grace = output.advised.lateness
@@ -217,53 +211,53 @@ def curves_of(output: OutputReport, found: Advice) -> list[tuple[str, list[tuple
     return named
 
 
-def curve_plot(output: OutputReport, found: Advice) -> str:
+def curve_plot(output: OutputReport, report: Advice) -> str:
     """The curves of an output, with the delay that is advised."""
     marks = [(f"advised {format_duration(output.advised.delay)}", output.advised.delay, "mark")]
-    title = f"Completeness by delay: {title_of(output, found)}"
-    return curves(title, curves_of(output, found), marks, "delay, on a scale of logarithms")
+    title = f"Completeness by delay: {title_of(output, report)}"
+    return curves(title, curves_of(output, report), marks, SCALE)
 
 
-def advised_delay(found: Advice) -> int | None:
-    return next(each.value for each in found.advised if each.field == "watermark.delay")
+def advised_delay(report: Advice) -> int | None:
+    return next(each.value for each in report.advised if each.field == "watermark.delay")
 
 
-def _output(output: OutputReport, found: Advice) -> Iterator[str]:
-    yield f"<h2>What settings would mean: {escape(title_of(output, found))}</h2>"
+def _output(output: OutputReport, report: Advice) -> Iterator[str]:
+    yield f"<h2>What settings would mean: {escape(title_of(output, report))}</h2>"
     yield f'<div class="card curve"><p class="pale">{escape(output.window)}. '
-    for nth, (what, _) in enumerate(curves_of(output, found)):
+    for nth, (what, _) in enumerate(curves_of(output, report)):
         colour = ("one", "three")[nth]
         yield f'<span class="key" style="background:var(--{colour})"></span>{escape(what)} '
     yield "</p>"
-    yield f'<div class="scroll">{curve_plot(output, found)}</div>'
+    yield f'<div class="scroll">{curve_plot(output, report)}</div>'
     yield "</div>"
     usual = output.usual
-    yield from _what_ifs(output, usual, found)
+    yield from _what_ifs(output, usual, report)
     if len(usual) < len(output.settings):
         yield f"<details><summary>All {len(output.settings)} settings</summary>"
-        yield from _what_ifs(output, output.settings, found)
+        yield from _what_ifs(output, output.settings, report)
         yield "</details>"
     error = max((each.error for each in output.settings), default=0.0)
     if error:
         yield f'<p class="pale">Panes and states are estimated, to within {2 * error:.1%} (95 %).</p>'
 
 
-def _what_ifs(output: OutputReport, settings: Sequence[WhatIf], found: Advice) -> Iterator[str]:
+def _what_ifs(output: OutputReport, settings: Sequence[WhatIf], report: Advice) -> Iterator[str]:
     marked = [each.setting == output.advised for each in settings]
-    return _table(what_ifs(output, settings, found.sample is not None), marked)
+    return _table(what_ifs(output, settings, report.sample is not None), marked)
 
 
-def _who(found: Advice) -> Iterator[str]:
-    beyond = format_duration(found.late_delay)
-    if found.groups:
+def _who(report: Advice) -> Iterator[str]:
+    beyond = format_duration(report.late_delay)
+    if report.groups:
         yield f"<h2>Who is late</h2><p class=pale>More than {beyond} behind the newest of their partition.</p>"
-        if found.late_groups:
-            yield from _table(who_is_late(found))
+        if report.late_groups:
+            yield from _table(who_is_late(report))
         else:
             yield "<p>No group is late more often than the others, as far as this history tells.</p>"
-    if len(table := biases(found)) > 1:
+    if len(table := biases(report)) > 1:
         yield f"<h2>Bias, if what is late under a delay of {beyond} were dropped</h2>"
         yield from _table(table)
-    if found.skews:
+    if report.skews:
         yield "<h2>Clocks that are ahead</h2><p class=pale>Events that come before they happen.</p>"
-        yield from _table(skews(found))
+        yield from _table(skews(report))

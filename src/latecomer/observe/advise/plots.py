@@ -14,13 +14,13 @@ from latecomer.model.written_values import in_percent
 WIDTH, HEIGHT = 640, 310
 _LEFT, _RIGHT, _TOP, _BOTTOM = 78, 20, 70, 40
 _ROW = 15
-"""So far apart the names of upright lines stand, one above the other: none covers another."""
+"""The distance of the names of upright lines, one above the other, so that none covers another."""
 _LETTER = 6.5
-"""So wide is a letter, about."""
+"""The width of a letter, about."""
 _LEAST_ROOM = 1e-4
-"""A curve is drawn over so much of the shares at least: finer ones have no room for their digits."""
+"""The axis of shares is at least so long: on a finer one there is no room for the digits."""
 _ALL_ROOM = 0.01
-"""Over so much, where every share is all."""
+"""The length of the axis where every share is 100 %."""
 _MARKS = [
     *(each * UNITS["ms"] for each in (1, 10, 100)),
     *(each * UNITS["s"] for each in (1, 10)),
@@ -31,7 +31,7 @@ _MARKS = [
 _FINER = [
     each * UNITS[unit] for unit, each in (("s", 30), ("m", 5), ("m", 30), ("h", 3), ("h", 12), ("d", 3))
 ]
-"""Marked where there is room between those."""
+"""Also marked, where there is room in between."""
 
 
 class _Time:
@@ -77,9 +77,9 @@ def _frame(title: str, scale: _Time, levels: Sequence[tuple[float, str]], below:
 
 
 def _uprights(scale: _Time, marks: Sequence[tuple[str, int, str]]) -> Iterator[str]:
-    """Lines at durations, with their names above the plot, where no bar is. No line goes through a name: names stand at
-    the left of their lines, and lines further left begin below. Where there is no room at the left, a name stands at
-    the right, above all that is there."""
+    """Lines at durations, with their names above the plot, where there are no bars. No line crosses a name: a name is
+    left of its line, and lines further left begin below it. A name without room at the left is at the right of its
+    line, above all other names there."""
     placed = [(scale(at), name, kind) for name, at, kind in marks]
     with_room = [(x > _LEFT + 10 + _LETTER * len(name), x, name, kind) for x, name, kind in placed]
     rows = sorted(with_room, key=lambda mark: (mark[0], -mark[1] if mark[0] else mark[1]))
@@ -94,7 +94,7 @@ def _uprights(scale: _Time, marks: Sequence[tuple[str, int, str]]) -> Iterator[s
 def histogram(
     title: str, bars: Sequence[tuple[int, int, int]], marks: Sequence[tuple[str, int, str]], below: str
 ) -> str:
-    """Bars of growing width: how many events are how late. `marks` are upright lines: a name, where, and a class."""
+    """Bars of growing width: how many events are how late. `marks` are upright lines: name, duration and class."""
     positive = [each for each in bars if each[0] > 0]
     scale = _Time(positive[0][0] if positive else 1, bars[-1][1] if bars else 1)
     total = sum(count for *_, count in bars) or 1
@@ -131,7 +131,7 @@ def curves(
     marks: Sequence[tuple[str, int, str]],
     below: str,
 ) -> str:
-    """Shares over a delay, from the smallest share that there is up to all."""
+    """Curves of shares over a delay, on an axis from the smallest share to 100 %."""
     delays = [delay for _, points in named for delay, _ in points]
     positive = sorted(each for each in delays if each > 0)
     scale = _Time(positive[0] if positive else 1, max(delays, default=1))

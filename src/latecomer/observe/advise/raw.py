@@ -1,7 +1,7 @@
 """Raw files or a table as a history, before any pipeline exists.
 
-They are read once for the ticks, then as often as need be; never more than some rows at a time. Rows need not be in
-order: a tick is what arrived in it, wherever it stands.
+They are read once for the ticks and then again for each pass, some rows at a time. Rows may be in any order: a tick has
+the rows that arrived in it, wherever they are.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from latecomer.model.windows import Tumbling
 from latecomer.observe.advise.history import Codes, History, Measured, Part, Subject
 from latecomer.observe.advise.raw_files import RawFiles
 from latecomer.observe.advise.raw_source import RawSource, refused
+from latecomer.observe.history import SECOND
 
 LOG = logging.getLogger(__name__)
 
 _COMPACT = 1 << 21
 MOST_HEADS = 1 << 23
-"""So many ticks of partitions are kept; of a longer history the ticks are made longer."""
-SECOND = 1_000_000
+"""So many ticks of partitions are kept; a history with more gets longer ticks."""
 _TICKS = [SECOND, 10 * SECOND, 60 * SECOND, 600 * SECOND, 3600 * SECOND]
 _MOST_PARTITIONS = 10_000
 
@@ -78,8 +78,8 @@ class RawHistory(History):
             )
         if self.source.every is None and self.every > SECOND:
             self.notes.append(
-                f"ticks are {shown_duration(self.every)} long, for the history has too many seconds: events may be as "
-                "much further behind than said; --every 1s measures all of them, in more memory"
+                f"ticks are {shown_duration(self.every)} long, because the history has too many seconds: events may be "
+                "up to that much further behind than shown; --every 1s measures all of them, in more memory"
             )
         self.notes.append(
             "corrections are counted as if every tick were a batch; larger batches make fewer of them"
@@ -121,7 +121,7 @@ class RawHistory(History):
         return self._walked(tick, code, largest, events) if quick is None else quick
 
     def _lengthen(self, summaries: _Summaries) -> None:
-        """Longer ticks, where there are too many and their length is not given."""
+        """Make ticks longer while there are too many, unless their length is given."""
         while self.source.every is None and self.every < _TICKS[-1] and summaries.too_many():
             longer = next(each for each in _TICKS if each > self.every)
             summaries.lengthen(longer // self.every)
@@ -183,7 +183,7 @@ class _Summaries:
         return len(self._rows[0][0]) > MOST_HEADS
 
     def lengthen(self, times: int) -> None:
-        """Make one tick of so many."""
+        """Join so many ticks into one."""
         tick, code, largest, events = self.settled()
         self._rows = [_reduced(tick // times, code, largest, events)]
 

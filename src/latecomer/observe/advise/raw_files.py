@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,14 @@ from latecomer.config.paths import list_files
 from latecomer.errors import PipelineError, did_you_mean
 from latecomer.model.lateness.histogram import Whole
 from latecomer.observe.advise.history import AT_ONCE
-from latecomer.observe.advise.raw_source import RawSource, as_numbers, column_of, micros_of, refused
+from latecomer.observe.advise.raw_source import (
+    RawSource,
+    as_numbers,
+    column_of,
+    micros_of,
+    refused,
+    require_groupable,
+)
 
 _CHUNK = 16 << 20
 _FORMATS = {"parquet": "parquet", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
@@ -52,11 +60,11 @@ class RawFiles:
                 return DeltaTable(str(path)).file_uris()
             except DeltaError as error:
                 raise self._cannot_be_read(error) from None
-        found = list_files(str(path.absolute()))
-        if not found:
+        paths = list_files(str(path.absolute()))
+        if not paths:
             fix = "name a pipeline file, a file, a folder, a pattern in quotes, or a Delta table"
             raise refused("source", "there is no such file or folder, or it is empty", self.source.path, fix)
-        return found
+        return paths
 
     def _cannot_be_read(self, error: Exception, path: str = "") -> PipelineError:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
@@ -94,16 +102,17 @@ class RawFiles:
             return next((list(rows.schema.names) for rows in self._json(self.paths[0])), [])
 
     def events(self, columns: Sequence[str]) -> Iterator[tuple[Whole, Whole, pa.RecordBatch]]:
-        """Event times, arrivals and other columns of all rows that have both times."""
+        """Event times, arrivals and other columns of the rows that have both times."""
         source = self.source
         fixed = [source.event_time, source.arrival, source.partition]
         wanted = list(dict.fromkeys([*(each for each in fixed if each is not None), *columns]))
         for path, rows in self._rows(wanted):
-            times, readable = micros_of(rows.column(source.event_time), source, "--event-time")
-            if source.arrival is None:
-                arrivals, arrived = np.full(len(times), _changed_at(path), np.int64), readable
-            else:
-                arrivals, arrived = micros_of(rows.column(source.arrival), source, "--arrival")
+            with self._explained(path):
+                times, readable = micros_of(rows.column(source.event_time), source, "--event-time")
+                if source.arrival is None:
+                    arrivals, arrived = np.full(len(times), _changed_at(path), np.int64), readable
+                else:
+                    arrivals, arrived = micros_of(rows.column(source.arrival), source, "--arrival")
             whole = readable & arrived
             near = whole & (times - arrivals <= source.max_future)
             if not self.quiet:
@@ -113,30 +122,30 @@ class RawFiles:
                 yield times[near], arrivals[near], rows.filter(pa.array(near))
 
     def _rows(self, columns: Sequence[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Rows with these columns, and the file that they are from where that matters."""
-        numeric = {*self.source.measures}
+        """Rows with these columns, and their file where that matters."""
         for path in self.paths if self.format != "parquet" or self.source.arrival is None else [""]:
             with self._explained(path):
                 for rows in self._read(path, columns):
-                    arrays = [column_of(rows, name) for name in columns]
-                    arrays = [
-                        as_numbers(each) if name in numeric else each
-                        for name, each in zip(columns, arrays, strict=True)
-                    ]
+                    arrays = [self._column(rows, name) for name in columns]
                     yield path, pa.record_batch(arrays, names=list(columns))
 
+    def _column(self, rows: pa.RecordBatch, name: str) -> pa.Array:
+        source, values = self.source, column_of(rows, name)
+        groups = {"--by": source.by, "--partition": (source.partition,), "--producer": (source.producer,)}
+        for option, columns in groups.items():
+            if name in columns:
+                require_groupable(values, option, name)
+        return as_numbers(values, name) if name in source.measures else values
+
     def _read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        top = list(dict.fromkeys(name if name in self._names else name.split(".")[0] for name in columns))
+        names = self._dataset.schema.names if self.format == "parquet" else ()
+        top = list(dict.fromkeys(name if name in names else name.split(".")[0] for name in columns))
         if self.format == "parquet":
-            found = ds.dataset([path], format="parquet") if path else self._dataset
+            dataset = ds.dataset([path], format="parquet") if path else self._dataset
             return iter(
-                found.to_batches(columns=top, batch_size=AT_ONCE, batch_readahead=2, fragment_readahead=2)
+                dataset.to_batches(columns=top, batch_size=AT_ONCE, batch_readahead=2, fragment_readahead=2)
             )
         return self._csv(path, top) if self.format == "csv" else self._json(path)
-
-    @property
-    def _names(self) -> set[str]:
-        return {*self._dataset.schema.names} if self.format == "parquet" else {*()}
 
     def _csv(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         options = pa_csv.ConvertOptions(
@@ -176,14 +185,14 @@ class RawFiles:
 
     def _parsed(self, lines: bytes) -> Iterator[pa.RecordBatch]:
         try:
-            found = pa_json.read_json(io.BytesIO(lines), parse_options=self._json_options)
+            table = pa_json.read_json(io.BytesIO(lines), parse_options=self._json_options)
         except pa.ArrowInvalid:
-            found = self._line_by_line(lines)
-        yield from found.to_batches(max_chunksize=AT_ONCE)
+            table = self._line_by_line(lines)
+        yield from table.to_batches(max_chunksize=AT_ONCE)
 
     @property
     def _json_options(self) -> pa_json.ParseOptions:
-        """Times that are text stay text: Arrow would read them, and forget the zone."""
+        """Read times that are text as text: Arrow would parse them, and lose the zone."""
         if self.source.unit is not None:
             return pa_json.ParseOptions()
         named = [each for each in (self.source.event_time, self.source.arrival) if each and "." not in each]
@@ -192,7 +201,7 @@ class RawFiles:
         )
 
     def _line_by_line(self, lines: bytes) -> pa.Table:
-        """For lines of which one is no object, or whose values are of several types: all as text."""
+        """Read lines of which one is no object, or whose values have several types: all values become text."""
         rows = []
         for line in lines.splitlines():
             if not line.strip():
@@ -208,22 +217,13 @@ class RawFiles:
         names = dict.fromkeys(name for row in rows for name in row)
         return pa.table({name: pa.array([row.get(name) for row in rows], pa.string()) for name in names})
 
-    def _explained(self, path: str) -> _Explained:
-        return _Explained(self, path)
-
-
-class _Explained:
-    """Errors of a reader, in one sentence."""
-
-    def __init__(self, files: RawFiles, path: str) -> None:
-        self.files, self.path = files, path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, pa.ArrowException | OSError):
-            raise self.files._cannot_be_read(error, self.path) from None
+    @contextmanager
+    def _explained(self, path: str) -> Iterator[None]:
+        """Turn errors of a reader into one sentence."""
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            raise self._cannot_be_read(error, path) from None
 
 
 def _flat(value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""What was found of a history: how late its events come, what settings would mean, and what is advised."""
+"""The report on a history: how late its events are, what settings would mean, and what is advised."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class OutputReport:
 
     @property
     def usual(self) -> list[WhatIf]:
-        """Those settings that are worth a first look: each delay without lateness, and with the advised one."""
+        """The settings to show first: each delay without lateness, and with the advised lateness."""
         graces = {0, self.advised.lateness}
         return [
             each
@@ -83,7 +83,7 @@ class OutputReport:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to look at, and what for."""
+    """The targets, and the settings to measure."""
 
     wish: Wish = field(default_factory=Wish)
     delays: tuple[int, ...] = ()
@@ -93,14 +93,14 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Advice:
-    """How late events come, what settings would mean, who is late, and what is advised."""
+    """How late events are, what settings would mean, which groups are late, and what is advised."""
 
     title: str
     kind: str
     """`log` or `files`."""
     events: int
     of_events: int
-    """All there are; more than `events` where a sample was taken."""
+    """How many events there are; more than `events` if a sample was measured."""
     sample: float | None
     since: int
     until: int
@@ -126,7 +126,7 @@ class Advice:
 
     @property
     def precision(self) -> float:
-        """By what part a percentile of all events is too large at most."""
+        """By which share a percentile of all events may be too large."""
         return 1.0 / (1 << FINE)
 
     @property
@@ -138,7 +138,7 @@ class Advice:
         return fragment(self)
 
     def html(self) -> str:
-        """One page, with plots, that needs nothing else."""
+        """One page with plots, which loads nothing else."""
         return page(self)
 
     def svg(self) -> str:

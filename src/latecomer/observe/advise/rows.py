@@ -23,31 +23,31 @@ def in_figures(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100_000 else f"{value:,.6g}"
 
 
-def as_json(found: Advice) -> dict[str, Any]:
-    """Everything, as JSON has it. Durations are whole microseconds, moments ISO-8601."""
+def as_json(report: Advice) -> dict[str, Any]:
+    """The whole report as JSON. Durations are whole microseconds, moments ISO-8601."""
     return {
-        "source": found.title,
-        "kind": found.kind,
-        "events": found.events,
-        "of_events": found.of_events,
-        "sample": found.sample,
-        "sampling_error": found.sampling_error,
-        "precision": {"overall": found.precision, "groups": found.group_precision},
-        "since": written(found.since),
-        "until": written(found.until),
-        "tick": found.every if isinstance(found.every, str) else format_duration(found.every),
-        "age": _distribution(found.age),
-        "behind": _distribution(found.behind),
-        "partitions": [_group(each) for each in found.partitions],
-        "groups": [_group(each) for each in found.groups],
-        "outputs": [_output(each, found.sample is not None) for each in found.outputs],
-        "late_beyond": found.late_delay,
-        "late_groups": [_plain(each) for each in found.late_groups],
-        "bias_if_dropped": [_plain(each) for each in found.biases],
-        "clock_skew": [_plain(each) for each in found.skews],
-        "advice": [{**_plain(each), "write": each.written} for each in found.advised],
-        "cautions": list(found.cautions),
-        "notes": list(found.notes),
+        "source": report.title,
+        "kind": report.kind,
+        "events": report.events,
+        "of_events": report.of_events,
+        "sample": report.sample,
+        "sampling_error": report.sampling_error,
+        "precision": {"overall": report.precision, "groups": report.group_precision},
+        "since": written(report.since),
+        "until": written(report.until),
+        "tick": report.every if isinstance(report.every, str) else format_duration(report.every),
+        "age": _distribution(report.age),
+        "behind": _distribution(report.behind),
+        "partitions": [_group(each) for each in report.partitions],
+        "groups": [_group(each) for each in report.groups],
+        "outputs": [_output(each, report.sample is not None) for each in report.outputs],
+        "late_beyond": report.late_delay,
+        "late_groups": [_plain(each) for each in report.late_groups],
+        "bias_if_dropped": [_plain(each) for each in report.biases],
+        "clock_skew": [_plain(each) for each in report.skews],
+        "advice": [{**_plain(each), "write": each.written} for each in report.advised],
+        "cautions": list(report.cautions),
+        "notes": list(report.notes),
     }
 
 
@@ -59,23 +59,23 @@ def _plain(found: Any) -> Any:
     }
 
 
-def _distribution(found: Distribution) -> dict[str, Any]:
+def _distribution(delays: Distribution) -> dict[str, Any]:
     return {
-        "events": found.count,
-        "negative": found.negative,
-        "least": found.least,
-        "most": found.most,
-        "percentiles": {advice.percentile(share): value for share, value in found.percentiles.items()},
-        "elbow": None if found.elbow is None else dict(vars(found.elbow)),
-        "histogram": [{"from": low, "to": high, "events": count} for low, high, count in found.bars],
+        "events": delays.count,
+        "negative": delays.negative,
+        "least": delays.least,
+        "most": delays.most,
+        "percentiles": {advice.percentile(share): value for share, value in delays.percentiles.items()},
+        "elbow": None if delays.elbow is None else dict(vars(delays.elbow)),
+        "histogram": [{"from": low, "to": high, "events": count} for low, high, count in delays.bars],
     }
 
 
-def _group(found: GroupDelays) -> dict[str, Any]:
+def _group(group: GroupDelays) -> dict[str, Any]:
     return {
-        "column": found.column,
-        "value": found.value,
-        "events": found.age.count,
+        "column": group.column,
+        "value": group.value,
+        "events": group.age.count,
         **{
             name: {
                 "negative": each.negative,
@@ -83,7 +83,7 @@ def _group(found: GroupDelays) -> dict[str, Any]:
                 "most": each.most,
                 "percentiles": {advice.percentile(share): value for share, value in each.percentiles.items()},
             }
-            for name, each in (("age", found.age), ("behind", found.behind))
+            for name, each in (("age", group.age), ("behind", group.behind))
         },
     }
 
@@ -96,16 +96,16 @@ PANES = (
     "retained",
     "retained_bytes",
 )
-"""What cannot be computed from a sample: a pane is there or not, however many of its events are."""
+"""What cannot be computed from a sample: a pane is published once, however many of its events are in the sample."""
 
 
-def _output(found: OutputReport, sampled: bool) -> dict[str, Any]:
+def _output(output: OutputReport, sampled: bool) -> dict[str, Any]:
     return {
-        "output": found.name,
-        "window": found.window,
-        "advised": dict(vars(found.advised)),
-        "current": None if found.current is None else dict(vars(found.current)),
-        "settings": [setting_row(each, found, sampled) for each in found.settings],
+        "output": output.name,
+        "window": output.window,
+        "advised": dict(vars(output.advised)),
+        "current": None if output.current is None else dict(vars(output.current)),
+        "settings": [setting_row(each, output, sampled) for each in output.settings],
     }
 
 

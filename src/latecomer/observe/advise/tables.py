@@ -1,4 +1,4 @@
-"""The tables of a report, as people read them: on a terminal and on a page. A first row has the heads."""
+"""The tables of a report, as text for a terminal and for a page. The first row has the heads."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
 Table = list[list[str]]
 P99 = "p99"
-"""The column of a what-if table that a terminal has no room for."""
+"""The column of a what-if table for which a terminal has no room."""
 _ABSENT = "-"
 _SHARES = (0.5, 0.99, 0.999)
 _SHARES_SHOWN = ("p50", "p99", "p99.9")
 
 
-def delays_by_group(found: Advice) -> Iterator[tuple[str, Table]]:
-    """Both delays of partitions, then of the groups of each column that was asked for."""
-    every = (*found.partitions, *found.groups)
+def delays_by_group(report: Advice) -> Iterator[tuple[str, Table]]:
+    """Both delays of partitions, then of the groups of each column of `by`."""
+    every = (*report.partitions, *report.groups)
     for column in dict.fromkeys(each.column for each in every):
         old, behind = ([f"{what}: {_SHARES_SHOWN[0]}", *_SHARES_SHOWN[1:]] for what in ("old", "behind"))
         rows = [_group(each) for each in every if each.column == column]
         yield column, [["", "events", *old, *behind, "most"], *rows]
 
 
-def _group(found: GroupDelays) -> list[str]:
-    both = (found.age.percentiles, found.behind.percentiles)
+def _group(group: GroupDelays) -> list[str]:
+    both = (group.age.percentiles, group.behind.percentiles)
     shown = [percentiles.get(share) for percentiles in both for share in _SHARES]
     return [
-        _value(found.value),
-        f"{found.age.count:,}",
+        _value(group.value),
+        f"{group.age.count:,}",
         *(_ABSENT if each is None else shown_duration(each) for each in shown),
-        shown_duration(found.behind.most),
+        shown_duration(group.behind.most),
     ]
 
 
@@ -65,8 +65,8 @@ def _what_if(each: WhatIf, output: OutputReport, sampled: bool) -> list[str]:
     ]
 
 
-def who_is_late(found: Advice) -> Table:
-    """The groups that are late more often than others; no row where there is none."""
+def who_is_late(report: Advice) -> Table:
+    """The groups that are late more often than others."""
     rows = [
         [
             f"{each.column} = {_value(each.value)}",
@@ -75,18 +75,18 @@ def who_is_late(found: Advice) -> Table:
             f"{each.share_of_late:.1%}",
             f"{each.share_of_events:.1%}",
         ]
-        for each in found.late_groups
+        for each in report.late_groups
     ]
     return [["", "times as often", "95 %", "of the late", "of all"], *rows]
 
 
-def biases(found: Advice) -> Table:
-    """The numbers that dropping the late would change."""
+def biases(report: Advice) -> Table:
+    """The numbers that would change if late events were dropped."""
     rows = []
-    for each in found.biases:
+    for each in report.biases:
         if each.relative:
             name = (
-                f"{each.output}: {each.aggregate} = {each.written}" if found.kind == "log" else each.written
+                f"{each.output}: {each.aggregate} = {each.written}" if report.kind == "log" else each.written
             )
             group = "" if each.group is None else f", {each.group[0]} = {_value(each.group[1])}"
             numbers = in_figures(each.with_all), in_figures(each.without_late)
@@ -95,7 +95,7 @@ def biases(found: Advice) -> Table:
     return [["", "with all", "without", "change", "95 %"], *rows]
 
 
-def skews(found: Advice) -> Table:
+def skews(report: Advice) -> Table:
     """The producers whose clocks are ahead."""
     rows = [
         [
@@ -105,7 +105,7 @@ def skews(found: Advice) -> Table:
             shown_duration(each.ahead),
             shown_duration(each.against_others),
         ]
-        for each in found.skews
+        for each in report.skews
     ]
     return [["", "events", "negative", "ahead by", "against others"], *rows]
 

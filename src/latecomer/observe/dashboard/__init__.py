@@ -1,2 +1,2 @@
-"""One page in a browser: what a pipeline does now, its windows, how late events come, its ledger, and why a number is
-what it is. It reads the store's tables without Spark and changes nothing."""
+"""A web page: what a pipeline does now, its windows, how late events are, its ledger, and why a number is what it is.
+It reads the store's tables without Spark and changes nothing."""

@@ -1,7 +1,7 @@
-"""Answers to what the page asks, kept for as long as the store's tables have not changed.
+"""Answers to the page's requests, kept for as long as the store's tables have not changed.
 
-The tag of an answer comes from the versions of the tables, which a look into a few folders shows. An unchanged store is
-not read again, whoever asks and however often.
+Changes are seen by the versions of the tables, for which only a few folders are listed. An unchanged store is not read
+again, however often the page asks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from latecomer.store.store import Store, open_store
 KEPT = 64
 """So many answers are kept."""
 SAFE = 2**53
-"""Beyond this a browser rounds whole numbers: they are sent as text."""
+"""Whole numbers beyond this are sent as text, because a browser would round them."""
 _TABLES = (
     "events",
     "duplicates",
@@ -56,7 +56,7 @@ Make = Callable[[Reader, Query], Any]
 
 
 class KeptReader(Reader):
-    """Reads a store that stays open, all of an answer from the same opening."""
+    """Reads a store that stays open: one answer is read from one state of the store."""
 
     def __init__(self, pipeline: Pipeline, shelf: Shelf) -> None:
         super().__init__(pipeline)
@@ -72,16 +72,16 @@ class KeptReader(Reader):
 
 @dataclass(frozen=True)
 class Route:
-    """One thing that can be asked of a pipeline."""
+    """A kind of request about a pipeline."""
 
     make: Make
     parameters: frozenset[str] = frozenset()
     every: float = 0.0
-    """Whatever changes, it is made anew no sooner than so many seconds after the last time."""
+    """It is made again no sooner than so many seconds after the last time, even if tables have changed."""
     ages: float | None = None
-    """After so many seconds it is made anew though no table has changed: it depends on the clock."""
+    """After so many seconds it is made again even if no table has changed, because it depends on the clock."""
     kept: bool = False
-    """Whether it reads the store that stays open. One answer at a time does, so it is for those that are quick."""
+    """Whether it reads the store that stays open. Only one answer at a time may read it, so it has to be quick."""
 
 
 ROUTES: Mapping[str, Route] = {
@@ -121,7 +121,7 @@ class Answers:
     pipelines: Sequence[Pipeline]
     clock: Callable[[], float] = time.monotonic
     zone: str | None = None
-    """For all moments; without one, those of an output are in the zone of its windows."""
+    """The zone of all moments; None: the moments of an output are in the zone of its windows."""
     progress: Progress = field(default_factory=lambda: Progress())
     _kept: OrderedDict[tuple[int, str, str], _Kept] = field(default_factory=OrderedDict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
@@ -131,7 +131,7 @@ class Answers:
     _shelf: Shelf = field(default_factory=Shelf)
     _reading: threading.Lock = field(default_factory=threading.Lock)
     made: int = 0
-    """How many answers were made and not taken from those kept."""
+    """How many answers were made, without those that were kept."""
 
     def listing(self) -> Answer:
         """The pipelines, and their outputs."""
@@ -154,30 +154,30 @@ class Answers:
         )
 
     def answer(self, number: int, route: str, text: str) -> Answer:
-        """What a pipeline says to a request: as kept, where nothing has changed."""
-        asked, query = ROUTES[route], Query.of(text, ROUTES[route].parameters)
+        """The answer of a pipeline to a request: the kept one, if nothing has changed."""
+        wanted, query = ROUTES[route], Query.of(text, ROUTES[route].parameters)
         place = number, route, json.dumps(query.given, sort_keys=True)
-        if (kept := self._fresh(place, asked, number)) is not None:
+        if (kept := self._fresh(place, wanted, number)) is not None:
             return kept
-        with self._making[route]:  # who asks for the same meanwhile finds it made
-            if (kept := self._fresh(place, asked, number)) is not None:
+        with self._making[route]:  # a second request for the same waits, and gets the kept answer
+            if (kept := self._fresh(place, wanted, number)) is not None:
                 return kept
             pipeline = self.pipelines[number]
             seen, began = fingerprint(pipeline), self.clock()
             try:
-                made = _answer(self._make(number, route, query))
+                answer = _answer(self._make(number, route, query))
             except NoStore as error:
-                made = _answer({"empty": str(error)})
-            self._keep(place, _Kept(made, seen, self.clock(), self.clock() - began))
-            return made
+                answer = _answer({"empty": str(error)})
+            self._keep(place, _Kept(answer, seen, self.clock(), self.clock() - began))
+            return answer
 
     def under_way(self, number: int) -> Answer:
-        """How far the lateness of a pipeline is measured, and for how long already."""
+        """The progress of measuring a pipeline's lateness."""
         return _answer(self.progress.of((number, "lateness")))
 
     def _make(self, number: int, name: str, query: Query) -> Any:
         route, pipeline = ROUTES[name], self.pipelines[number]
-        with in_zone(self.zone or _zone(pipeline, route, query)), self.progress.made((number, name)):
+        with in_zone(self.zone or _zone(pipeline, route, query)), self.progress.making((number, name)):
             if not route.kept:
                 return route.make(Reader(pipeline), query)
             with self._reading:
@@ -189,7 +189,7 @@ class Answers:
         if kept is None:
             return None
         age = self.clock() - kept.made_at
-        if route.every and age < max(route.every, 20 * kept.took):  # what takes long is not made all the time
+        if route.every and age < max(route.every, 20 * kept.took):  # a slow answer is made less often
             return kept.answer
         old = route.ages is not None and age >= route.ages
         return None if old or kept.seen != fingerprint(self.pipelines[number]) else kept.answer
@@ -204,7 +204,7 @@ class Answers:
 
 
 def _zone(pipeline: Pipeline, route: Route, query: Query) -> str:
-    """The zone of the output that is asked for; where none can be, the one that all have, or UTC."""
+    """The zone of the request's output; where a route has no output, the one zone of all outputs, or UTC."""
     outputs = list(pipeline.outputs.values())
     if "output" in route.parameters:
         outputs = [pipeline.outputs[query.output(pipeline.outputs)]]
@@ -213,11 +213,11 @@ def _zone(pipeline: Pipeline, route: Route, query: Query) -> str:
 
 
 def fingerprint(pipeline: Pipeline) -> str:
-    """What tells a store from the same one after a change: the versions of its tables, its pins, who runs on it."""
+    """Changes whenever a store does: made from the versions of its tables, its pins, and the run that holds it."""
     root = pipeline.store_path
     tables = [root / name for name in _TABLES]
     tables += [root / "outputs" / output / name for output in pipeline.outputs for name in _OF_OUTPUTS]
-    # Not by the last name in the folder: that is `_last_checkpoint`, once a table has one.
+    # The last name in the folder would not do: it is `_last_checkpoint`, once a table has one.
     seen: list[object] = [last_version(table) for table in tables]
     seen += [_text(root / name) for name in (PINS, "sinks.json")]
     running = running_on(root)

@@ -1,11 +1,11 @@
-"""What a request may ask for: few parameters, short, and each of its kind."""
+"""Checks the parameters of a request: only a few are allowed, they are short, and each has its type."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from urllib.parse import parse_qsl
 
 from latecomer.errors import LatecomerError, shortened
@@ -14,7 +14,7 @@ from latecomer.model.verdicts import Fate
 from latecomer.model.zoned import read
 
 LONGEST = 4096
-"""So long a request's path may be, with all it asks for."""
+"""A request's path with its parameters may have so many characters."""
 MOST_PARAMETERS = 8
 MOST_ROWS = 200
 FURTHEST = 10_000
@@ -35,7 +35,7 @@ class Query:
 
     @classmethod
     def of(cls, text: str, known: frozenset[str]) -> Query:
-        """The parameters that a route knows; each once."""
+        """Parse the parameters of a request: each has to be one that the route knows, and may be there once."""
         try:
             pairs = parse_qsl(
                 text,
@@ -50,7 +50,7 @@ class Query:
         given: dict[str, str] = {}
         for name, value in pairs:
             if name not in known or name in given:
-                reason = "is there twice" if name in given else "is not known here"
+                reason = "is given twice" if name in given else "is not known here"
                 raise WrongRequest("parameter", name, reason, f"write {', '.join(sorted(known)) or 'none'}")
             if "\0" in value:
                 raise WrongRequest(name, value, "holds a NUL", "leave it out")
@@ -84,14 +84,14 @@ class Query:
             return {}
         fix = 'write an object of texts such as {"merchant": "m1"}'
         try:
-            found = json.loads(text)
+            key = json.loads(text)
         except (ValueError, RecursionError):
             raise WrongRequest("key", text, "is not JSON", fix) from None
-        if not isinstance(found, dict) or not all(
-            value is None or isinstance(value, str) for value in found.values()
+        if not isinstance(key, dict) or not all(
+            value is None or isinstance(value, str) for value in key.values()
         ):
             raise WrongRequest("key", text, "is not a key", fix)
-        return found
+        return key
 
     def number(self, name: str, usual: int, most: int) -> int:
         text = self.given.get(name)
@@ -109,9 +109,11 @@ class Query:
         if text is None:
             return None
         try:
-            return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
-        except ValueError:
+            day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).date()
+            _ = day + timedelta(days=1)  # the day ends there
+        except (ValueError, OverflowError):
             raise WrongRequest("day", text, "is not a day", "write it such as 2026-04-25") from None
+        return day
 
     def fate(self) -> Fate:
         text = self.given.get("fate", "")

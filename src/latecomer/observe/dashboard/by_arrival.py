@@ -1,4 +1,4 @@
-"""What the page shows of history: where arrivals are not the wall clock, by the arrival clock. From the store alone."""
+"""What the page shows of history, data that arrived long before it was read: it goes by the arrival clock."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from latecomer.model.durations import UNITS, to_micros
-from latecomer.model.panes import Op, Timing
 from latecomer.model.publications import is_history
 from latecomer.observe.history import DAY
+from latecomer.observe.recorded import CORRECTED
 from latecomer.store.layout import PaneLayout
-from latecomer.store.sql import moment_literal, text_literal
+from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store
 from latecomer.store.table import Table
 
 BARS = 60
-"""So many bars are drawn at most."""
+"""At most so many bars are drawn."""
 _WIDTHS = [
     *(each * UNITS["m"] for each in (1, 5, 15)),
     *(each * UNITS["h"] for each in (1, 6)),
     *(each * DAY for each in (1, 7, 30, 365, 3650)),
 ]
 _HEADS = "(select at, unnest(partitions) as p from t where kind = 'tick')"
-"""How many events each partition brought in each tick."""
+"""A row for each tick and partition, with its number of events."""
 
 
 def history_until(store: Store) -> int | None:
-    """The newest arrival, where what arrived is history; None where it is read as it comes."""
+    """The newest arrival, where it was read long afterwards; None where events are read as they arrive."""
     if not store.watermarks.exists or not store.publications.exists:
         return None
     rows = store.watermarks.query(
@@ -41,7 +41,7 @@ def history_until(store: Store) -> int | None:
 
 
 def received(store: Store) -> dict[str, Any]:
-    """How many events arrived in each part of all the time in which some did, and how long a part is."""
+    """How many events arrived in each part of the time from the first arrival to the last, and how long a part is."""
     (ends,) = store.watermarks.query(
         "select min(at) as first, max(at) as last from t where kind = 'tick'"
     ).to_pylist()
@@ -62,29 +62,22 @@ def received(store: Store) -> dict[str, Any]:
 
 def lags(store: Store, days: Sequence[int]) -> list[float | None]:
     """Seconds from the watermark to the arrival clock, on average over the ticks of each day (UTC)."""
-    found = _by_day(
+    by_day = _by_day(
         store.watermarks,
         "at",
         days,
         "avg(cast(at as bigint) - cast(watermark as bigint))",
         "kind = 'tick' and watermark is not null",
     )
-    return [None if day not in found else max(found[day], 0.0) / 1_000_000 for day in days]
+    return [None if day not in by_day else max(by_day[day], 0.0) / 1_000_000 for day in days]
 
 
 def shares(store: Store, output: str, days: Sequence[int]) -> dict[str, list[Any]]:
-    """What arrived on each day (UTC): how much of it was set aside, and how many corrections it made."""
+    """For each day (UTC), the share of the events that was set aside, and corrections for each event."""
     tables = store.output_tables(output, PaneLayout(store.pipeline.outputs[output], store.layout).published)
     came = _by_day(store.watermarks, "at", days, "sum(p['events'])", among=_HEADS)
     aside = _by_day(tables.late, "arrival_time", days, "count(*)")
-    late, rebuilt = text_literal(Timing.LATE), text_literal(Timing.CORRECTION)
-    corrected = _by_day(
-        tables.panes,
-        "fired_at",
-        days,
-        "count(*)",
-        f"timing in ({late}, {rebuilt}) and op = {text_literal(Op.INSERT)}",
-    )
+    corrected = _by_day(tables.panes, "fired_at", days, "count(*)", CORRECTED)
     known = [day for day in days if came.get(day)]
 
     def share(counts: dict[int, float]) -> list[float | None]:
@@ -98,9 +91,9 @@ def _by_day(
 ) -> dict[int, float]:
     if not table.exists:
         return {}
-    found = table.query(
+    rows_read = table.query(
         f"select date_bin(interval '1 day', {column}) as day, {figure} as figure from {among} where "
         f"{column} >= {moment_literal(days[0] * DAY)} and {column} < {moment_literal((days[-1] + 1) * DAY)} "
         f"and {rows} group by 1"
     )
-    return {to_micros(row["day"]) // DAY: row["figure"] for row in found.to_pylist()}
+    return {to_micros(row["day"]) // DAY: row["figure"] for row in rows_read.to_pylist()}

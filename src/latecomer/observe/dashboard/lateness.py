@@ -1,4 +1,4 @@
-"""How late events come: histogram, curve and elbow, where the settings stand, and what is advised."""
+"""How late events arrive: histogram, curve and elbow, with the present settings and the advised ones."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.written_values import in_percent
 from latecomer.model.zoned import written
 from latecomer.observe.advise.advising import NothingToMeasure
-from latecomer.observe.advise.asking import Asked, advice_on
+from latecomer.observe.advise.asking import AdviceOptions, advice_on
+from latecomer.observe.advise.page import AGE, BEHIND, BEHIND_MEANS, NO_ELBOW, SCALE
 from latecomer.observe.advise.plots import curves, histogram
 from latecomer.observe.advise.report import Advice, Distribution, OutputReport
 from latecomer.observe.advise.rows import setting_row
 from latecomer.store.store import Store
 
 MANY = 1_000_000
-"""Of more events than these a sample is taken: a page does not wait for minutes."""
+"""If there are more events, a sample is measured: a page cannot wait for minutes."""
 
 
 def lateness(pipeline: Pipeline, store: Store) -> dict[str, Any]:
@@ -25,29 +26,24 @@ def lateness(pipeline: Pipeline, store: Store) -> dict[str, Any]:
     events = sum(file.rows for file in store.events.files())
     sample = MANY / events if events > MANY else None
     try:
-        found = advice_on(pipeline, Asked(sample=sample), {})
+        advice = advice_on(pipeline, AdviceOptions(sample=sample), {})
     except NothingToMeasure:
         return {"events": 0}
-    delay = next((each for each in found.advised if each.field == "watermark.delay"), None)
+    delay = next((each for each in advice.advised if each.field == "watermark.delay"), None)
     return {
-        "events": found.events,
-        "of_events": found.of_events,
-        "sampling_error": found.sampling_error,
-        "since": written(found.since),
-        "until": written(found.until),
-        "advised": [_advised(each) for each in found.advised],
-        "cautions": list(found.cautions),
+        "events": advice.events,
+        "of_events": advice.of_events,
+        "sampling_error": advice.sampling_error,
+        "since": written(advice.since),
+        "until": written(advice.until),
+        "advised": [_advised(each) for each in advice.advised],
+        "cautions": list(advice.cautions),
         "delays": [
-            _delay("How old events are when they come", "Arrival less event time.", found.age, None),
-            _delay(
-                "How far they come behind the newest of their partition",
-                "This alone sets the delay.",
-                found.behind,
-                delay,
-            ),
+            _delay(AGE, "Arrival less event time.", advice.age, None),
+            _delay(BEHIND, BEHIND_MEANS, advice.behind, delay),
         ],
-        "outputs": [_output(each, found) for each in found.outputs],
-        "notes": list(found.notes),
+        "outputs": [_output(each, advice) for each in advice.outputs],
+        "notes": list(advice.notes),
     }
 
 
@@ -70,22 +66,22 @@ def _delay(title: str, below: str, found: Distribution, delay: Advised | None) -
     if found.elbow is not None:
         marks.append((f"elbow {shown_duration(found.elbow.delay)}", found.elbow.delay, "bend"))
     percentiles = {percentile(share): shown_duration(value) for share, value in found.percentiles.items()}
-    elbow = "No elbow: waiting longer pays evenly, or there is too little to tell."
+    elbow = NO_ELBOW
     if found.elbow is not None:
         enough = f"enough for {in_percent(found.elbow.completeness, 2)} of the events"
         elbow = f"Elbow at {shown_duration(found.elbow.delay)}, {enough}."
     return {
         "title": title,
         "below": below,
-        "svg": histogram(title, found.bars, marks, "delay, on a scale of logarithms"),
+        "svg": histogram(title, found.bars, marks, SCALE),
         "percentiles": {**percentiles, "most": shown_duration(found.most)},
         "elbow": elbow,
         "ahead": found.negative,
     }
 
 
-def _output(output: OutputReport, found: Advice) -> dict[str, Any]:
-    rows = [setting_row(each, output, found.sample is not None) for each in output.settings]
+def _output(output: OutputReport, advice: Advice) -> dict[str, Any]:
+    rows = [setting_row(each, output, advice.sample is not None) for each in output.settings]
     points: dict[int, float] = {int(str(row["delay"])): float(str(row["on_time_share"])) for row in rows}
     marks: list[tuple[str, int, str]] = []
     now, advised = output.current, output.advised
@@ -113,7 +109,7 @@ def _output(output: OutputReport, found: Advice) -> dict[str, Any]:
             f"On time by delay: {output.name}",
             [("on time", sorted(points.items()))],
             marks,
-            "delay, on a scale of logarithms",
+            SCALE,
         ),
         "settings": settings,
     }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +22,10 @@ from latecomer.model.ledger import EVENTS
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.model.written_values import json_rows, short_text
-from latecomer.model.zoned import current_zone, written
+from latecomer.model.zoned import current_zone, read, written
 from latecomer.observe.dashboard.asking import FURTHEST, MOST_ROWS, Query
 from latecomer.observe.dashboard.now import in_order
-from latecomer.observe.history import DAY
-from latecomer.observe.recorded import differences
+from latecomer.observe.recorded import differences, publication_times
 from latecomer.store.coverage import removal_totals
 from latecomer.store.failed import letters_of
 from latecomer.store.layout import FATE_COLUMNS, PaneLayout
@@ -34,17 +35,19 @@ from latecomer.store.store import Store
 from latecomer.store.table import Table
 
 MOST_DAYS = 60
+MOST_QUARTERS = 100
+"""A day has 96 quarters of an hour, and four more when the clocks go back."""
 MOST_BATCHES = 100
 MOST_EVENTS = 100
 """So many events of a fate are listed."""
 MOST_JUDGED = 20_000
-"""So many events of the log are looked at to find them."""
+"""So many events of the log are judged to find them."""
 AMOUNTS = ("received", *FATE_COLUMNS)
 
 
 def ledger(reader: Reader, query: Query) -> dict[str, Any]:
     """Totals, days and batches of an output, and what does not balance."""
-    store, output = reader._store(), query.output(reader.pipeline.outputs)
+    store, output = reader.store(), query.output(reader.pipeline.outputs)
     skip = query.number("skip", 0, FURTHEST)
     return {
         "output": output,
@@ -61,24 +64,22 @@ def ledger(reader: Reader, query: Query) -> dict[str, Any]:
 
 
 def _days(store: Store, output: str) -> list[dict[str, Any]]:
-    """What each day of publication (UTC) brought, newest first."""
+    """What each day of publication brought, newest first: days of the zone in which the batches are shown."""
     if not store.ledger.exists or not store.publications.exists:
         return []
     sums = ", ".join(f"sum(t.{name}) as {name}" for name in AMOUNTS)
+    # In every zone a day begins with a quarter of an hour.
     rows = store.ledger.query(
-        f"select date_bin(interval '1 day', p.published_at) as day, count(*) as batches, {sums} "
+        f"select date_bin(interval '15 minutes', p.published_at) as quarter, count(*) as batches, {sums} "
         f"from t join p on t.batch = p.batch where p.output is null and {_of(output)} group by 1 order by 1 desc "
-        f"limit {MOST_DAYS}",
+        f"limit {(MOST_DAYS + 1) * MOST_QUARTERS}",
         p=store.publications,
-    )
-    return [
-        {
-            "day": (written(to_micros(row["day"]), "UTC") or "")[:10],
-            **_amounts(row),
-            "batches": row["batches"],
-        }
-        for row in rows.to_pylist()
-    ]
+    ).to_pylist()
+    days: dict[str, Counter[str]] = {}
+    for row in rows:
+        day = days.setdefault((written(to_micros(row["quarter"])) or "")[:10], Counter())
+        day.update({**_amounts(row), "batches": row["batches"]})
+    return [{"day": day, **sums} for day, sums in islice(days.items(), MOST_DAYS)]
 
 
 def _batches(store: Store, output: str, skip: int) -> list[dict[str, Any]]:
@@ -106,10 +107,8 @@ def _amounts(row: Mapping[str, Any]) -> dict[str, int]:
 def _times(store: Store, batches: Sequence[int]) -> dict[int, int]:
     if not batches or not store.publications.exists:
         return {}
-    rows = store.publications.query(
-        f"select batch, published_at from t where output is null and batch between {min(batches)} and {max(batches)}"
-    )
-    return {row["batch"]: to_micros(row["published_at"]) for row in rows.to_pylist()}
+    among = f"p.output is null and p.batch between {min(batches)} and {max(batches)}"
+    return publication_times(store.publications, among)
 
 
 # The events of a fate
@@ -117,7 +116,7 @@ def _times(store: Store, batches: Sequence[int]) -> dict[int, int]:
 
 def of_fate(reader: Reader, query: Query) -> dict[str, Any]:
     """Some events that had a fate: of a batch, of a day, or the newest."""
-    store, output = reader._store(), query.output(reader.pipeline.outputs)
+    store, output = reader.store(), query.output(reader.pipeline.outputs)
     fate, most = query.fate(), query.number("most", MOST_EVENTS, MOST_ROWS)
     chosen, batches = _chosen(store, query.batch(), query.day())
     notes: list[str] = []
@@ -144,21 +143,21 @@ def of_fate(reader: Reader, query: Query) -> dict[str, Any]:
 
 
 def _chosen(store: Store, batch: int | None, day: date | None) -> tuple[str, list[int] | None]:
-    """A condition on `batch`, and the batches where a day was asked for."""
+    """A condition on `batch`, and the first and last batch of the day where one was asked for."""
     if batch is not None:
         return f"batch = {batch}", None
     if day is None:
         return "true", None
     if not store.publications.exists:
         return "false", []
-    start = (day.toordinal() - date(1970, 1, 1).toordinal()) * DAY
-    found = store.publications.query(
+    start, end = (read(f"{each}") for each in (day, day + timedelta(days=1)))
+    (row,) = store.publications.query(
         f"select min(batch) as first, max(batch) as last from t where output is null and published_at >= "
-        f"{moment_literal(start)} and published_at < {moment_literal(start + DAY)}"
-    ).to_pylist()[0]
-    if found["first"] is None:
+        f"{moment_literal(start)} and published_at < {moment_literal(end)}"
+    ).to_pylist()
+    if row["first"] is None:
         return "false", []
-    first, last = int(found["first"]), int(found["last"])
+    first, last = int(row["first"]), int(row["last"])
     return f"batch between {first} and {last}", [first, last]
 
 
@@ -174,7 +173,7 @@ def _rows(table: Table, chosen: str, order: str, most: int) -> list[dict[str, An
 def _judged(
     store: Store, output: str, fate: Fate, chosen: str, most: int, notes: list[str]
 ) -> list[dict[str, Any]]:
-    """Events of the log, each judged again by the watermark that it met: the tables keep no list of these fates."""
+    """Events of the log with a fate. They are judged again by their watermark, for no table lists these fates."""
     rules = store.pipeline.outputs[output]
     if rules.window.merges:
         notes.append("events of sessions are judged one session at a time: open a window to see its events")
@@ -185,13 +184,13 @@ def _judged(
         f"select * from t where {chosen} order by batch desc, origin, position limit {MOST_JUDGED}"
     ).to_pylist()
     if len(rows) == MOST_JUDGED:
-        notes.append(f"the newest {MOST_JUDGED:,} events were looked at")
+        notes.append(f"only the newest {MOST_JUDGED:,} events were judged")
     view = store.layout.view
     columns = [column for column in store.columns if column in view]
     evidence = Evidence(store, {}, columns, DerivedValues(store, rules, None))
     failed = _rows(letters_of(store, output), chosen, DEAD_LETTER_ORDER, MOST_JUDGED)
     aside = {(row["batch"], row["origin"], row["position"]) for row in failed}
-    events = [event for event in evidence._judgeable(rows) if event.place not in aside]
+    events = [event for event in evidence.judgeable(rows) if event.place not in aside]
     found = list(_with_fate(store, output, rules, events, fate, notes))
     return [_event(each, columns) for each in found[: most + 1]]
 
@@ -211,7 +210,7 @@ def _with_fate(
         if fate in fates:
             yield event
     if filters.unknown:
-        notes.append("`where` needs Spark here: events that it leaves out are listed as if it kept them")
+        notes.append("`where` needs Spark: events that it excludes are listed all the same")
 
 
 def _event(event: Event, columns: Sequence[str]) -> dict[str, Any]:

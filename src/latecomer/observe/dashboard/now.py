@@ -1,4 +1,4 @@
-"""What a pipeline does now, and its three signals with their days: lag, side output, corrections."""
+"""What a pipeline does now, and its three signals day by day: lag, side output, corrections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from latecomer.model.zoned import current_zone, written
 from latecomer.observe.alerts import Recorded, Verdict, judge
 from latecomer.observe.check import recorded_by
 from latecomer.observe.dashboard import by_arrival
-from latecomer.observe.history import DAY, MINUTE
+from latecomer.observe.history import DAY, MINUTE, SECOND
 from latecomer.observe.recorded import daily_lag
 from latecomer.sink.keeper import sink_status
 from latecomer.store.lock import is_leased, lease_of, running_on
@@ -26,12 +26,11 @@ from latecomer.store.store import Store
 DAYS = 30
 SLOWEST = 20
 """So many partitions are listed."""
-SECOND = 1_000_000
 
 
 def now(reader: Reader, clock: int) -> dict[str, Any]:
     """The state of a pipeline at a moment of the wall clock."""
-    store = reader._store()
+    store = reader.store()
     timeline, recorded = reader.timeline(), recorded_by(store, clock, (DAYS + 1) * DAY)
     verdicts = judge(recorded, clock)
     running = running_on(store.root)
@@ -59,18 +58,18 @@ def now(reader: Reader, clock: int) -> dict[str, Any]:
 
 
 def in_order(rows: Iterable[dict[str, Any]], outputs: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows in the order in which the pipeline file has their outputs; those that it no longer has come last."""
+    """Rows in the order of the pipeline file's outputs; outputs that it no longer has come last."""
     place = {name: nth for nth, name in enumerate(outputs)}
     return sorted(rows, key=lambda row: place.get(row["output"], len(place)))
 
 
 def sinks(store: Store) -> list[dict[str, Any]]:
-    """How far each sink is. Each is asked, which takes a while where one is down."""
+    """How far each sink is. Each sink is asked, which takes a while if one is down."""
     return list(json_rows(sink_status(store), current_zone()))
 
 
 def _lease(store: Store) -> dict[str, Any] | None:
-    """Who has the lease of a store that has one."""
+    """The lease of a store, if it has one."""
     record = lease_of(store.root) if is_leased(store.root) else None
     if record is None:
         return None
@@ -92,7 +91,7 @@ def _last_publication(store: Store) -> int | None:
 
 
 def _watermark(timeline: Timeline | None) -> dict[str, Any]:
-    """Milliseconds, as a browser's clock has them: the page holds them against its own."""
+    """The watermark, in milliseconds: the page compares them with the browser's clock."""
     if timeline is None or timeline.watermark == BEGIN_OF_TIME:
         return {"state": "none", "at": None, "newest_arrival": None}
     ended = timeline.watermark == END_OF_TIME
@@ -125,8 +124,8 @@ def _millis(micros: int) -> int | None:
 
 
 def _throughput(store: Store, last: int | None) -> float | None:
-    """Events received each second, in the minutes up to the last batch: what came after the first publication in them.
-    None where nothing did, for a single batch does not say how long it took."""
+    """Events received each second in the five minutes up to the last batch, counted from the first publication in them.
+    None where there was only one: a single batch has no duration."""
     if last is None or not store.ledger.exists:
         return None
     batches = _received_by(store, "p.published_at", last - 5 * MINUTE)

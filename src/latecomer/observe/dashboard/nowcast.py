@@ -15,25 +15,25 @@ from latecomer.observe.nowcast.report import Nowcast
 
 
 def estimates(reader: Reader, query: Query) -> dict[str, Any]:
-    """How complete the newest numbers are, what they will probably be, and how far that can be trusted."""
+    """How complete the newest numbers are, what they will probably be, and how far to trust these estimates."""
     output = query.output(reader.pipeline.outputs)
-    found = nowcast(reader, output, query.window(), query.key(), MOST_ROWS)
+    result = nowcast(reader, output, query.window(), query.key(), MOST_ROWS)
     keys = list(reader.pipeline.outputs[output].by)
-    rows = [] if found.refused is not None else found.rows.to_pylist()
+    rows = [] if result.refused is not None else result.rows.to_pylist()
     return {
         "output": output,
-        "refused": found.refused,
-        "level": found.level,
-        "warnings": found.warnings,
-        "notes": [note for note in found.notes if note not in found.warnings],
+        "refused": result.refused,
+        "level": result.level,
+        "warnings": result.warnings,
+        "notes": [note for note in result.notes if note not in result.warnings],
         "rows": [
-            _row(found, row, key_texts(found.rows.schema, {key: row[key] for key in keys})) for row in rows
+            _row(result, row, key_texts(result.rows.schema, {key: row[key] for key in keys})) for row in rows
         ],
     }
 
 
-def _row(found: Nowcast, row: dict[str, Any], key: dict[str, str | None]) -> dict[str, Any]:
-    names = found.names
+def _row(result: Nowcast, row: dict[str, Any], key: dict[str, str | None]) -> dict[str, Any]:
+    names = result.names
     return {
         "start": written(to_micros(row["window_start"])),
         "end": written(to_micros(row["window_end"])),

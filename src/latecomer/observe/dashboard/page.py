@@ -1,4 +1,4 @@
-"""The page itself: one document with its style and script in it, and the policy that lets nothing else run."""
+"""The page: one document with its style and script, and the policy with which a browser runs nothing else."""
 
 from __future__ import annotations
 

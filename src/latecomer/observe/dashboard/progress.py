@@ -1,4 +1,4 @@
-"""What is being worked out for a request that takes long: the last step that was logged, and since when."""
+"""The progress of answers that take long: the last step that was logged, and since when."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 Place = tuple[int, str]
-"""The number of a pipeline, and what was asked of it."""
+"""The number of a pipeline, and the name of the route."""
 LOGGER = logging.getLogger("latecomer")
 
 
 class Progress(logging.Handler):
-    """Hears of the steps of answers, each by the thread that makes it."""
+    """A log handler that keeps the last step of each answer, by the thread that makes it."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -23,8 +23,8 @@ class Progress(logging.Handler):
         """Thread → which answer, since when, and the step."""
 
     @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Listen for as long as this lasts."""
+    def listening(self) -> Iterator[None]:
+        """Handle log messages until the block ends."""
         level = LOGGER.level
         LOGGER.addHandler(self)
         LOGGER.setLevel(min(LOGGER.getEffectiveLevel(), logging.INFO))
@@ -35,14 +35,14 @@ class Progress(logging.Handler):
             LOGGER.removeHandler(self)
 
     @contextmanager
-    def made(self, place: Place) -> Iterator[None]:
-        """An answer is made by this thread."""
-        me = threading.get_ident()
-        self._making[me] = place, time.monotonic(), ""
+    def making(self, place: Place) -> Iterator[None]:
+        """This thread makes an answer until the block ends."""
+        thread = threading.get_ident()
+        self._making[thread] = place, time.monotonic(), ""
         try:
             yield
         finally:
-            self._making.pop(me, None)
+            self._making.pop(thread, None)
 
     def emit(self, record: logging.LogRecord) -> None:
         making = self._making.get(record.thread or 0)
@@ -50,7 +50,7 @@ class Progress(logging.Handler):
             self._making[record.thread or 0] = (*making[:2], record.getMessage())
 
     def of(self, place: Place) -> dict[str, Any]:
-        """The step that is under way, and since how many seconds; none where nothing is being made."""
+        """The step under way, and for how many seconds the answer has been made; None where none is being made."""
         own = [(began, step) for which, began, step in list(self._making.values()) if which == place]
         if not own:
             return {"step": None, "seconds": None}

@@ -1,12 +1,12 @@
 "use strict";
 (() => {
-  // Whatever comes from the store is put into the page as text, never as markup.
+  // Values from the store are put into the page as text, never as markup.
   const EVERY = 5000, VIEWS = ["now", "arrivals", "windows", "lateness", "ledger", "explain"];
   const FATES = { on_time: "on time", late_accepted: "late, accepted", side_output: "side output", dropped: "dropped",
     duplicate: "duplicate", filtered: "filtered", failed: "failed", dead_letter: "dead letter" };
   const main = document.getElementById("main"), live = document.getElementById("live");
   const kept = new Map();
-  let pipelines = [], offset = 0, shown = "", stands = null, timer = 0, round = 0, pictureUrl = null;
+  let pipelines = [], offset = 0, shown = "", painted = null, timer = 0, round = 0, pictureUrl = null;
   let token = null;
   try { token = sessionStorage.getItem("latecomer-token"); } catch { token = null; }
 
@@ -28,7 +28,7 @@
     made.append(...children);
     return made;
   }
-  // A drawing of the server's, shape by shape: only what is on these lists gets into the page.
+  // Copies a drawing of the server shape by shape: only elements and attributes on these lists get into the page.
   const SHAPES = new Set(["svg", "g", "line", "rect", "circle", "polyline", "path", "text", "tspan", "title"]);
   const LOOKS = new Set(["viewBox", "role", "aria-label", "class", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r",
     "width", "height", "points", "d", "text-anchor"]);
@@ -46,10 +46,10 @@
     };
     return read.documentElement.localName === "svg" ? copy(read.documentElement) : el("p", { cls: "pale" }, "no drawing");
   }
-  // On a narrow screen a plot is moved sideways: its words are not made smaller than they can be read.
+  // On a narrow screen a plot scrolls sideways, so that its text does not become too small.
   const plot = (svg, label) => el("div", { cls: "scroll", tabindex: "0", role: "region", "aria-label": label }, drawing(svg));
 
-  // Words: the same form for a number, a share, a duration and a moment, wherever it stands
+  // Text: numbers, shares, durations and moments have the same form everywhere
   const grouped = text => text.replace(/^(-?)(\d+)(?=$|\.)/, (all, sign, whole) => sign + whole.replace(/\B(?=(\d{3})+$)/g, ","));
   const figure = value => value === null || value === undefined ? "–" : grouped(String(value));
   const count = n => n === null || n === undefined ? "–" : Number(n).toLocaleString("en");
@@ -70,7 +70,7 @@
   const ago = millis => el("span", { "data-since": millis }, span((clock() - millis) / 1000));
   const tag = (text, kind) => el("span", { cls: "tag " + kind }, text);
   const KINDS = { ok: "good", firing: "bad", pending: "warn", backfill: "warn", unknown: "calm", off: "calm",
-    "up to date": "good", behind: "warn", down: "bad", open: "calm", published: "good", corrected: "two", rebuilt: "three",
+    "up to date": "good", behind: "warn", down: "bad", open: "calm", published: "good", "published late": "two", corrected: "two", rebuilt: "three",
     withdrawn: "bad" };
 
   function table(heads, rows, caption) {
@@ -82,7 +82,7 @@
           return el("td", { cls: kind, title: long && kind !== "text" ? cell : null }, cell ?? "–");
         }))))));
   }
-  // A chart with its axes: the largest value and nothing at the left, the first and the last moment below.
+  // A chart with its axes: the largest value and 0 at the left, the first and the last moment below.
   function chart(values, { first, last, show, label, bars = false }) {
     const known = values.filter(each => each !== null && each !== undefined);
     if (!known.length) return el("p", { cls: "pale small" }, "nothing recorded yet");
@@ -101,7 +101,7 @@
     return el("figure", { cls: "chart" }, el("div", { cls: "upright", "aria-hidden": "true" }, el("span", {}, most ? show(most) : ""), el("span", {}, "0")), svg,
       el("div", { cls: "level", "aria-hidden": "true" }, el("span", {}, first), el("span", {}, last)));
   }
-  // The places of values that follow one another without a gap.
+  // The indexes of known values, in runs without a gap.
   function runs(values) {
     const found = [];
     values.forEach((value, nth) => {
@@ -111,15 +111,15 @@
     return found;
   }
 
-  // Asking
+  // Requests
   class Refused extends Error { constructor(status, text) { super(text); this.status = status; } }
   async function ask(path) {
     const before = kept.get(path), headers = {};
     if (token) headers.Authorization = "Bearer " + token;
     if (before) headers["If-None-Match"] = before.tag;
     const answer = await fetch(path, { headers, cache: "no-store", credentials: "omit" });
-    const said = Date.parse(answer.headers.get("Date"));
-    if (said && Math.abs(said - clock()) > 1500) offset = said - Date.now();
+    const served = Date.parse(answer.headers.get("Date"));
+    if (served && Math.abs(served - clock()) > 1500) offset = served - Date.now();
     if (answer.status === 304) return before.found;
     const found = await answer.json();
     if (!answer.ok) throw new Refused(answer.status, found.error || answer.statusText);
@@ -128,22 +128,22 @@
     return found;
   }
 
-  // Where we are: #view?p=0&output=…
-  function here() {
+  // The view in the address: #view?p=0&output=…
+  function currentView() {
     const [view, text] = location.hash.slice(1).split(/\?(.*)/s);
     const asked = new URLSearchParams(text || "");
     const p = Math.min(Math.max(parseInt(asked.get("p") || "0", 10) || 0, 0), Math.max(pipelines.length - 1, 0));
     return { view: VIEWS.includes(view) ? view : "now", p, asked };
   }
   function link(view, given) {
-    const { p } = here(), asked = new URLSearchParams();
+    const { p } = currentView(), asked = new URLSearchParams();
     if (p) asked.set("p", p);
     for (const [name, value] of Object.entries(given || {})) if (value !== null && value !== undefined && value !== "") asked.set(name, value);
     const text = asked.toString();
     return "#" + view + (text ? "?" + text : "");
   }
-  const zone = output => pipelines[here().p].outputs[output].zone;
-  const outputs = () => Object.keys((pipelines[here().p] || { outputs: {} }).outputs);
+  const zone = output => pipelines[currentView().p].outputs[output].zone;
+  const outputs = () => Object.keys((pipelines[currentView().p] || { outputs: {} }).outputs);
   function query(asked, names) {
     const made = new URLSearchParams();
     for (const name of names) if (asked.get(name)) made.set(name, asked.get(name));
@@ -176,7 +176,7 @@
       el("section", { cls: "card" }, el("h2", { cls: "small" }, "Run"),
         el("p", { cls: "big" }, found.running ? "running" : "stopped"),
         el("p", { cls: "pale" }, count(found.batches) + (found.batches === 1 ? " batch complete" : " batches complete"), found.running && found.since ? ", since " + second(found.since) : "",
-          found.running ? "" : found.lease ? "; what stands here is what the last run left" : "; what stands here is what the last run left, or a run on another machine writes"),
+          found.running ? "" : found.lease ? "; this is the state after the last run" : "; this is the state after the last run, or a run on another machine writes it"),
         found.lease ? el("p", { cls: "pale small" }, (found.lease.holder ? `lease of ${found.lease.holder}` : "nobody has the lease") + `, token ${found.lease.token}` +
           (found.lease.holder && !found.lease.gives_signs ? `; no sign of life since ${second(found.lease.renewed)}` : "")) : "")));
     if (found.received) made.push(receivedChart(found));
@@ -187,7 +187,7 @@
       el("p", { cls: "state" }, "Nothing has been received yet."));
     return [...made, partitions(found), sinks(found.sinks)];
   }
-  // How far behind a moment is: the clock that goes on, or the newest arrival of a history, which does not.
+  // How far a moment is behind the clock, or, for history, behind the newest arrival.
   const behind = (found, millis) => found.history ? span((found.history - millis) / 1000) : ago(millis);
   function lagCard(found) {
     const w = found.watermark, lag = found.signals.find(each => each.alert === "lag"), days = found.days;
@@ -213,10 +213,10 @@
   }
   function partitions(found) {
     const { count: many, slowest } = found.partitions, clock = found.history ? "behind the newest arrival" : "behind the clock";
-    if (!many) return [el("h2", {}, "Partitions"), el("p", { cls: "pale" }, "None has brought an event.")];
+    if (!many) return [el("h2", {}, "Partitions"), el("p", { cls: "pale" }, "No partition has had an event yet.")];
     return [el("h2", {}, "Partitions"), table(["partition", "is at", { name: clock, n: true }, "silent since"],
       slowest.map(each => [each.name || "(none)", each.at === null ? "nothing yet" : at(each.at), each.at === null ? "–" : behind(found, each.at), each.silent_since === null ? "" : at(each.silent_since)]), "Partitions, the slowest first"),
-      many > slowest.length && el("p", { cls: "pale small" }, `${count(many - slowest.length)} more are further.`)];
+      many > slowest.length && el("p", { cls: "pale small" }, `${count(many - slowest.length)} more are further ahead.`)];
   }
   function sinks({ error, sinks: all }) {
     return [el("h2", {}, "Sinks"), error ? el("p", { cls: "warning" }, error) : "",
@@ -252,7 +252,7 @@
   }
 
   function chooser(view, given, more = []) {
-    const { asked } = here(), names = outputs(), chosen = given.output || asked.get("output") || names[0];
+    const { asked } = currentView(), names = outputs(), chosen = given.output || asked.get("output") || names[0];
     const select = el("select", { name: "output", onchange: () => { location.hash = link(view, { output: select.value }); } },
       names.map(name => el("option", { value: name, selected: name === chosen }, name)));
     return el("form", { cls: "ask", onsubmit: event => {
@@ -263,7 +263,7 @@
     } }, el("label", {}, "Output", select), more);
   }
   function placeFields(asked) {
-    const output = (pipelines[here().p] || { outputs: {} }).outputs[asked.get("output") || outputs()[0]];
+    const output = (pipelines[currentView().p] || { outputs: {} }).outputs[asked.get("output") || outputs()[0]];
     let key = {};
     try { key = JSON.parse(asked.get("key") || "{}") || {}; } catch { key = {}; }
     return [el("label", {}, "Window that holds", el("input", { name: "window", placeholder: "2026-04-25T14:00Z", value: asked.get("window") || "", size: 24 })),
@@ -275,7 +275,7 @@
     const panes = window.panes.filter(each => each.op === "insert" && each.numbers[name] !== null && each.numbers[name] !== undefined);
     if (!panes.length) return "";
     const values = panes.map(each => each.numbers[name]), low = Math.min(...values), high = Math.max(...values);
-    // What was published together, as history is, stands where it was fired by the arrival clock.
+    // Panes that were published together, as history is, are placed by when they fired.
     const together = panes.every(each => each.at === panes[0].at), times = panes.map(each => (together ? each.fired : each.at) ?? clock());
     const first = Math.min(...times), length = Math.max(...times) - first;
     const x = nth => 6 + 132 * (length ? (times[nth] - first) / length : panes.length > 1 ? nth / (panes.length - 1) : 0);
@@ -288,7 +288,7 @@
     panes.slice(0, 200).forEach((each, nth) => svg.append(draw("circle", { class: "pane " + each.timing, cx: x(nth), cy: y(values[nth]), r: 3 })));
     return svg;
   }
-  // The windows are shown at once; what they will probably be follows when it is known.
+  // The windows are shown at once; their estimates follow when they are known.
   const nowcasts = new Map();
   async function askWindows(p, asked) {
     const path = `/api/${p}/nowcast` + query(asked, ["output", "window", "key"]), place = location.hash;
@@ -328,7 +328,7 @@
     const likely = new Map(((found.nowcast && found.nowcast.rows) || []).map(each => [spot(each), each]));
     if (!found.windows.length) return [...made, el("p", { cls: "state" }, asked.get("window") || asked.get("key") ? "No window matches." : "No window yet: no event has entered this output.")];
     const drawn = names.find(name => found.windows.some(each => each.panes.some(pane => pane.numbers[name] !== null)));
-    // Either all windows are written with seconds, or none.
+    // All windows are written with seconds, or none.
     const whole = found.windows.every(each => /T\d\d:\d\d:00(Z|[+-])/.test(each.start));
     const start = text => whole || !text ? moment(text) : text.replace("T", " ").replace(/(\.\d{3})\d+/, "$1");
     const estimated = found.windows.some(each => likely.has(spot(each)));
@@ -372,7 +372,7 @@
       el("p", {}, tag("balances", "good"), " received is the sum of all fates, in every batch, output and unit"));
     if (!found.totals.length) return [...made, el("p", { cls: "state" }, "The ledger is empty: nothing has been received.")];
     const heads = first => [...first, { name: "received", n: true }, ...Object.values(FATES).map(name => ({ name, n: true }))];
-    // Of the totals, sums of measures have digits after the point; what is counted has none.
+    // In the totals, sums of measures may have decimals; counts have none.
     const amount = row => ["events", "assignments", undefined].includes(row.unit) ? count : figure;
     const cells = (row, given) => [amount(row)(row.received), ...Object.keys(FATES).map(fate => Number(row[fate]) && given ? el("a", { href: link("ledger", { output: found.output, fate, ...given }) }, count(row[fate])) : amount(row)(row[fate]))];
     made.push(el("h2", {}, "Totals"), table(heads(["output", "unit"]), found.totals.map(row => [row.output, row.unit, ...cells(row, row.unit === "events" ? { output: row.output } : null)]), "Totals"));
@@ -384,8 +384,8 @@
         found.fate.notes.map(note => el("p", { cls: "warning" }, note)), events(found.fate),
         found.fate.more && el("p", { cls: "pale" }, `The first ${count(found.fate.events.length)} are shown.`)));
     }
-    if (found.days.length) made.push(el("h2", {}, "Days of publication (UTC): " + found.output), table(heads(["day", { name: "batches", n: true }]), found.days.map(row => [row.day, count(row.batches), ...cells(row, { day: row.day })]), "Days"));
-    if (found.batches.length) made.push(el("h2", {}, "Batches: " + found.output), table(heads([{ name: "batch", n: true }, "published"]), found.batches.map(row => [String(row.batch), second(row.published_at), ...cells(row, { batch: row.batch })]), "Batches"),
+    if (found.days.length) made.push(el("h2", {}, `Days of publication (${zone(found.output)}): ${found.output}`), table(heads(["day", { name: "batches", n: true }]), found.days.map(row => [row.day, count(row.batches), ...cells(row, { day: row.day })]), "Days"));
+    if (found.batches.length) made.push(el("h2", {}, "Batches: " + found.output), table(heads([{ name: "batch", n: true }, `published (${zone(found.output)})`]), found.batches.map(row => [String(row.batch), second(row.published_at), ...cells(row, { batch: row.batch })]), "Batches"),
       el("p", {}, found.skip ? [el("a", { href: link("ledger", { output: found.output, skip: Math.max(found.skip - 100, 0) || "" }) }, "newer"), " "] : "",
         found.batches.length === 100 ? el("a", { href: link("ledger", { output: found.output, skip: found.skip + 100 }) }, "older") : ""));
     for (const row of found.removals) made.push(el("p", { cls: "pale small" }, `Retention has removed ${count(row.amount)} ${row.unit || "rows"} of ${row.table}${row.output ? " of " + row.output : ""}, batches ${row.first_batch} to ${row.last_batch}.`));
@@ -399,22 +399,22 @@
     for (const each of found.cautions) made.push(el("p", { cls: "warning" }, each));
     made.push(el("div", { cls: "cards wide" }, found.delays.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, each.title), el("p", { cls: "pale" }, each.below),
       plot(each.svg, each.title), el("dl", { cls: "numbers" }, Object.entries(each.percentiles).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))), el("p", {}, each.elbow),
-      each.ahead ? el("p", { cls: "pale" }, `${counted(each.ahead, "event")} came before the time that ${each.ahead === 1 ? "it says" : "they say"}: clocks that are ahead.`) : "")),
+      each.ahead ? el("p", { cls: "pale" }, `${counted(each.ahead, "event")} came before ${each.ahead === 1 ? "its" : "their"} event time: clocks that are ahead.`) : "")),
       found.outputs.map(each => el("section", { cls: "card" }, el("h2", { cls: "small" }, "On time by delay: ", each.name), el("p", { cls: "pale" }, each.window), plot(each.svg, each.name),
         table(["setting", { name: "delay", n: true }, { name: "allowed lateness", n: true }, { name: "on time", n: true }, { name: "complete", n: true }], each.settings.map(row => [row.which, row.delay, row.lateness ?? "–", share(row.on_time), share(row.complete)]), "Settings")))));
-    made.push(el("h2", {}, "Advice"), table(["setting", "advised", "now", { name: "why", text: true }], found.advised.map(each => [each.field, each.advised, each.changes ? each.now ?? "not said" : tag("as it is", "good"), each.reason]), "Advice"));
+    made.push(el("h2", {}, "Advice"), table(["setting", "advised", "now", { name: "why", text: true }], found.advised.map(each => [each.field, each.advised, each.changes ? each.now ?? "not set" : tag("as it is", "good"), each.reason]), "Advice"));
     for (const note of found.notes) made.push(el("p", { cls: "pale small" }, note));
     return made;
   }
 
-  const told = values => Object.entries(values).map(([name, value]) => `${name} ${value === null ? "null" : figure(value)}`).join(", ");
+  const valuesText = values => Object.entries(values).map(([name, value]) => `${name} ${value === null ? "null" : figure(value)}`).join(", ");
   function showExplain(found, asked) {
     const made = [chooser("explain", found || {}, placeFields(asked))];
-    if (!found) return [...made, el("p", { cls: "state" }, "Name a window and key, or choose a number under ", el("a", { href: link("windows") }, "Windows"), ".")];
+    if (!found) return [...made, el("p", { cls: "state" }, "Enter a window and key, or choose a number under ", el("a", { href: link("windows") }, "Windows"), ".")];
     const key = Object.entries(found.key).map(([name, value]) => `${name}=${value === null ? "null" : value}`);
     made.push(el("h2", {}, [found.output, moment(found.window.start) + " to " + moment(found.window.end), ...key].join(" · ")),
-      el("p", { cls: "big" }, found.stands === null ? found.panes.length ? "nothing stands" : "nothing published" : told(found.stands)));
-    if (!found.reconciled) made.push(el("p", { cls: "error", role: "alert" }, "The events of the log do not give what the panes say: see the notes."));
+      el("p", { cls: "big" }, found.stands === null ? found.panes.length ? "nothing stands" : "nothing published" : valuesText(found.stands)));
+    if (!found.reconciled) made.push(el("p", { cls: "error", role: "alert" }, "The events of the log do not add up to the panes: see the notes."));
     for (const note of found.notes) made.push(el("p", { cls: "warning" }, note));
     if (pictureUrl) URL.revokeObjectURL(pictureUrl);
     pictureUrl = URL.createObjectURL(new Blob([found.picture], { type: "image/svg+xml" }));
@@ -423,35 +423,35 @@
       events({ events: each.events.map(({ values, ...rest }) => ({ ...rest, ...values })) }), each.count > each.events.length ? el("p", { cls: "pale small" }, `and ${count(each.count - each.events.length)} more`) : "") : el("p", { cls: "pale small" }, `${title} no event`);
     made.push(el("h2", {}, "History"), el("ol", { cls: "panes" }, found.panes.map(pane => el("li", { cls: "card" },
       el("h3", {}, tag(pane.timing.toLowerCase().replace("_", " "), { LATE: "two", CORRECTION: "three", EARLY: "calm" }[pane.timing] || "one"), ` ${pane.op} ${pane.sequence}: `,
-        told(pane.values)),
+        valuesText(pane.values)),
       el("p", { cls: "pale" }, `batch ${pane.batch}, published ${moment(pane.published_at)}, fired ${moment(pane.fired_at)}, watermark ${moment(pane.watermark)}`),
       el("p", {}, pane.why), pane.check.agrees === false ? el("p", { cls: "error" }, pane.check.reason) : "", pane.op === "insert" ? group("Took in", pane.took_in) : "",
       pane.lost.count ? group("No longer holds", pane.lost) : ""))));
     if (!found.panes.length) made.push(el("p", { cls: "pale" }, "No pane has been published."));
-    if (found.untold.count) made.push(el("h2", {}, "Accepted, and in no pane yet"), group("", found.untold));
+    if (found.untold.count) made.push(el("h2", {}, "Accepted, but in no pane yet"), group("", found.untold));
     const left = Object.entries(found.left_out).filter(([, each]) => each.count);
     if (left.length) made.push(el("h2", {}, "Left out"), left.map(([fate, each]) => group((FATES[fate] || fate) + ":", each)));
     made.push(el("p", { cls: "pale small" }, `${count(found.log.files_read)} of the ${counted(found.log.files, "file")} of the event log ${found.log.files_read === 1 ? "was" : "were"} read.`));
     return made;
   }
 
-  // Signing in, where the page is served to others
+  // Signing in, where the page needs a token
   function signIn(wrong) {
     const field = el("input", { type: "password", id: "token", autocomplete: "current-password", size: 32 });
     main.replaceChildren(el("form", { cls: "ask", onsubmit: event => {
       event.preventDefault();
       token = field.value.trim();
-      try { sessionStorage.setItem("latecomer-token", token); } catch { /* it is asked for again */ }
+      try { sessionStorage.setItem("latecomer-token", token); } catch { /* the token is asked for at the next visit */ }
       start();
     } }, el("label", {}, "Token (LATECOMER_DASHBOARD_TOKEN of who serves this page)", field), el("button", { type: "submit" }, "Open")),
       wrong ? el("p", { cls: "error", role: "alert" }, "That is not the token.") : "");
     field.focus();
   }
 
-  // Round and round
+  // Refreshing
   async function refresh(moved) {
     clearTimeout(timer);
-    const mine = ++round, { view, p, asked } = here(), place = location.hash;
+    const mine = ++round, { view, p, asked } = currentView(), place = location.hash;
     for (const each of document.querySelectorAll("#views a")) {
       const name = each.getAttribute("href").slice(1).split("?")[0];
       each.setAttribute("href", link(name));
@@ -465,19 +465,19 @@
       const found = await SHOW[view].ask(p, asked).finally(() => clearInterval(watching));
       if (mine !== round) return;
       const what = place + JSON.stringify(found);
-      if (what !== shown) paint(found && found.empty ? [el("p", { cls: "state" }, "Nothing to show yet: ", found.empty, ". This page looks again by itself.")] : SHOW[view].show(found, asked));
+      if (what !== shown) paint(found && found.empty ? [el("p", { cls: "state" }, "Nothing to show yet: ", found.empty, ". This page refreshes by itself.")] : SHOW[view].show(found, asked));
       shown = what;
-      stands = place;
+      painted = place;
       say(`Up to date · ${new Date(clock()).toISOString().slice(11, 19)} UTC`);
     } catch (error) {
       if (mine !== round) return;
-      if (error.status === 401) { shown = ""; stands = null; say("Locked"); return signIn(token !== null); }
+      if (error.status === 401) { shown = ""; painted = null; say("Locked"); return signIn(token !== null); }
       failed(error, view, asked, moved);
     } finally {
       if (mine === round) { main.removeAttribute("aria-busy"); timer = setTimeout(() => refresh(false), EVERY); }
     }
   }
-  // What takes long says how far it is.
+  // Shows the progress of an answer that takes long.
   function measuring(p) {
     const words = el("span", {}, "Measuring how late events come …"), mine = round;
     main.replaceChildren(el("p", { cls: "state", role: "status" }, words));
@@ -489,28 +489,28 @@
   function failed(error, view, asked, moved) {
     const gone = !(error instanceof Refused);
     say(gone ? "The dashboard does not answer; trying again" : "Cannot be shown");
-    if (gone && shown && !moved) return;  // what was shown last stays
+    if (gone && shown && !moved) return;  // keep what was shown last
     shown = "";
-    stands = null;
+    painted = null;
     const form = view === "windows" || view === "explain" ? chooser(view, {}, placeFields(asked)) : "";
     paint([form, el("p", { cls: "error", role: "alert" }, gone ? "The dashboard does not answer. Is latecomer dashboard still running?" : error.message)]);
   }
-  let heard = "";
+  let lastState = "";
   function say(text) {
-    // A screen reader hears of changes of state, not of every second.
+    // A screen reader announces changes of state, not every update.
     const state = text.split(" · ")[0];
-    live.setAttribute("aria-live", state === heard ? "off" : "polite");
-    heard = state;
+    live.setAttribute("aria-live", state === lastState ? "off" : "polite");
+    lastState = state;
     live.textContent = text;
   }
   function paint(children) {
     const focus = document.activeElement, path = [];
     for (let each = focus; each && each !== main && main.contains(each); each = each.parentElement) path.unshift([...each.parentElement.children].indexOf(each));
     const typing = focus && main.contains(focus) && focus.tagName === "INPUT";
-    if (typing && stands === location.hash) return;  // nobody's words are taken away
+    if (typing && painted === location.hash) return;  // do not repaint while somebody types
     const open = [...main.querySelectorAll("details")].map(each => each.open), y = scrollY, x = [...main.querySelectorAll(".scroll")].map(each => each.scrollLeft);
     main.replaceChildren(...children.flat(9).filter(each => each !== null && each !== undefined && each !== false && each !== ""));
-    if (stands === location.hash) {
+    if (painted === location.hash) {
       [...main.querySelectorAll("details")].forEach((each, nth) => { each.open = open[nth] || false; });
       [...main.querySelectorAll(".scroll")].forEach((each, nth) => { each.scrollLeft = x[nth] || 0; });
       scrollTo(0, y);
@@ -533,9 +533,9 @@
     }
     const select = document.getElementById("pipeline");
     select.replaceChildren(...pipelines.map((each, nth) => el("option", { value: nth }, each.name)));
-    select.value = String(here().p);
+    select.value = String(currentView().p);
     document.getElementById("choose").hidden = pipelines.length < 2;
-    select.onchange = () => { location.hash = `#${here().view}?p=${select.value}`; };
+    select.onchange = () => { location.hash = `#${currentView().view}?p=${select.value}`; };
     refresh(true);
   }
   addEventListener("hashchange", () => { if (pipelines.length) { refresh(true); scrollTo(0, 0); } });

@@ -1,4 +1,4 @@
-"""The server of the page: to this machine, or with a token. Nobody can change anything through it."""
+"""The server of the page: for this machine only, or for clients with a token. It is read-only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 TOKEN = "LATECOMER_DASHBOARD_TOKEN"  # noqa: S105
 OFFER = Offer("the dashboard is", TOKEN, "--listen")
 AT_ONCE = 16
-"""So many requests are answered at once; others are asked to come again."""
+"""So many requests are answered at once; others are refused and may be sent again."""
 _PATH = re.compile(r"/api/(0|[1-9][0-9]{0,3})/([a-z]+)")
 
 
@@ -40,7 +40,7 @@ class Dashboard:
 
     def __init__(self, pipelines: Sequence[Pipeline], host: str, port: int, zone: str | None = None) -> None:
         self.answers = Answers(pipelines, zone=zone)
-        self._heard = self.answers.progress.heard()
+        self._listening = self.answers.progress.listening()
         token = token_for(host, OFFER)
         self._http = bound(host, port, _handler(self.answers, token), OFFER)
         self._thread = threading.Thread(
@@ -52,17 +52,17 @@ class Dashboard:
         return f"{url_of(self._http)}/"
 
     def __enter__(self) -> Self:
-        self._heard.__enter__()
+        self._listening.__enter__()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._http.shutdown()
         self._http.server_close()
-        self._heard.__exit__(None, None, None)
+        self._listening.__exit__(None, None, None)
 
     def wait(self) -> None:
-        """Until somebody stops it."""
+        """Wait until the server is stopped."""
         while self._thread.is_alive():
             self._thread.join(1.0)
 
@@ -77,7 +77,7 @@ def _handler(answers: Answers, token: str | None) -> type[BaseHTTPRequestHandler
 
         def do_GET(self) -> None:
             path, _, query = self.path.partition("?")
-            # Whatever a request sends after its head is not read: the connection ends with it.
+            # The body of a request is not read, so the connection is closed after it.
             self.close_connection |= "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
             if len(self.path) > LONGEST:
                 self._refuse(HTTPStatus.REQUEST_URI_TOO_LONG, f"ask for less than {LONGEST} characters")
@@ -107,7 +107,7 @@ def _handler(answers: Answers, token: str | None) -> type[BaseHTTPRequestHandler
 
         def _reply(self, path: str, query: str) -> None:
             try:
-                found = self._found(path, query)
+                answer = self._answer(path, query)
             except (WrongRequest, PipelineError) as error:
                 self._refuse(HTTPStatus.BAD_REQUEST, str(error))
             except LatecomerError as error:
@@ -120,24 +120,23 @@ def _handler(answers: Answers, token: str | None) -> type[BaseHTTPRequestHandler
                     HTTPStatus.INTERNAL_SERVER_ERROR, f"this is a fault of latecomer: {type(error).__name__}"
                 )
             else:
-                if found is None:
+                if answer is None:
                     self._refuse(HTTPStatus.NOT_FOUND, "there is no such answer")
-                elif found.tag in self.headers.get("If-None-Match", ""):
-                    self._send(HTTPStatus.NOT_MODIFIED, b"", None, found.tag)
+                elif answer.tag in self.headers.get("If-None-Match", ""):
+                    self._send(HTTPStatus.NOT_MODIFIED, b"", None, answer.tag)
                 else:
-                    self._send(HTTPStatus.OK, found.body, "application/json", found.tag)
+                    self._send(HTTPStatus.OK, answer.body, "application/json", answer.tag)
 
-        def _found(self, path: str, query: str) -> Answer | None:
+        def _answer(self, path: str, query: str) -> Answer | None:
             if path == "/api/pipelines":
                 return answers.listing()
-            asked = _PATH.fullmatch(path)
-            if asked is None or int(asked[1]) >= len(answers.pipelines):
+            match = _PATH.fullmatch(path)
+            if match is None or int(match[1]) >= len(answers.pipelines):
                 return None
-            if asked[2] == "progress":
-                return answers.under_way(int(asked[1]))
-            if asked[2] not in ROUTES:
-                return None
-            return answers.answer(int(asked[1]), asked[2], query)
+            number, route = int(match[1]), match[2]
+            if route == "progress":
+                return answers.under_way(number)
+            return answers.answer(number, route, query) if route in ROUTES else None
 
         def _refuse(self, status: HTTPStatus, reason: str) -> None:
             body = json.dumps({"error": without_secrets(reason)}).encode() + b"\n"
@@ -162,6 +161,6 @@ def _handler(answers: Answers, token: str | None) -> type[BaseHTTPRequestHandler
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Who reads the page is not logged."""
+            """Requests are not logged."""
 
     return Handler

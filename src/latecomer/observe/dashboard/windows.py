@@ -1,4 +1,4 @@
-"""The life of each window, and of one number: what it was, when, and why."""
+"""The history of each window, and of one number: its values, when they were published, and why."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from latecomer.after.explain.diagram import drawn
 from latecomer.after.explain.document import document
 from latecomer.after.explain.explain import explain
 from latecomer.after.explain.picture import picture
-from latecomer.after.reading.lives import Life, PublishedPane, lives
+from latecomer.after.reading.lives import Life, PublishedPane, Stage, lives
 from latecomer.after.reading.reader import Reader
 from latecomer.model.durations import to_micros
+from latecomer.model.panes import Op, Timing
 from latecomer.model.written_values import csv_text, json_value
 from latecomer.model.zoned import current_zone, written
 from latecomer.observe.dashboard.asking import FURTHEST, MOST_ROWS, Query, WrongRequest
@@ -25,15 +26,15 @@ def windows(reader: Reader, query: Query) -> dict[str, Any]:
     """The newest windows of an output, with every number they have had."""
     output = query.output(reader.pipeline.outputs)
     most, skip = query.number("most", 50, MOST_ROWS), query.number("skip", 0, FURTHEST)
-    found = lives(reader, output, query.window(), query.key(), most, skip)
+    page = lives(reader, output, query.window(), query.key(), most, skip)
     return {
         "output": output,
         "keys": list(reader.pipeline.outputs[output].by),
         "aggregates": {name: str(each) for name, each in reader.pipeline.outputs[output].aggregates.items()},
-        "windows": [_window(each) for each in found.windows],
+        "windows": [_window(each) for each in page.windows],
         "skip": skip,
-        "more": found.more,
-        "notes": list(found.notes),
+        "more": page.more,
+        "notes": list(page.notes),
     }
 
 
@@ -42,11 +43,18 @@ def _window(life: Life) -> dict[str, Any]:
         "start": written(life.start),
         "end": written(life.end),
         "key": life.key,
-        "stage": life.stage.value,
+        "stage": _stage(life),
         "final": life.final,
         "values": None if life.values is None else _shown(life.values),
         "panes": [_pane(each) for each in life.panes],
     }
+
+
+def _stage(life: Life) -> str:
+    """How far a window's life is. One whose only number came late has corrected nothing."""
+    inserts = [pane for pane in life.panes if pane.op is Op.INSERT]
+    first_is_late = len(inserts) == 1 and inserts[0].timing is Timing.LATE
+    return "published late" if life.stage is Stage.CORRECTED and first_is_late else life.stage.value
 
 
 def _pane(pane: PublishedPane) -> dict[str, Any]:
@@ -65,7 +73,7 @@ def _pane(pane: PublishedPane) -> dict[str, Any]:
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, str | None]:
-    """Exact, as text, with all digits of their type: a browser has no room for every whole number."""
+    """Exact, as text, with all digits of their type: a browser would round large numbers."""
     return {name: csv_text(json_value(value, zone=current_zone())) for name, value in values.items()}
 
 
@@ -81,29 +89,29 @@ def _number(value: Any) -> float | None:
 
 
 def arrivals(reader: Reader, query: Query) -> dict[str, Any]:
-    """Event time against arrival time, drawn; and where one may look before and after that."""
+    """Event time against arrival time, drawn; with the moments at which earlier and later drawings end."""
     output, until = query.output(reader.pipeline.outputs), query.moment("until")
-    found = arrived(reader, output, None if until is None else to_micros(until))
-    since, end = found.diagram.since, found.diagram.until
-    length = shown_length(reader._store(), reader.pipeline.outputs[output])
-    newest = found.last if found.last is not None else end
+    shown = arrived(reader, output, None if until is None else to_micros(until))
+    since, end = shown.diagram.since, shown.diagram.until
+    length = shown_length(reader.store(), reader.pipeline.outputs[output])
+    newest = shown.last if shown.last is not None else end
     return {
         "output": output,
         "since": written(since),
         "until": written(end),
-        "svg": drawn(found.diagram),
-        "older": written(since) if found.first is not None and found.first < since else None,
+        "svg": drawn(shown.diagram),
+        "older": written(since) if shown.first is not None and shown.first < since else None,
         "newer": written(min(end + length, newest)) if end < newest else None,
-        "late": len(found.diagram.late),
-        "notes": list(found.notes),
-        "empty": "nothing has arrived yet" if found.last is None else None,
+        "late": len(shown.diagram.late),
+        "notes": list(shown.notes),
+        "empty": "nothing has arrived yet" if shown.last is None else None,
     }
 
 
 def explained(reader: Reader, query: Query) -> dict[str, Any]:
-    """The life of one number, its events, and a picture of it."""
+    """The history of one number, its events, and a picture of it."""
     output, window = query.output(reader.pipeline.outputs), query.window()
     if window is None:
         raise WrongRequest("window", "", "is needed", "write the moment at which the window starts")
-    found = explain(reader, output, window, query.key())
-    return {**document(found, EVENTS_EACH), "picture": picture(found)}
+    explanation = explain(reader, output, window, query.key())
+    return {**document(explanation, EVENTS_EACH), "picture": picture(explanation)}

@@ -1,1 +1,1 @@
-"""What numbers will probably be once all their events have come. No Spark."""
+"""Nowcasts: what numbers will probably be once all their events have arrived. No Spark."""

@@ -1,7 +1,7 @@
-"""The newest events of the log, as one output sees them: when they happened and came, their key, what they add.
+"""The newest events of the log, as one output sees them: event time, arrival, key, and what they add to its numbers.
 
-Only as much of the log is read as past windows are needed. Files name the newest event time in them, so it is known
-from which moment on every event was read.
+Only as much of the log is read as is needed for past windows. Files have their newest event time, so it is known from
+which moment on every event was read.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from latecomer.store.store import Store
 LOG = logging.getLogger(__name__)
 
 ENOUGH_EVENTS = 200_000
-"""So many events are read, and more only where they do not reach back far enough."""
+"""So many events are read, and more only where these do not reach back far enough."""
 RHYTHM_EVENTS = 1_000_000
-"""So many are read where that shows the rhythm of weeks."""
+"""So many events are read where they show a weekly rhythm."""
 MOST_EVENTS = 4_000_000
 
 TAKEN_IN = "*"
-"""The number of events that the output takes in, among the amounts."""
+"""The name, among the amounts, for the number of events that the output accepts."""
 _ENVELOPE = ("event_time", "arrival_time", "batch", "tick")
 
 Key = tuple[Any, ...]
@@ -54,22 +54,22 @@ class Arrivals:
     times: Whole
     came: Whole
     met: Whole
-    """The watermark that judged it."""
+    """The watermark that judged each event."""
     key: Whole
-    """The number of its key in `keys`."""
+    """The place of each event's key in `keys`."""
     amounts: Mapping[str, Real]
-    """What each event adds up to, where the output takes it in."""
+    """What each event adds to a number, where the output accepts it."""
     columns: Mapping[str, str]
-    """Aggregate → where what it adds up is found among the amounts."""
+    """Aggregate → the name of its amounts."""
     keys: Sequence[Key]
     settles_after: int
-    """How long after its end a window takes events in, by the watermark."""
+    """How long after its end a window accepts events, by the watermark."""
     below_zero: frozenset[str] = frozenset()
-    """Aggregates of which an event may take something away."""
+    """Aggregates to which some event adds a negative amount."""
     since: int = FIRST_MOMENT
-    """From here on, in event time, no event is missing."""
+    """From this event time on no event is missing."""
     watched_since: int = FIRST_MOMENT
-    """The first arrival of all: what had happened before was there already, and came at once."""
+    """The first arrival in the log: events from before it were old data, and arrived all at once."""
 
     @property
     def whole(self) -> bool:
@@ -78,18 +78,18 @@ class Arrivals:
 
     @property
     def delays(self) -> Whole:
-        """Arrival less event time, of all that came while somebody watched."""
+        """Arrival less event time, of the events since the first arrival."""
         watched = self.times >= self.watched_since
         return self.came[watched] - self.times[watched]
 
     def added(self, which: Any, ends: Any) -> dict[str, Real]:
-        """What some of the events add to numbers of windows with these ends: nothing where they came too late."""
+        """What some of the events add to windows with these ends: nothing where they arrived too late."""
         taken_in = (self.met[which] < ends + self.settles_after).astype(np.float64)
         return {name: each[which] * taken_in for name, each in self.amounts.items()}
 
 
 def estimable(output: Output, kinds: Mapping[str, str]) -> dict[str, Aggregate]:
-    """The aggregates that add up, so that a part of them says something about the whole."""
+    """The aggregates that are sums, so that the whole can be estimated from a part."""
     return {
         name: each
         for name, each in output.aggregates.items()
@@ -99,8 +99,8 @@ def estimable(output: Output, kinds: Mapping[str, str]) -> dict[str, Aggregate]:
 
 
 def newest_arrivals(store: Store, layout: PaneLayout, last: int, back_to: int, hoped: int) -> Arrivals:
-    """The newest events of complete batches: enough of them, and all since a moment unless they are too many; and all
-    since an earlier one, if those are not many."""
+    """The newest events of complete batches: enough of them, and all since `back_to` unless they are too many; and all
+    since `hoped`, an earlier moment, if they are not many."""
     table = store.events
     every_file = table.files()
     files, since = _newest_files(every_file, back_to, hoped)
@@ -113,13 +113,13 @@ def newest_arrivals(store: Store, layout: PaneLayout, last: int, back_to: int, h
         chosen = pc.field("batch") <= last
         read = table.dataset(files, schema).to_table(schema.names, chosen) if files else schema.empty_table()
     rows = pa.table({name: read[view[name]] for name in needed.columns}) if needed.columns else None
-    whole = covered_since(store)
+    covered = covered_since(store)
     times, came, batch, tick = (micros(read[name]) for name in _ENVELOPE)
-    found = needed.arrivals(times, came, met_watermarks(store, batch, tick), rows)
+    arrivals_read = needed.arrivals(times, came, met_watermarks(store, batch, tick), rows)
     began = [at for file in every_file if (at := file.minimum.get("arrival_time")) is not None]
     return replace(
-        found,
-        since=since if whole is None else max(since, whole),
+        arrivals_read,
+        since=since if covered is None else max(since, covered),
         watched_since=to_micros(min(began))
         if len(began) == len(every_file) and began
         else int(came.min(initial=0)),
@@ -127,7 +127,7 @@ def newest_arrivals(store: Store, layout: PaneLayout, last: int, back_to: int, h
 
 
 def _newest_files(files: Iterable[DataFile], back_to: int, hoped: int) -> tuple[list[DataFile], int]:
-    """The files with the newest events, and the event time from which on none is missing."""
+    """The files with the newest events, and the event time from which on no event is missing."""
     ordered = sorted(((_newest(file), file) for file in files), key=lambda each: (-each[0], each[1].path))
     taken: list[DataFile] = []
     rows = 0
@@ -141,7 +141,7 @@ def _newest_files(files: Iterable[DataFile], back_to: int, hoped: int) -> tuple[
 
 
 def _newest(file: DataFile) -> int:
-    """The newest event time in a file; one that says nothing of it may hold any."""
+    """The newest event time in a file; a file without that statistic may hold any."""
     newest = file.maximum.get("event_time")
     # A file's statistics may be cut off at the millisecond.
     return 1 << 62 if newest is None else to_micros(newest) + 1000
@@ -149,7 +149,7 @@ def _newest(file: DataFile) -> int:
 
 @dataclass(frozen=True)
 class _Needed:
-    """What is to be read of each event for an output, and what is made of it."""
+    """The columns that an output needs of each event, and how its amounts are computed from them."""
 
     layout: PaneLayout
     columns: list[str]
@@ -167,18 +167,18 @@ class _Needed:
 
     def arrivals(self, times: Whole, came: Whole, met: Whole, rows: pa.Table | None) -> Arrivals:
         output = self.layout.output
-        found = {} if rows is None else {name: rows[name].combine_chunks() for name in rows.schema.names}
+        values = {} if rows is None else {name: rows[name].combine_chunks() for name in rows.schema.names}
         kinds, count = self.layout.events.types, len(times)
         fails = np.zeros(count, bool)
         for name, derived in output.columns.items():
-            found[name], failed = computed_column(name, derived.sql, kinds, found, count)
+            values[name], failed = computed_column(name, derived.sql, kinds, values, count)
             if output.on_error is not OnError.NULL and name in (*output.asked, *output.counted):
                 fails |= failed
-        kept = kept_by(output.where, self.layout.types, found, count) & ~fails
+        kept = kept_by(output.where, self.layout.types, values, count) & ~fails
         order = np.argsort(times, kind="stable")
         order = order[kept[order]]
-        first, code = distinct([found[name] for name in output.by], count)
-        chosen = [found[name].take(pa.array(first)).to_pylist() for name in output.by]
+        first, code = distinct([values[name] for name in output.by], count)
+        chosen = [values[name].take(pa.array(first)).to_pylist() for name in output.by]
         keys: list[Key] = list(zip(*chosen, strict=True)) if chosen else [()]
         amounts: dict[str, Real] = {TAKEN_IN: np.ones(len(order))}
         below: set[str] = set()
@@ -186,7 +186,7 @@ class _Needed:
         for name, each in estimable(output, self.layout.types).items():
             columns[name] = TAKEN_IN if each.column is None else str(each)
             if each.column is not None and columns[name] not in amounts:
-                amounts[columns[name]] = _added(each, found[each.column])[order]
+                amounts[columns[name]] = _added(each, values[each.column])[order]
             if len(order) and amounts[columns[name]].min() < 0:
                 below.add(name)
         return Arrivals(

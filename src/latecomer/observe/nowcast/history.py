@@ -1,4 +1,4 @@
-"""Windows that are whole, and how they filled: what the present ones are held against."""
+"""Past windows that are whole, and how they filled: present windows are compared with them."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from latecomer.model.windows import Sliding, TimedWindow, Windows, zone_of
 from latecomer.observe.nowcast.arrivals import Arrivals
 
 ENOUGH_WINDOWS = 4 * LEAST
-"""So many past windows are asked for."""
+"""So many past windows are needed."""
 MOST_WINDOWS = 300
-"""So many past windows are looked at, the newest."""
+"""At most so many past windows are used, the newest."""
 WEEKS, MOST_IN_WEEKS = 5, 1000
-"""So many weeks of them, for the sake of their rhythm, where these have no more windows than that: from an hour on."""
+"""So many weeks are used, for their rhythm, where they have at most so many windows: windows of an hour or longer."""
 _SHARES = (0.999, 0.99, 0.95)
-"""A window counts as whole when this share of events has come; the first that leaves enough windows."""
+"""A window counts as whole once this share of its events has arrived: the first share that leaves enough windows."""
 
 
-def looked_for(window: TimedWindow) -> int:
+def needed_span(window: TimedWindow) -> int:
     """How long an interval of windows is asked for."""
     return ENOUGH_WINDOWS * max(window.step, window.reach)
 
 
-def hoped_for(window: TimedWindow) -> int:
+def rhythm_span(window: TimedWindow) -> int:
     """How long an interval shows their rhythm, where windows are so long that weeks can show it."""
     if _in_weeks(window) > MOST_IN_WEEKS:
-        return looked_for(window)
+        return needed_span(window)
     return most_windows(window) * max(window.step, window.reach)
 
 
@@ -63,21 +63,21 @@ class History:
 
     @classmethod
     def of(cls, window: Windows, arrivals: Arrivals, now: int) -> History | str:
-        """Whatever can be learned from past windows, or why that is too little."""
+        """The past windows, or in words why there are too few."""
         if not len(arrivals.times):
             return "no event is in the log yet"
-        # What had happened before anybody watched has come at once: that is not how windows fill.
+        # Events from before the first arrival arrived all at once: that is not how windows fill.
         begin, delays = max(arrivals.since, arrivals.watched_since), arrivals.delays
-        found: History | None = None
+        history: History | None = None
         for share in _SHARES:
             after = max(int(np.quantile(delays, share)), 0) if len(delays) else 0
-            found = cls._after(window, arrivals, now, begin, after, share)
-            if found.fillings.windows >= LEAST:
-                return found
-        assert found is not None  # noqa: S101
+            history = cls._after(window, arrivals, now, begin, after, share)
+            if history.fillings.windows >= LEAST:
+                return history
+        assert history is not None  # noqa: S101
         return (
-            f"{found.fillings.windows} past windows are whole and were watched from their start, and {LEAST} are needed"
-            f"; a window counts as whole {shown_duration(found.whole_after)} after its end"
+            f"{history.fillings.windows} past windows are whole and were watched from their start, and {LEAST} are "
+            f"needed; a window counts as whole {shown_duration(history.whole_after)} after its end"
         )
 
     @classmethod
@@ -98,7 +98,7 @@ class History:
 
     @property
     def ample(self) -> bool:
-        """Whether more of the log would not make it better: enough windows, to hold some back as well."""
+        """Whether there are enough windows, also to test the estimates with: then no more of the log is read."""
         return self.share == _SHARES[0] and self.fillings.windows >= LEAST + LEAST_TRIALS
 
     @property
@@ -107,7 +107,8 @@ class History:
 
 
 def _windows(window: Windows, begin: int, until: int) -> tuple[Whole, Whole]:
-    """The newest windows that start from a moment on and end by another; of those that overlap, some that do not."""
+    """The newest windows that start at or after `begin` and end by `until`; of overlapping windows, some that do not
+    overlap."""
     assert isinstance(window, TimedWindow)  # noqa: S101
     every = -(-window.size // window.every) if isinstance(window, Sliding) else 1
     most = most_windows(window)
@@ -119,5 +120,5 @@ def _windows(window: Windows, begin: int, until: int) -> tuple[Whole, Whole]:
         bounds = list(pairwise(ends))
         if ends and window.assign_all(ends[0] - 1)[0].start >= begin:
             bounds.insert(0, (window.assign_all(ends[0] - 1)[0].start, ends[0]))
-    found = np.array([each for each in bounds if each[0] >= begin][-most:], np.int64).reshape(-1, 2)
-    return found[:, 0], found[:, 1]
+    newest = np.array([each for each in bounds if each[0] >= begin][-most:], np.int64).reshape(-1, 2)
+    return newest[:, 0], newest[:, 1]

@@ -1,4 +1,4 @@
-"""The numbers of windows that are open or have closed recently, and what a nowcast adds to each."""
+"""The numbers of windows that are open or have closed recently, and the columns that a nowcast adds to them."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class Present:
         self.names = _names(book)
 
     def rows(self, since: int) -> pa.Table:
-        """Those whose window ends after a moment, or is open; the newest first."""
+        """The numbers whose window ends after a moment, or is open; the newest first."""
         book = self.book
-        # The open states first: a window that closes in between is then seen twice, never not at all.
+        # The open states are read first: a window that closes in between is then seen twice, and never missed.
         still_open = open_windows(book, self.remarks, self.chosen)
-        from_here = min(since, self.watermark)
-        condition = "true" if from_here <= FIRST_MOMENT else f"window_end > {moment_literal(from_here)}"
+        first = min(since, self.watermark)
+        condition = "true" if first <= FIRST_MOMENT else f"window_end > {moment_literal(first)}"
         stand = standing_rows(book, f"(select * from t where {self.chosen} and {condition})").answer()
         order = [("window_end", "descending"), *((name, "ascending") for name in book.layout.keys)]
-        found = pa.concat_tables([stand, still_open]).sort_by(order)
-        if found.num_rows > self.most:
+        numbers = pa.concat_tables([stand, still_open]).sort_by(order)
+        if numbers.num_rows > self.most:
             self.remarks.append(
-                f"{found.num_rows:,} numbers are not whole yet; the newest {self.most:,} are estimated"
+                f"{numbers.num_rows:,} numbers are not whole yet; the newest {self.most:,} are estimated"
             )
-        return found.slice(0, self.most)
+        return numbers.slice(0, self.most)
 
     def held(self, rows: pa.Table) -> dict[tuple[Any, ...], int]:
         """How many events are in the number that stands, for each window and key."""
@@ -64,11 +64,11 @@ class Present:
             sql = f"select {place}, {summed} from ({not_taken_back(among, place)}) group by {place}"
         else:
             sql = standing(among, place, f"{place}, {double_quoted(EVENTS)}")
-        found = panes.query(sql).to_pylist()
-        return {tuple(row[name] for name in book.place): row[EVENTS] for row in found if row[EVENTS]}
+        counts = panes.query(sql).to_pylist()
+        return {tuple(row[name] for name in book.place): row[EVENTS] for row in counts if row[EVENTS]}
 
     def refused(self, reason: str, now: int) -> Nowcast:
-        """The numbers as they are, and why there is nothing more to say."""
+        """The numbers as they are, with the reason why they are not estimated."""
         rows = self.rows(min(self.watermark, now) - self.book.output.settles_after)
         nothing = Columns(self.book, self.names, now)
         for row in rows.to_pylist():
@@ -99,7 +99,7 @@ def _names(book: Book) -> Names:
 
 @dataclass(frozen=True)
 class RowNowcast:
-    """What a nowcast adds to one number."""
+    """The nowcast of one number."""
 
     complete: float | None = None
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class RowNowcast:
     of: str | None = None
     reason: str | None = None
     settled: bool = False
-    """Whether the output takes in nothing more: the number is what it will be."""
+    """Whether the output accepts no more events for it: the number is final."""
 
 
 class Columns:
@@ -137,18 +137,18 @@ class Columns:
         columns[names.age].append(None if self.now <= FIRST_MOMENT else self.now - start)
         columns[names.complete].append(None if nowcast.complete is None else round(nowcast.complete, 4))
         for name, three in names.estimates.items():
-            found = nowcast.estimates.get(name)
-            values = [None] * 3 if found is None else self._written(name, found)
+            estimate = nowcast.estimates.get(name)
+            values = [None] * 3 if estimate is None else self._written(name, estimate)
             for column, value in zip(three, [row[name]] * 3 if nowcast.settled else values, strict=True):
                 columns[column].append(value)
         columns[names.past].append(nowcast.past)
         columns[names.of].append(nowcast.of)
         columns[names.reason].append(nowcast.reason)
 
-    def _written(self, name: str, found: Estimate) -> Sequence[Any]:
+    def _written(self, name: str, estimate: Estimate) -> Sequence[Any]:
         """Whole numbers for a count; as many digits as the column has for a sum."""
         kind = self._kind(name)
-        ends = found.value, found.low, found.high
+        ends = estimate.value, estimate.low, estimate.high
         if pa.types.is_integer(kind):
             return [round(each) for each in ends]
         if not pa.types.is_decimal(kind):

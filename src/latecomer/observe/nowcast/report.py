@@ -1,4 +1,5 @@
-"""What was found: a row for each number that is not whole yet, how good such estimates were, and why there are none."""
+"""The result of a nowcast: a row for each number that is not whole yet, how good past estimates were, or why there is
+no estimate."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from latecomer.model.written_values import in_percent, short_text
 from latecomer.model.zoned import current_zone
 
 WIDE = (0.85, 0.95)
-"""Where the coverage of intervals of 90 % should be."""
+"""The coverage that intervals of 90 % should have: between these shares."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """How the columns are named that stand beside those of the results: none is taken."""
+    """The names of the columns that a nowcast adds; none of them is a column of the results."""
 
     age: str
     complete: str
@@ -41,26 +42,26 @@ class Nowcast:
     rows: pa.Table
     names: Names
     clock: int | None
-    """Where the arrival clock stands, in microseconds: what came by then is known."""
+    """The arrival clock, in microseconds: events that arrived by then are known."""
     refused: str | None = None
     """Why nothing can be estimated."""
     windows: int = 0
-    """How many past windows it rests on."""
+    """How many past windows it is based on."""
     whole_after: int | None = None
     """How long after its end a window counts as whole."""
     share: float | None = None
-    """The share of the events that come within that time."""
+    """The share of the events that arrive within that time."""
     calibration: Mapping[str, Calibration] = field(default_factory=dict)
-    """Aggregate → how often intervals held what came of it."""
+    """Aggregate → how often the interval of a past number held its final value."""
     drift: Drift | None = None
     ages: tuple[int, ...] = ()
-    """The ages of windows at which that was measured."""
+    """The ages of windows at which calibration was measured."""
     remarks: tuple[str, ...] = ()
     level: float = LEVEL
 
     @property
     def stationary(self) -> bool | None:
-        """Whether the past is a guide; None where there is too little of it to say."""
+        """Whether windows still fill as they did; None where there are too few past windows to tell."""
         if self.refused is not None or not any(
             each.trials >= LEAST_TRIALS for each in self.calibration.values()
         ):
@@ -69,21 +70,21 @@ class Nowcast:
 
     @property
     def warnings(self) -> list[str]:
-        """What speaks against these estimates."""
-        found = []
+        """The reasons not to trust these estimates."""
+        reasons = []
         if self.drift is not None:
-            found.append(_drifted(self.drift))
+            reasons.append(_drifted(self.drift))
         for name, each in self.calibration.items():
             if falls_short(each, self.level):
-                found.append(
+                reasons.append(
                     f"not stationary: of the newer half of the held-back numbers of {name} only {each.newest_held} of "
                     f"{each.newest_trials} lay in their interval"
                 )
-        return found
+        return reasons
 
     @property
     def notes(self) -> list[str]:
-        """What is shown beside the rows, in words."""
+        """The notes that are shown with the rows."""
         if self.refused is not None:
             return [f"no nowcast: {self.refused}", *self.remarks]
         return [self._basis(), *self._calibrated(), *self.warnings, *self.remarks]
@@ -96,10 +97,10 @@ class Nowcast:
         )
 
     def _calibrated(self) -> list[str]:
-        found = []
+        lines = []
         for name, each in self.calibration.items():
             if each.trials < LEAST_TRIALS or each.coverage is None:
-                found.append(
+                lines.append(
                     f"calibration of {name}: not known; {each.trials} past numbers could be held back, "
                     f"and {LEAST_TRIALS} are needed"
                 )
@@ -109,11 +110,11 @@ class Nowcast:
             text = f"calibration of {name}: {held} lay in their interval, {at} after their windows began"
             if each.coverage > WIDE[1]:
                 text += "; more than it promises: numbers are small, or nearly whole at this age"
-            found.append(text)
-        return found
+            lines.append(text)
+        return lines
 
     def __str__(self) -> str:
-        """The first rows as a table, and what stands beside them, for `print`."""
+        """The first rows as a table, and the notes, for `print`."""
         table = text_table(self.rows, current_zone(), MOST_ROWS) if self.rows.num_rows else []
         return "\n".join([self._title, *table, *map(written_out, self.notes)])
 

@@ -1,9 +1,9 @@
 """Avro schemas: parsing, their forms as text, and whether one reads what another wrote. Pure, by the specification.
 
 parse_schema, schema_of      JSON → Schema, or a SchemaError with path, value and fix
-normalized, self_contained   one text for schemas that differ in layout alone; without references to others
+normalized, self_contained   one text for schemas that differ only in layout; the same without references to others
 incompatibilities            why one schema cannot read what another wrote
-reading                      how what one schema wrote is read as the columns of another
+reading                      how data of one schema is read as the columns of another
 """
 
 from latecomer.schemas import SchemaError, written_path

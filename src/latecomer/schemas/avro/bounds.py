@@ -1,6 +1,6 @@
-"""Records that can hold themselves: how many of them may be in one another.
+"""Recursive records: how deep their values may be nested.
 
-A reader goes through a value as deep as it is nested, and its stack has an end.
+A reader recurses into nested values, and its stack is limited.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from latecomer.schemas.avro.types import Named, Record, Reference, Schema, Type, children
 
 DEEPEST_RECORD = 100
-"""Records that may be in one another, where one of them can hold itself."""
+"""How many records of a recursive schema may be nested."""
 _MOST_NESTED = 300
-"""Types in one another."""
+"""How many types may be nested."""
 
 
 def deepest_of(schema: Schema) -> int | None:
-    """How many of these may be in one another; none where there are none."""
+    """How deep the recursive records of a schema may be nested; None if it has none."""
     endless = endless_records(schema)
     if not endless:
         return None
@@ -23,41 +23,41 @@ def deepest_of(schema: Schema) -> int | None:
 
 
 def endless_records(schema: Schema) -> frozenset[str]:
-    """The records that lead to one that leads to itself."""
+    """The names of the records that are recursive, or contain a recursive one."""
     records = (each for each in schema.names.values() if isinstance(each, Record))
-    left = {each.name: _leads_to(each) for each in records}
-    while ending := [name for name, to in left.items() if not to & left.keys()]:
+    records_left = {each.name: _leads_to(each) for each in records}
+    while ending := [name for name, to in records_left.items() if not to & records_left.keys()]:
         for name in ending:
-            del left[name]
-    return frozenset(left)
+            del records_left[name]
+    return frozenset(records_left)
 
 
 def _repeated(schema: Schema, endless: frozenset[str]) -> frozenset[str]:
-    """Those of them that may be at many depths: without those to which none leads, as an envelope around them."""
-    found = endless
-    while (led := found & {to for name in found for to in _leads_to(schema.names[name])}) != found:
-        found = led
-    return found
+    """Those that may occur at several depths. An envelope around them is not one of these: none of them contains it."""
+    repeated = endless
+    while (led := repeated & {to for name in repeated for to in _leads_to(schema.names[name])}) != repeated:
+        repeated = led
+    return repeated
 
 
 def _leads_to(record: Named) -> set[str]:
-    """The named types that the fields of a record name."""
+    """The names of the types that the fields of a record use."""
     return {each.name for each, _ in _within(record) if isinstance(each, Reference | Named)}
 
 
 def _within(record: Named) -> list[tuple[Type, int]]:
-    """The types in a record, up to those that have names, with how many types they are in."""
-    found, left = [], [(child, 1) for _, child in children(record)]
-    while left:
-        each, depth = left.pop()
-        found.append((each, depth))
+    """The types in a record, each with its depth. Named types are included; what is in them is not."""
+    types, pending = [], [(child, 1) for _, child in children(record)]
+    while pending:
+        each, depth = pending.pop()
+        types.append((each, depth))
         if not isinstance(each, Named):
-            left.extend((child, depth + 1) for _, child in children(each))
-    return found
+            pending.extend((child, depth + 1) for _, child in children(each))
+    return types
 
 
 def _height(record: Named, endless: frozenset[str]) -> int:
-    """How many types there are from a record to the next that leads to itself, at most."""
+    """The largest number of types between a record and the next recursive one."""
     ways = (
         depth
         for each, depth in _within(record)

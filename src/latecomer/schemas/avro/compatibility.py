@@ -1,8 +1,8 @@
 """Whether data written with one schema can be read with another, by Avro's rules of schema resolution.
 
-Every pair of types that reading may meet is looked at once. A pair is refuted if it has a problem of its own, or if
-one that it needs is refuted; a reader's union is refuted if all of its branches are. So recursive schemas need no
-guess: what is never refuted can be read.
+Each pair of types that can meet in reading is compared once. A pair is refuted if it has a problem of its own, or if a
+pair that it needs is refuted. A reader's union is refuted if all of its branches are. What is never refuted can be
+read, so recursive schemas need no special rule.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from latecomer.schemas.mistakes import Incompatibility, Path, Work
 
 
 class Rule(StrEnum):
-    """The rules that a pair of schemas may break, by the names that Avro's Java library gives them."""
+    """The rules that a pair of schemas may break, by their names in Avro's Java library."""
 
     NAME_MISMATCH = "NAME_MISMATCH"
     FIXED_SIZE_MISMATCH = "FIXED_SIZE_MISMATCH"
@@ -41,7 +41,7 @@ class Rule(StrEnum):
 
 
 def incompatibilities(reader: Schema, writer: Schema) -> list[Incompatibility]:
-    """Why data written with `writer` cannot be read with `reader`; none if all of it can.
+    """Why data written with `writer` cannot be read with `reader`; empty if it can.
 
     >>> from latecomer.schemas.avro.parsing import parse_schema
     >>> for problem in incompatibilities(parse_schema('"int"'), parse_schema('"long"')):
@@ -56,7 +56,7 @@ _Key = tuple[int, int]
 
 @dataclass
 class _Needed:
-    """A pair that another needs, and the way to it."""
+    """A pair that another pair needs, and the path to it."""
 
     path: Path
     pair: _Key
@@ -67,11 +67,11 @@ class _Pair:
     reader: Defined
     writer: Defined
     parts: list[Incompatibility | _Needed] = field(default_factory=list)
-    """In the order of the schema. The path of each begins here."""
+    """In the order of the schema. Paths are relative to this pair."""
     one_is_enough: bool = False
-    """Whether one of the needed pairs is enough: those of the branches of a reader's union."""
+    """Whether one of the needed pairs is enough: they are the branches of a reader's union."""
     open_branches: int = 0
-    """Of those, how many are not refuted."""
+    """How many of these branches are not refuted."""
 
 
 class _Comparison:
@@ -86,12 +86,12 @@ class _Comparison:
         self.refuted = self._refuted()
 
     def problems(self) -> list[Incompatibility]:
-        return self._found(self.root, (), first=False)
+        return self._problems_below(self.root, (), first=False)
 
     # Pairs
 
     def _need(self, reader: Type, writer: Type) -> _Key:
-        """A pair of types by their identity: the same type at two places of a schema is two types."""
+        """Add a pair of types. They are compared by identity: a type that is written twice is two types."""
         self.work.spend()
         pair = _Pair(self.reader.resolve(reader), self.writer.resolve(writer))
         key = (id(pair.reader), id(pair.writer))
@@ -147,46 +147,46 @@ class _Comparison:
         written = {each.name: each for each in writer.fields}
         for index, each in enumerate(reader.fields):
             path: Path = ("fields", index)
-            found = written_fields(each, written)
-            if len(found) > 1:
-                words = sentences.several_fields(each, found)
+            sources = written_fields(each, written)
+            if len(sources) > 1:
+                words = sentences.several_fields(each, sources)
                 _refuse(pair, (*path, "aliases"), Rule.NAME_MISMATCH, words)
-            elif found:
-                pair.parts.append(_Needed((*path, "type"), self._need(each.type, found[0].type)))
+            elif sources:
+                pair.parts.append(_Needed((*path, "type"), self._need(each.type, sources[0].type)))
             elif each.default is None:
                 words = sentences.missing_default(each, reader, writer)
                 _refuse(pair, path, Rule.READER_FIELD_MISSING_DEFAULT_VALUE, words)
 
-    # What follows from them
+    # What follows from the pairs
 
     def _refuted(self) -> set[_Key]:
         needing: dict[_Key, list[_Key]] = {}
-        found = set[_Key]()
+        refuted = set[_Key]()
         for key, pair in self.pairs.items():
             for part in pair.parts:
                 if isinstance(part, _Needed):
                     needing.setdefault(part.pair, []).append(key)
                 else:
-                    found.add(key)
+                    refuted.add(key)
             if pair.one_is_enough and not pair.open_branches:
-                found.add(key)
-        left = deque(found)
-        while left:
-            for key in needing.get(left.popleft(), ()):
+                refuted.add(key)
+        pending = deque(refuted)
+        while pending:
+            for key in needing.get(pending.popleft(), ()):
                 pair = self.pairs[key]
                 pair.open_branches -= 1
-                if key not in found and not (pair.one_is_enough and pair.open_branches > 0):
-                    found.add(key)
-                    left.append(key)
-        return found
+                if key not in refuted and not (pair.one_is_enough and pair.open_branches > 0):
+                    refuted.add(key)
+                    pending.append(key)
+        return refuted
 
-    def _found(self, start: _Key, path: Path, *, first: bool) -> list[Incompatibility]:
-        """The problems of a refuted pair and all it needs, or the first of them, each where it is first met."""
+    def _problems_below(self, start: _Key, path: Path, *, first: bool) -> list[Incompatibility]:
+        """The problems of a refuted pair and of the pairs that it needs, each once; or only the first problem."""
         problems: list[Incompatibility] = []
-        left: list[Incompatibility | _Needed] = [_Needed(path, start)]
+        pending: list[Incompatibility | _Needed] = [_Needed(path, start)]
         seen = set[_Key]()
-        while left and not (first and problems):
-            part = left.pop()
+        while pending and not (first and problems):
+            part = pending.pop()
             if isinstance(part, Incompatibility):
                 problems.append(part)
             elif part.pair in self.refuted and part.pair not in seen:
@@ -194,15 +194,17 @@ class _Comparison:
                 self.work.spend()
                 pair = self.pairs[part.pair]
                 parts = [self._missing_branch(pair, first)] if pair.one_is_enough else pair.parts
-                if first:  # what is wrong here says more than what follows from it
+                if first:  # a problem of the pair itself explains more than those of the pairs that it needs
                     parts = sorted(parts, key=lambda each: isinstance(each, _Needed))
-                left.extend(_below(part.path, each) for each in reversed(parts))
+                pending.extend(_below(part.path, each) for each in reversed(parts))
         return problems
 
     def _missing_branch(self, pair: _Pair, first: bool) -> Incompatibility:
-        """The problem of a reader's union, with the reason why the branch that comes nearest cannot be used."""
+        """The problem of a reader's union, and why its nearest branch cannot be used."""
         nearest = next((part for part in pair.parts if isinstance(part, _Needed)), None)
-        reasons = [] if nearest is None or first else self._found(nearest.pair, nearest.path, first=True)
+        reasons = (
+            [] if nearest is None or first else self._problems_below(nearest.pair, nearest.path, first=True)
+        )
         message, fix = sentences.missing_branch(pair.reader, pair.writer, *map(str, reasons))
         return Incompatibility((), Rule.MISSING_UNION_BRANCH, message, fix)
 
@@ -218,18 +220,18 @@ def _below(path: Path, part: Incompatibility | _Needed) -> Incompatibility | _Ne
 
 
 def same_name(reader: Named, writer: Named) -> bool:
-    """Whether two named types are the same to Avro: without their namespaces, or by an alias of the reader's."""
+    """Whether two named types are the same for Avro: by the name without namespace, or by an alias of the reader's."""
     return simple_name(reader.name) == simple_name(writer.name) or writer.name in reader.aliases
 
 
 def could_read(branch: Defined, writer: Defined) -> bool:
-    """Whether a branch of a reader's union comes into question, by kind and name."""
+    """Whether a branch of a reader's union fits by kind and name."""
     if isinstance(branch, Named) and isinstance(writer, Named):
         return branch.kind == writer.kind and same_name(branch, writer)
     return writer.kind in sentences.READ_BY[branch.kind]
 
 
 def written_fields(field: Field, written: dict[str, Field]) -> list[Field]:
-    """The writer's fields that a reader's field stands for, by its name and its aliases: one, if all is well."""
+    """The writer's fields that a reader's field reads, by its name and its aliases: more than one is an error."""
     names = dict.fromkeys((field.name, *field.aliases))
     return [written[name] for name in names if name in written]

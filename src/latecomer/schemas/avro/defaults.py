@@ -1,8 +1,8 @@
-"""Default values, held against the types of their fields.
+"""Whether default values fit the types of their fields.
 
-The default of a union may fit any of its branches, as Java 1.12 has it, and not only the first, as in older versions.
-But Java's reader chooses the branch by kind alone: it makes 1 of 1.5 for `["long", "double"]`, and an empty map of null
-for a union that begins with a map. So a default must fit the first branch that Java would choose.
+In Java 1.12 the default of a union may fit any branch; in older versions, only the first. But Java's reader chooses the
+branch by kind alone: for `["long", "double"]` it reads 1.5 as 1, and in a union that begins with a map it reads null as
+an empty map. So a default must fit the first branch that Java would choose.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 class Wrong(NamedTuple):
-    """Where a value does not fit, from itself on, and what would."""
+    """The path within a value to the part that does not fit, and what would fit."""
 
     path: Path
     fitting: str
@@ -65,12 +65,12 @@ _FITTING: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class _Open(Exception):
-    """A record within its own definition. Java cannot check an object against it, and fails when it looks for the
-    branch of another default behind it."""
+    """A record is used within its own definition. Java cannot check a default against it, and cannot choose a union
+    branch after it."""
 
 
 class Defaults:
-    """Checks defaults. `names` has the types that are defined so far; none where a definition has only begun."""
+    """Checks defaults. `names` has the types that are defined so far; None for one whose definition has not ended."""
 
     def __init__(self, names: Mapping[str, Named | None]) -> None:
         self.names = names
@@ -78,7 +78,7 @@ class Defaults:
         self.checked: dict[tuple[int, int], Wrong | None] = {}
 
     def problem(self, value: Any, wanted: Type, path: Path) -> SchemaError | None:
-        """Why a default does not fit the type of its field; none if it does."""
+        """Why a default does not fit the type of its field; None if it does."""
         if isinstance(wanted, Primitive) and wanted.kind in ("float", "double") and value in _NOT_FINITE:
             return None
         self.checked = {}
@@ -86,16 +86,19 @@ class Defaults:
             wrong = self._wrong(value, wanted)
         except _Open as error:
             fix = f"leave it out, or put the branch that it fits before {error} in the union"
-            return SchemaError(path, f"would be held against {error}, whose definition has not ended", fix)
+            return SchemaError(path, f"would be checked against {error}, whose definition has not ended", fix)
+        except RecursionError:
+            fix = "nest fewer records in it"
+            raise SchemaError(path, "is nested too deeply to be checked", fix) from None
         if wrong is None:
             return None
-        found = value
+        part = value
         for step in wrong.path:
-            found = found[step]
-        return SchemaError((*path, *wrong.path), "does not fit its type", f"write {wrong.fitting}", found)
+            part = part[step]
+        return SchemaError((*path, *wrong.path), "does not fit its type", f"write {wrong.fitting}", part)
 
     def _wrong(self, value: Any, wanted: Type) -> Wrong | None:
-        """Kept for each value and type: in unions of records the same question comes again and again."""
+        """Why a value does not fit a type. Remembered, since unions of records ask the same many times."""
         key = (id(value), id(wanted))
         if key not in self.checked:
             self.work.spend()
@@ -118,10 +121,10 @@ class Defaults:
             case Union():
                 return self._union(value, wanted)
             case Reference():
-                found = self.names[wanted.name]
-                if found is None:
+                definition = self.names[wanted.name]
+                if definition is None:
                     raise _Open(wanted.name)
-                return self._wrong(value, found)
+                return self._wrong(value, definition)
             case Record():
                 return self._record(value, wanted)
             case Enum():
@@ -146,9 +149,9 @@ class Defaults:
             wrong = self._wrong(value, branch)
             if wrong is None:
                 return None
-            found = self.names[branch.name] if isinstance(branch, Reference) else branch
-            if found is not None and _is_chosen_by_java(value, found.kind):
-                fix = f"{wrong.fitting}, or put the branch that it fits before {found.kind}"
+            definition = self.names[branch.name] if isinstance(branch, Reference) else branch
+            if definition is not None and _is_chosen_by_java(value, definition.kind):
+                fix = f"{wrong.fitting}, or put the branch that it fits before {definition.kind}"
                 return Wrong(wrong.path, fix)
             reasons.append(wrong)
         words = " or ".join(dict.fromkeys(wrong.fitting for wrong in reasons[:5]))
@@ -168,7 +171,7 @@ class Defaults:
 
 
 def _is_chosen_by_java(value: Any, kind: str) -> bool:
-    """Whether Java's reader takes a branch of that kind for a default, whether it fits or not."""
+    """Whether Java's reader chooses a branch of that kind for a default, even if the default does not fit."""
     match kind:
         case "record" | "array" | "map":
             return True

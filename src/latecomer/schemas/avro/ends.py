@@ -1,6 +1,6 @@
-"""Where a value ends that was written with a schema. It is gone through, and nothing of it is read.
+"""Finds the end of an encoded value without decoding it.
 
-Values written one behind another have nothing between them, so that only the schema says where the next begins.
+Consecutive values have no separator: only the schema says where the next one begins.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from latecomer.schemas.avro.types import (
 )
 
 SKIP, NUMBER, TEXT, UNION, NAMED, BLOCKS = range(6)
-"""Steps over a value: so many bytes, a number, a text with its length, one of several branches, a record, items."""
+"""Steps over a value: some bytes, a number, a text with its length, a branch of a union, a record, blocks of items."""
 _MOST_INLINED = 16
-"""A record of more steps is written down once."""
+"""A record with more steps than this is a step of its own."""
 _DEEPEST = 100_000
 
 Step = tuple[int, Any]
@@ -34,15 +34,15 @@ Steps = tuple[Step, ...]
 
 
 class Ways:
-    """The steps over values of a schema. A record is a step of its own where it is large, or can hold itself."""
+    """The steps over values of a schema. A large or recursive record is a step of its own."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema, self.endless = schema, endless_records(schema)
         self._records: dict[str, Steps] = {}
 
     def over(self, kind: Type) -> Steps:
-        found = self.schema.resolve(kind)
-        match found:
+        whole = self.schema.resolve(kind)
+        match whole:
             case Fixed(size=size):
                 return ((SKIP, size),) if size else ()
             case Enum() | Primitive(kind="int"):
@@ -52,19 +52,19 @@ class Ways:
             case Primitive(kind="string" | "bytes"):
                 return ((TEXT, None),)
             case Primitive():
-                size = SIZES[found.kind]
+                size = SIZES[whole.kind]
                 return ((SKIP, size),) if size else ()
             case Union():
-                return ((UNION, tuple(map(self.over, found.branches))),)
+                return ((UNION, tuple(map(self.over, whole.branches))),)
             case Array():
-                return ((BLOCKS, self.over(found.items)),)
+                return ((BLOCKS, self.over(whole.items)),)
             case Map():
-                return ((BLOCKS, ((TEXT, None), *self.over(found.values))),)
-            case Record() if found.name in self.endless or len(self.over_record(found.name)) > _MOST_INLINED:
-                return ((NAMED, found.name),)
+                return ((BLOCKS, ((TEXT, None), *self.over(whole.values))),)
+            case Record() if whole.name in self.endless or len(self.over_record(whole.name)) > _MOST_INLINED:
+                return ((NAMED, whole.name),)
             case Record():
-                return self.over_record(found.name)
-        raise TypeError(found)
+                return self.over_record(whole.name)
+        raise TypeError(whole)
 
     def over_record(self, name: str) -> Steps:
         if name not in self._records:
@@ -82,7 +82,7 @@ class Ends:
         self._root = self._ways.over(schema.root)
 
     def after(self, data: bytes, at: int) -> int | None:
-        """Where a value that begins here ends; None where it is none, or is cut off."""
+        """The end of the value that begins at `at`; None if it is not valid, or is cut off."""
         try:
             end = self._walked(data, at)
         except IndexError:
@@ -90,14 +90,14 @@ class Ends:
         return end if end is not None and end <= len(data) else None
 
     def _walked(self, data: bytes, at: int) -> int | None:
-        left: list[Iterator[Step]] = [iter(self._root)]
-        while left:
-            for kind, of in left[-1]:
+        stack: list[Iterator[Step]] = [iter(self._root)]
+        while stack:
+            for kind, of in stack[-1]:
                 if kind == SKIP:
                     at += of
                     continue
                 if kind == NAMED:
-                    left.append(iter(self._ways.over_record(of)))
+                    stack.append(iter(self._ways.over_record(of)))
                     break
                 if (number := data[at]) < 0x80:
                     number, at = (number >> 1) ^ -(number & 1), at + 1
@@ -113,12 +113,12 @@ class Ends:
                 if kind == UNION:
                     if not 0 <= number < len(of):
                         return None
-                    left.append(iter(of[number]))
+                    stack.append(iter(of[number]))
                     break
                 if number == 0:
                     continue
-                left.append(iter(((kind, of),)))
-                if number < 0:  # the size of the items follows, for those who pass over them
+                stack.append(iter(((kind, of),)))
+                if number < 0:  # the size of the block follows, so that readers can skip it
                     size, at = _number(data, at)
                     if size < 0:
                         return None
@@ -128,36 +128,36 @@ class Ends:
                 elif of and number > len(data) - at:  # an item has a byte at least
                     return None
                 elif of:
-                    left.append(chain.from_iterable(repeat(of, number)))
+                    stack.append(chain.from_iterable(repeat(of, number)))
                 break
             else:
-                left.pop()
+                stack.pop()
                 continue
-            if len(left) > _DEEPEST:
+            if len(stack) > _DEEPEST:
                 return None
         return at
 
 
 def _joined(steps: Iterator[Step]) -> Steps:
-    """The same steps, those over bytes next to each other as one."""
-    found: list[Step] = []
+    """The same steps, with adjacent steps over bytes joined."""
+    joined: list[Step] = []
     for kind, of in steps:
-        if kind == SKIP and found and found[-1][0] == SKIP:
-            found[-1] = (SKIP, found[-1][1] + of)
+        if kind == SKIP and joined and joined[-1][0] == SKIP:
+            joined[-1] = (SKIP, joined[-1][1] + of)
         else:
-            found.append((kind, of))
-    return tuple(found)
+            joined.append((kind, of))
+    return tuple(joined)
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends; IndexError where there is none."""
-    found = shift = 0
+    """A number, and where it ends. Raises IndexError if it is not complete."""
+    number = shift = 0
     while True:
         byte = data[at]
         at += 1
-        found |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return (found >> 1) ^ -(found & 1), at
+            return (number >> 1) ^ -(number & 1), at
         shift += 7
         if shift > 63:
             raise IndexError

@@ -1,9 +1,9 @@
 """A schema as text: the normalized form.
 
-It is one text for schemas that differ in layout alone: white space, the order of keys, names
-written in full or by their namespace, `{"type": "int"}` for `"int"`, `"order": "ascending"` for none. It keeps all
-else: docs, aliases, defaults, order, logical types, properties, and whether a record is an error. Names of other
-schemas stay names. What a registry looks a schema up by, under `normalize`, is this.
+It is the same text for schemas that differ only in layout: white space, the order of keys, names with or without
+`namespace`, `{"type": "int"}` for `"int"`, `"order": "ascending"` for none. Everything else is kept: docs, aliases,
+defaults, order, logical types, properties, and whether a record is an error. Names of other schemas stay names. A
+registry finds schemas by this form under `normalize`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from latecomer.schemas.avro.types import (
 
 
 def normalized(schema: Schema) -> str:
-    """The normalized form: the same for all that mean the same, with nothing lost.
+    """The normalized form: the same for schemas with the same meaning, with nothing lost.
 
     >>> from latecomer.schemas.avro.parsing import parse_schema
     >>> normalized(parse_schema('{"doc": "ours", "size": 4, "namespace": "a", "name": "Id", "type": "fixed"}'))
@@ -39,7 +39,7 @@ def normalized(schema: Schema) -> str:
 
 
 def self_contained(schema: Schema) -> str:
-    """The normalized form with the types of other schemas written out where they are first used: it refers to nothing.
+    """The normalized form without references: types of other schemas are written out where they are first used.
 
     >>> from latecomer.schemas.avro.parsing import parse_schema
     >>> paise = parse_schema('{"type": "fixed", "name": "Paise", "size": 8}')
@@ -54,7 +54,7 @@ def _written(value: Any) -> str:
 
 
 def _normal(found: Type, space: str, others: dict[str, Named]) -> Any:
-    """A type within a namespace; the `others` are written out in the place of their names, once each."""
+    """A type within a namespace. Types in `others` are written out where their names come first."""
     match found:
         case Reference(name=name) if name in others:
             return _normal(others.pop(name), space, others)
@@ -82,7 +82,7 @@ def _normal(found: Type, space: str, others: dict[str, Named]) -> Any:
 
 
 def _head(found: Named, kind: str, space: str) -> dict[str, Any]:
-    """What named types begin with. One without a namespace says so where there is one around it."""
+    """The first keys of a named type. `namespace` is empty for a type without one in a type that has one."""
     head: dict[str, Any] = {"type": kind, "name": found.name}
     if space and "." not in found.name:
         head["namespace"] = ""

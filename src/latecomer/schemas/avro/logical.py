@@ -1,4 +1,4 @@
-"""Logical types: what a value means beyond its type. One that is unknown or misplaced counts as not written."""
+"""Logical types: what a value means beyond its type. Unknown and misplaced ones are ignored."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _UNDERLYING = {
     "timestamp-nanos": ("long",),
     "uuid": ("string", "fixed"),
 }
-"""Logical type → types that may carry it."""
+"""Logical type → the types that may have it."""
 _SIZES = {"duration": 12, "uuid": 16}
-"""Logical type → the size of a fixed that carries it."""
+"""Logical type → the size of a fixed that has it."""
 
 
 @dataclass(frozen=True)
 class Logical:
-    """A logical type; a decimal has digits in all (`precision`) and after the point (`scale`)."""
+    """A logical type. A decimal has `precision`, its digits in all, and `scale`, those after the point."""
 
     name: str
     precision: int | None = None
@@ -38,7 +38,7 @@ class Logical:
 
 
 def logical_type(found: Type) -> Logical | None:
-    """The logical type in effect.
+    """The logical type of a type; None if it has no valid one.
 
     >>> from latecomer.schemas.avro.types import Json, Primitive
     >>> logical_type(Primitive("int", (("logicalType", Json.of("date")),)))
@@ -66,7 +66,7 @@ def _decimal(properties: Properties, size: int | None) -> Logical | None:
 
 
 def _digits(size: int) -> int:
-    """The most decimal digits that so many bytes hold, whatever they are.
+    """How many decimal digits always fit into so many bytes.
 
     >>> _digits(1), _digits(4), _digits(8), _digits(16)
     (2, 9, 18, 38)

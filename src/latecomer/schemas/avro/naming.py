@@ -1,4 +1,4 @@
-"""Names and namespaces. The namespace of nothing is the empty text."""
+"""Names and namespaces. No namespace is the empty text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_NAME = 1000
 
 
 def require_name(name: object, path: Path, strict: bool = True) -> str:
-    """A name without namespace: of a field, a symbol."""
+    """Refuse what is not a name without namespace, as fields and symbols have it."""
     if not isinstance(name, str) or not _is_name(name, strict):
         raise SchemaError(path, "is no name", _NAME_FIX, name)
     return name
@@ -39,7 +39,7 @@ def full_name(name: object, namespace: str | None, around: Space, path: Path, st
 
 
 def alias_name(alias: str, space: Space, path: Path, strict: bool = True) -> str:
-    """The full name of an alias: like a name, it is in the namespace of its type."""
+    """The full name of an alias, which is in the namespace of its type."""
     return _require_dotted(alias if "." in alias or not space else f"{space}.{alias}", path, strict)
 
 

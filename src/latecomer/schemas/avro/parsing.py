@@ -1,4 +1,4 @@
-"""Schemas out of JSON, by the rules of the Avro specification. ADR 0042 has what is stricter than in Java."""
+"""JSON → Schema, by the Avro specification. ADR 0042 lists what is stricter than in Java."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _ATTRIBUTES = {
     "other": ("type",),
     "field": ("name", "type", "default", "order", "aliases", "doc"),
 }
-"""What the specification gives a meaning; all else that is written there is a property."""
+"""Kind → the keys that the specification defines. All other keys are properties."""
 
 
 def parse_schema(text: str, references: Mapping[str, Schema] | None = None, *, strict: bool = True) -> Schema:
     """The schema that a JSON text holds. `references` are schemas that define names it uses.
 
-    Unless it is to be `strict`, it may have what other registries hold and data can be read with: names by Java's rule,
-    and defaults that do not fit. Such a default is kept as a property, and nothing is read with it.
+    If not `strict`, it may have what other registries accept and readers can handle: names by Java's rule, and defaults
+    that do not fit. Such a default is kept as a property, and is not used in reading.
 
     >>> parse_schema('"string"').root
     Primitive(kind='string', properties=())
@@ -74,11 +74,11 @@ def _parse(value: Any, references: Mapping[str, Schema], strict: bool) -> Schema
 
 
 class _Parser:
-    """Reads a schema from its first letter to its last. A name is known from where its definition begins."""
+    """Reads a schema from start to end. A name is known from the start of its definition."""
 
     def __init__(self, known: Mapping[str, Named], strict: bool) -> None:
         self.known, self.strict = known, strict
-        self.names: dict[str, Named | None] = dict(known)  # none: its definition has begun
+        self.names: dict[str, Named | None] = dict(known)  # None while its definition is read
         self.defaults = Defaults(self.names)
 
     def type_of(self, value: Any, path: Path, space: Space, depth: int) -> Type:
@@ -119,41 +119,43 @@ class _Parser:
     def _named(self, name: str, path: Path, space: Space, properties: Properties) -> Type:
         if name in PRIMITIVES:
             return Primitive(name, properties)
-        found = self._lookup(name, path, space)
-        if found is not None:
-            return Reference(found, properties)
+        full = self._lookup(name, path, space)
+        if full is not None:
+            return Reference(full, properties)
         fix = f"define it before it is used; {did_you_mean(name[:100], [*PRIMITIVES, *sorted(self.names)[:20]])}"
         raise SchemaError(path, "there is no such type so far", fix, name)
 
     def _lookup(self, name: str, path: Path, space: Space) -> str | None:
-        """The full name of a type that is mentioned: in the namespace around it, or else without one.
+        """The full name of a type that is referred to: in the surrounding namespace, or else without one.
 
-        Java knows a name only when its definition has ended, and then takes the one without a namespace. Where that
-        would be another type than the specification means, the name is refused.
+        Java knows a name only once its definition has ended; before that, it takes a type without namespace. The name
+        is refused if that is another type than the specification says.
         """
         if "." in name or not space:
             return name if name in self.names else None
-        near = f"{space}.{name}"
-        if near not in self.names:
+        qualified = f"{space}.{name}"
+        if qualified not in self.names:
             return name if self.names.get(name) is not None else None
-        if self.names[near] is None and self.names.get(name) is not None:
-            fix = f"write {near}, or rename the one without a namespace"
-            raise SchemaError(path, f"may be {near} or the {name} that has no namespace", fix, name)
-        return near
+        if self.names[qualified] is None and self.names.get(name) is not None:
+            fix = f"write {qualified}, or rename the one without a namespace"
+            raise SchemaError(path, f"may be {qualified} or the {name} that has no namespace", fix, name)
+        return qualified
 
     def _union(self, value: list[Any], path: Path, space: Space, depth: int) -> Union:
         branches: list[Type] = []
-        at: dict[str, int] = {}
+        first_at: dict[str, int] = {}
         for index, each in enumerate(value):
             if isinstance(each, list):
                 fix = "write its branches here"
                 raise SchemaError((*path, index), "is a union directly within a union", fix, each)
             branch = self.type_of(each, (*path, index), space, depth + 1)
             key = _branch_name(branch)
-            if key in at:
+            if key in first_at:
                 fix = "leave one out; only named types may stand in a union more than once, under different names"
-                raise SchemaError((*path, index), f"is {key} a second time, after branch {at[key]}", fix)
-            at[key] = index
+                raise SchemaError(
+                    (*path, index), f"is {key} a second time, after branch {first_at[key]}", fix
+                )
+            first_at[key] = index
             branches.append(branch)
         return Union(tuple(branches))
 
@@ -205,7 +207,7 @@ class _Parser:
         return Field(name, found, None, order, aliases, doc, _with_default(properties, default))
 
     def _is_usable(self, problem: SchemaError | None) -> bool:
-        """Whether a default can be used; where it must be, the problem is raised."""
+        """Whether a default can be used. Raises its problem if `strict`."""
         if problem is not None and self.strict:
             raise problem
         return problem is None
@@ -239,7 +241,7 @@ class _Parser:
         return self._end(Fixed(name, size, aliases, doc, _properties(value, "fixed", path)))
 
     def _begin(self, value: dict[str, Any], path: Path, space: Space) -> str:
-        """The full name of a type whose definition begins."""
+        """Start the definition of a named type; its full name."""
         namespace = _text(value, "namespace", path)
         name = full_name(_required(value, "name", path), namespace, space, path, self.strict)
         if name in PRIMITIVES:
@@ -274,24 +276,24 @@ def _required(value: Mapping[str, Any], key: str, path: Path) -> Any:
 
 
 def _text(value: Mapping[str, Any], key: str, path: Path) -> str | None:
-    found = value.get(key)
-    if found is not None and not isinstance(found, str):
-        raise SchemaError((*path, key), "is no text", "write text in quotes, or leave it out", found)
-    return found
+    text = value.get(key)
+    if text is not None and not isinstance(text, str):
+        raise SchemaError((*path, key), "is no text", "write text in quotes, or leave it out", text)
+    return text
 
 
 def _texts(value: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...]:
-    found = value.get(key, [])
-    if not isinstance(found, list):
-        raise SchemaError((*path, key), "is no list", "write a list of texts", found)
-    for index, each in enumerate(found):
+    texts = value.get(key, [])
+    if not isinstance(texts, list):
+        raise SchemaError((*path, key), "is no list", "write a list of texts", texts)
+    for index, each in enumerate(texts):
         if not isinstance(each, str):
             raise SchemaError((*path, key, index), "is no text", "write text in quotes", each)
-    return tuple(found)
+    return tuple(texts)
 
 
 def _properties(value: Mapping[str, Any], kind: str, path: Path) -> Properties:
-    """What is written beside the attributes of a kind, by name."""
+    """The keys that are no attributes of the kind, sorted."""
     others = [key for key in value if key not in _ATTRIBUTES[kind]]
     for key in others:
         if _is_beyond_64_bits(value[key]):
@@ -301,7 +303,7 @@ def _properties(value: Mapping[str, Any], kind: str, path: Path) -> Properties:
 
 
 def _with_default(properties: Properties, default: Json) -> Properties:
-    """With a default that cannot be used: it is written as before, and means nothing."""
+    """The properties with a default that cannot be used: it is kept, and has no effect."""
     return tuple(sorted((*properties, ("default", default)), key=lambda each: each[0]))
 
 

@@ -1,9 +1,9 @@
-"""How records of one schema are read as columns, when they were written with another.
+"""How records written with one schema are read as the columns of another.
 
-    reading(reader, writer)      the schema that a library of Avro is to read with, and where each column lies in it
+    reading(reader, writer)      the schema for the Avro library to read with, and where each column is found in it
 
-Fields of records are columns, `pricing.base`. The columns and their types follow from the reader's schema alone; where
-they lie, and in which unit or scale, from both.
+Fields of nested records are columns, such as `pricing.base`. The reader's schema alone decides the columns and their
+types. Where a column is found, and in which unit or scale, depends on both schemas.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from latecomer.model.paths import DEEPEST
-from latecomer.model.types import MOST_DIGITS, normal_type
+from latecomer.model.types import MOST_DIGITS, field_name, normal_type
 from latecomer.schemas import SchemaError
 from latecomer.schemas.avro.logical import Logical, logical_type
 from latecomer.schemas.avro.types import (
@@ -35,7 +35,7 @@ from latecomer.schemas.avro.types import (
 )
 
 MARK = "_lc_decoded"
-"""A field that no writer has: true in every record that was read."""
+"""A field that no writer has, with the default true: it marks a record that was decoded."""
 MOST_COLUMNS = 2_000
 Given = Literal["plain", "json", "list", "uuid", "nanos", "local_nanos", "millis_of_day", "union"]
 _PLAIN = {
@@ -56,38 +56,36 @@ _TIMES = {
     "local-timestamp-millis": "timestamp_ntz",
     "local-timestamp-micros": "timestamp_ntz",
 }
-"""Logical types that Spark knows, and their types as columns."""
+"""Logical types that Spark knows → the types of their columns."""
 _NANOS: dict[str, tuple[str, Given]] = {
     "timestamp-nanos": ("timestamp", "nanos"),
     "local-timestamp-nanos": ("timestamp_ntz", "local_nanos"),
 }
 _NO_ELEMENTS = {"timestamp-nanos", "time-millis", "time-micros"}
-"""What a list is no column of: writers may have another unit, and Spark hands over numbers."""
+"""No element types of lists: a writer may have another unit, and Spark returns plain numbers for them."""
 _FAMILIES = ("local-timestamp-", "timestamp-", "time-")
 _WIDER = (("int", "long"), ("float", "double"))
 
 
 @dataclass(frozen=True)
 class Value:
-    """A column: its type in the schema that is read with, the way there, and how Spark hands it over."""
+    """A column: the path to it in the reading schema, its type, and how Spark returns its values."""
 
     way: tuple[str, ...]
     kind: str
     given: Given = "plain"
     members: tuple[Value, ...] = ()
-    """Of a union of several types, each of them; the column is text."""
+    """The types of a union of several types, whose column is text."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The schema that is read with, as JSON, and where each column lies in it."""
+    """The reading schema as JSON, and where each column is found in it."""
 
     schema: Any
     values: Mapping[str, Value]
-    left_out: tuple[str, ...] = ()
-    """Fields that lead back to their own record, or say nothing."""
     unknown: tuple[str, ...] = ()
-    """Fields of the writer's record that the reader's does not have, where they were asked for: they are read too."""
+    """Fields that only the writer's record has, if they were asked for: they are read too."""
 
     @property
     def columns(self) -> dict[str, str]:
@@ -99,29 +97,30 @@ class _Clash(Exception):
 
 
 def reading(reader: Schema, writer: Schema | None = None, unknown: bool = False) -> Reading:
-    """How data of the writer's schema is read as the reader's; without one, as if it were written so. With `unknown`,
-    what the reader's schema does not have is read beside it.
+    """How data of the writer's schema is read as the reader's. Without `writer`, the data has the reader's schema. With
+    `unknown`, fields that only the writer has are read too.
 
     >>> from latecomer.schemas.avro.parsing import schema_of
     >>> fields = [{"name": "id", "type": "long"}, {"name": "at", "type": {"type": "int", "logicalType": "date"}}]
     >>> reading(schema_of({"type": "record", "name": "Order", "fields": fields})).columns
     {'id': 'bigint', 'at': 'date'}
     """
+    others = writer if unknown else None
     try:
-        return _Maker(reader, writer).made(unknown)
+        return _Maker(reader, writer).made(others)
     except _Clash:
-        return _Maker(reader, None).made()
+        return _Maker(reader, None).made(others)
 
 
 class _Maker:
     def __init__(self, reader: Schema, writer: Schema | None) -> None:
         self.reader, self.writer = reader, writer
         self.defined: dict[str, tuple[str, str | None]] = {}
-        """The names that were defined: what each is in the reader's schema and in the writer's."""
-        self.left_out: list[str] = []
+        """Name in the reading schema → the names of the type in the reader's schema and in the writer's."""
         self.leads_back: dict[tuple[str, str], bool] = {}
 
-    def made(self, unknown: bool = False) -> Reading:
+    def made(self, others: Schema | None = None) -> Reading:
+        """How the reader's fields are read, and those that only the schema `others` has."""
         root = self.reader.resolve(self.reader.root)
         if not isinstance(root, Record):
             kind = f"is {_a(root.kind)}, and only the fields of a record are columns"
@@ -135,29 +134,27 @@ class _Maker:
             raise SchemaError((), "has no field that could be a column", fix)
         if len(values) > MOST_COLUMNS:
             fix = "name a schema with fewer fields"
-            raise SchemaError(
-                (), f"has more than {MOST_COLUMNS} fields, those of records within counted", fix
-            )
-        others = list(self._unknown(root, source)) if unknown else []
-        fields = [*schema["fields"], *others, mark]
-        names = tuple(field["name"] for field in others)
-        return Reading({**schema, "fields": fields}, values, tuple(self.left_out), names)
+            raise SchemaError((), f"has more than {MOST_COLUMNS} fields, nested ones included", fix)
+        unknown = [] if others is None else list(self._unknown(root, others))
+        fields = [*schema["fields"], *unknown, mark]
+        names = tuple(field["name"] for field in unknown)
+        return Reading({**schema, "fields": fields}, values, names)
 
-    def _unknown(self, root: Record, source: Sequence[Defined]) -> Iterator[dict[str, Any]]:
-        """The fields of the writer's record that are read as none of the reader's, as they were written. One whose type
-        has the name of another in the schema that is read with is left out."""
-        partner = self._partner(root, source)
-        if self.writer is None or not isinstance(partner, Record):
+    def _unknown(self, root: Record, writer: Schema) -> Iterator[dict[str, Any]]:
+        """The fields that only the writer's record has, as they were written. A field is left out if its type has the
+        name of another type in the reading schema."""
+        partner = self._partner(root, _types_within(writer, writer.root))
+        if not isinstance(partner, Record):
             return
         read = [each.name for field in root.fields if (each := self._source_of(field, partner))]
         taken = {name.lower() for name in (*read, *(field.name for field in root.fields), MARK)}
         for field in partner.fields:
-            own = _Maker(self.writer, self.writer)
+            own = _Maker(writer, writer)
             own.defined = dict(self.defined)
             if field.name.lower() in taken or not own._kept(partner, field):
                 continue
             try:
-                kind = own._type(field.type, self._candidates(field.type))
+                kind = own._type(field.type, own._candidates(field.type))
             except _Clash:
                 continue
             self.defined = own.defined
@@ -167,15 +164,12 @@ class _Maker:
     # Pairs of types
 
     def _candidates(self, found: Type) -> tuple[Defined, ...]:
-        """The types that a value may have been written with."""
+        """The writer's types that a value may have."""
         assert self.writer is not None  # noqa: S101
-        whole = self.writer.resolve(found)
-        if isinstance(whole, Union):
-            return tuple(self.writer.resolve(branch) for branch in whole.branches)
-        return (whole,)
+        return _types_within(self.writer, found)
 
     def _partner(self, found: Defined, sources: Sequence[Defined]) -> Defined | None:
-        """The type of the writer's that is read as this one."""
+        """The writer's type that is read as this one."""
         alike = [each for each in sources if each.kind == found.kind]
         if not isinstance(found, Named):
             return alike[0] if alike else None
@@ -193,11 +187,11 @@ class _Maker:
         return named[0] if len(named) == 1 and isinstance(found, Record) else None
 
     def _source_of(self, field: Field, partner: Defined | None) -> Field | None:
-        """The field of the writer's that is read as this one."""
+        """The writer's field that is read as this one."""
         if not isinstance(partner, Record):
             return None
-        there = {each.name: each for each in partner.fields}
-        return next((there[name] for name in (field.name, *field.aliases) if name in there), None)
+        written = {each.name: each for each in partner.fields}
+        return next((written[name] for name in (field.name, *field.aliases) if name in written), None)
 
     # The schema to read with
 
@@ -257,15 +251,15 @@ class _Maker:
     def _field(self, field: Field, source: Field | None) -> dict[str, Any]:
         if source is not None:
             return {"name": source.name, "type": self._type(field.type, self._candidates(source.type))}
-        made: dict[str, Any] = {"name": field.name, "type": self._type(field.type, ())}
+        written: dict[str, Any] = {"name": field.name, "type": self._type(field.type, ())}
         if field.default is not None:
-            made["default"] = json.loads(field.default.text)
+            written["default"] = json.loads(field.default.text)
         if self.writer is None and field.aliases:
-            made["aliases"] = list(field.aliases)
-        return made
+            written["aliases"] = list(field.aliases)
+        return written
 
     def _leaf(self, found: Primitive | Fixed, sources: Sequence[Defined]) -> tuple[str, Logical | None]:
-        """The type and the logical type with which a value is read: in the unit or scale that it was written in."""
+        """The type and the logical type to read a value with: in the unit or scale of the writer."""
         own = logical_type(found)
         if own is None:
             return found.kind, None
@@ -274,30 +268,30 @@ class _Maker:
             if other is None or _family(other) != _family(own):
                 continue
             if each.kind == found.kind or (each.kind == "int" and other.name.startswith("time-")):
-                # Of more digits than Spark's decimals have, the bytes are the column: those of its own scale.
+                # A decimal with more digits than Spark's is a column of bytes, which have the reader's scale.
                 as_bytes = (own.precision or 0) > MOST_DIGITS and own.scale == other.scale
                 return each.kind, own if as_bytes else other
         return found.kind, own
 
     def _kept(self, record: Record, field: Field) -> bool:
-        """Whether a field says something, and does not lead back to its own record."""
+        """Whether a field is a column: it is not always null, and not recursive."""
         place = record.name, field.name
         if place not in self.leads_back:
             self.leads_back[place] = record.name in self._reach(field.type)
         return not self.leads_back[place] and bool(self._branches(field.type))
 
     def _reach(self, found: Type) -> set[str]:
-        """The names of the records that a type leads to."""
+        """The names of the records that are reached from a type."""
         reached: set[str] = set()
-        left: list[Type] = [found]
-        while left:
-            each = left.pop()
+        pending: list[Type] = [found]
+        while pending:
+            each = pending.pop()
             whole = self.reader.resolve(each)
             if isinstance(whole, Record):
                 if whole.name in reached:
                     continue
                 reached.add(whole.name)
-            left.extend(child for _, child in children(whole))
+            pending.extend(child for _, child in children(whole))
         return reached
 
     # The columns
@@ -308,25 +302,20 @@ class _Maker:
         partner = self._partner(record, sources)
         for field in record.fields:
             if not self._kept(record, field):
-                self.left_out.append(".".join((*names, field.name)))
                 continue
             source = self._source_of(field, partner)
-            there = (*way, source.name if source else field.name)
+            field_way = (*way, source.name if source else field.name)
             inner = self._candidates(source.type) if source else ()
             name = (*names, field.name)
             branches = self._branches(field.type)
             if len(branches) == 1 and isinstance(branches[0], Record) and len(name) < DEEPEST:
-                yield from self._values(branches[0], inner, name, there)
+                yield from self._values(branches[0], inner, name, field_way)
             else:
-                yield ".".join(name), self._value(branches, inner, there)
+                yield ".".join(name), self._value(branches, inner, field_way)
 
     def _branches(self, found: Type) -> list[Defined]:
-        """The types of a value that is not null."""
-        whole = self.reader.resolve(found)
-        all_of_it = (
-            [self.reader.resolve(each) for each in whole.branches] if isinstance(whole, Union) else [whole]
-        )
-        return [each for each in all_of_it if each.kind != "null"]
+        """The types of a value, without null."""
+        return [each for each in _types_within(self.reader, found) if each.kind != "null"]
 
     def _value(self, branches: Sequence[Defined], sources: Sequence[Defined], way: tuple[str, ...]) -> Value:
         if len(branches) == 1:
@@ -360,7 +349,7 @@ class _Maker:
         return Value(way, _TIMES.get(logical.name, _PLAIN[kind]))
 
     def _list_type(self, found: Array | Map, sources: Sequence[Defined] = ()) -> str | None:
-        """The type of a list or a map as it is read; none where it holds what no column can."""
+        """The column type of a list or a map; None if no column type can hold its values."""
         try:
             return normal_type(self._inner_type([found], sources))
         except ValueError:
@@ -397,16 +386,22 @@ class _Maker:
 
     def _inner_field(self, field: Field, source: Field | None) -> str:
         inner = self._candidates(source.type) if source else ()
-        return f"`{(source or field).name}`:{self._inner_type(self._branches(field.type), inner)}"
+        return f"{field_name((source or field).name)}:{self._inner_type(self._branches(field.type), inner)}"
+
+
+def _types_within(schema: Schema, found: Type) -> tuple[Defined, ...]:
+    """The branches of a union, or else the type itself."""
+    whole = schema.resolve(found)
+    return tuple(map(schema.resolve, whole.branches)) if isinstance(whole, Union) else (whole,)
 
 
 def _family(logical: Logical) -> str:
-    """Logical types of one family say the same thing in other units, or with other digits."""
+    """Logical types of a family differ only in units or digits."""
     return next((each for each in _FAMILIES if logical.name.startswith(each)), logical.name)
 
 
 def _attributes(logical: Logical | None) -> dict[str, Any]:
-    """What Spark is given of a logical type: nothing where Spark does not know the type."""
+    """The attributes of a logical type for Spark; none if Spark does not know the type."""
     if logical is None:
         return {}
     if logical.name == "decimal":

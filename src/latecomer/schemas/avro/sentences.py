@@ -1,4 +1,4 @@
-"""What people read of schemas that do not fit: a sentence, and what would pass."""
+"""The messages for schemas that do not fit: each a sentence and a fix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READ_BY: dict[str, tuple[str, ...]] = {
     "fixed": ("fixed",),
     "record": ("record",),
 }
-"""Kind of the reader's type → the writer's kinds that it can read."""
+"""Reader's kind → the writer's kinds that it can read."""
 
 
 def named(found: Type) -> str:
@@ -77,8 +77,8 @@ def missing_default(field: Field, reader: Record, writer: Record) -> Words:
     return f"the field {field.name} is read; it is not written, and it has no default", fix
 
 
-def several_fields(field: Field, found: Sequence[Field]) -> Words:
-    names = listed([each.name for each in found], " and ")
+def several_fields(field: Field, sources: Sequence[Field]) -> Words:
+    names = listed([each.name for each in sources], " and ")
     return (
         f"the field {field.name} stands for {names}, which are all written",
         "leave all but one name or alias out",
@@ -88,5 +88,5 @@ def several_fields(field: Field, found: Sequence[Field]) -> Words:
 def missing_branch(reader: Defined, writer: Defined, *reasons: str) -> Words:
     message = f"{named(writer)} is written, and no branch of the reader's {named(reader)} can read it"
     if reasons:
-        return f"{message}: {reasons[0]}", "put that right, or keep the branch as the writer has it"
+        return f"{message}: {reasons[0]}", "correct that, or keep the branch as the writer has it"
     return message, f"add {named(writer)} to the reader's union"

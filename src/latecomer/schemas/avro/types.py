@@ -1,7 +1,7 @@
 """Avro schemas as values: frozen, comparable, without cycles.
 
-A named type stands once in full, where it is defined; everywhere else stands a `Reference` with its full name. So a
-recursive schema is a finite tree. `Schema` is the whole: the tree, and the types that it takes from other schemas.
+A named type is written out once, where it is defined; everywhere else it is a `Reference` with its full name. So a
+recursive schema is a finite tree. `Schema` is the tree with the types that it uses from other schemas.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "str
 
 
 SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
-"""Of primitives whose values all have so many bytes."""
+"""Primitives of a fixed size, in bytes."""
 
 
 @dataclass(frozen=True)
 class Json:
-    """A JSON value. Two are equal if they are written alike: 1, 1.0 and true differ, the order of keys does not."""
+    """A JSON value. Two are equal if they are written alike: 1, 1.0 and true differ. The order of keys is ignored."""
 
     text: str
     value: Any = field(compare=False, repr=False)
@@ -39,7 +39,7 @@ class Json:
 
 
 Properties = tuple[tuple[str, Json], ...]
-"""Attributes that the specification gives no meaning at that place, by name."""
+"""Keys that the specification does not define, with their values."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Record:
-    """`is_error` is of no importance to data: an error is a record that a protocol throws."""
+    """`is_error` does not matter for data: an error is a record that a protocol throws."""
 
     name: str
     fields: tuple[Field, ...]
@@ -128,29 +128,26 @@ Type = Defined | Reference
 
 @dataclass(frozen=True)
 class Schema:
-    """A whole schema. Names in it and in `external` are full names.
-
-    `external` has the types of other schemas that this one refers to, and those they refer to, by name.
-    """
+    """A whole schema, with full names. `external` has the types of other schemas that it needs, sorted by name."""
 
     root: Type
     external: tuple[Named, ...] = ()
 
     @cached_property
     def names(self) -> dict[str, Named]:
-        """Every named type that is within reach."""
-        found: dict[str, Named] = {}
+        """Every named type of the schema, by name."""
+        names: dict[str, Named] = {}
         for tree in (self.root, *self.external):
-            found |= {each.name: each for each in parts(tree) if isinstance(each, Named)}
-        return found
+            names |= {each.name: each for each in parts(tree) if isinstance(each, Named)}
+        return names
 
     def resolve(self, found: Type) -> Defined:
-        """The type itself, where a name stands for it."""
+        """The type that a reference names; any other type is returned as it is."""
         return self.names[found.name] if isinstance(found, Reference) else found
 
 
 def children(parent: Type) -> list[tuple[tuple[Step, ...], Type]]:
-    """The types directly within one, each with the way to it."""
+    """The types directly within one, each with the path to it."""
     match parent:
         case Array():
             return [(("items",), parent.items)]
@@ -164,9 +161,9 @@ def children(parent: Type) -> list[tuple[tuple[Step, ...], Type]]:
 
 
 def parts(tree: Type) -> Iterator[Type]:
-    """Every type written in a tree, itself included, from the first to the last."""
-    left = [tree]
-    while left:
-        each = left.pop()
+    """Every type of a tree in the order of the text, itself first."""
+    pending = [tree]
+    while pending:
+        each = pending.pop()
         yield each
-        left.extend(child for _, child in reversed(children(each)))
+        pending.extend(child for _, child in reversed(children(each)))

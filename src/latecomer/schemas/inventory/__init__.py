@@ -1,1 +1,1 @@
-"""Which schemas were seen in a log or in topics, and which of them no registry knows."""
+"""Counts the schemas in a log or in topics, and finds those that no registry has."""

@@ -1,4 +1,4 @@
-"""Which of the schemas that were seen a registry knows."""
+"""Which of the counted schemas a registry has."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import pyarrow as pa
 from latecomer.errors import RegistryError
 from latecomer.schemas.inventory.seen import Inventory, Seen
 from latecomer.schemas.jsonschema import SchemaError, Validator
-from latecomer.schemas.registry.client import NO_SCHEMA, NO_SUBJECT, Client
+from latecomer.schemas.registry.client import Client
+from latecomer.schemas.registry.refusals import NO_SCHEMA, NO_SUBJECT, NO_VERSION
 
 NOWHERE = "nowhere"
 JSON = "JSON"
-_MISSING = (404, NO_SCHEMA, NO_SUBJECT, 40402)
+_MISSING = (404, NO_SCHEMA, NO_SUBJECT, NO_VERSION)
 SCHEMA = pa.schema(
     [
         ("place", pa.string()),
@@ -26,7 +27,7 @@ SCHEMA = pa.schema(
 
 
 def as_rows(found: Inventory, registry: Client | None) -> pa.Table:
-    """One row a schema; `registered` is null where no registry was asked."""
+    """One row for each schema; `registered` is null if no registry was asked."""
     rows = [
         (
             each.place,
@@ -43,8 +44,8 @@ def as_rows(found: Inventory, registry: Client | None) -> pa.Table:
 
 
 def registered(seen: Seen, registry: Client) -> str:
-    """Where a registry has a schema: the id that is named, or the version of the topic's subject that a message
-    fits."""
+    """Where a registry has a schema: under the id, or as the latest version of the topic's subject, if a message fits
+    it."""
     try:
         if seen.schema_id is not None:
             return f"{registry.schema(seen.schema_id).definition.type} schema {seen.schema_id}"
@@ -56,7 +57,7 @@ def registered(seen: Seen, registry: Client) -> str:
 
 
 def _fitting(seen: Seen, registry: Client) -> str:
-    """The newest version of the topic's subject, if it is a JSON Schema that a message of this shape fits."""
+    """The latest version of the topic's subject, if it is a JSON Schema that a message of this shape fits."""
     if seen.example is None:
         return NOWHERE
     subject = f"{seen.place}-value"

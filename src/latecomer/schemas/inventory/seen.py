@@ -1,4 +1,4 @@
-"""Messages by their schema: the id in Confluent's framing or in a header, or else the shape of their JSON."""
+"""Counts messages by schema: by the id in Confluent's framing or in a header, else by the shape of their JSON."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from latecomer.schemas.registry.names import LARGEST
+
 MAGIC, HEAD = 0, 5
 MOST_SHAPES = 1_000
-"""So many shapes are counted apart; what has yet another is counted as `OTHER`."""
+"""How many shapes are counted apart; further ones are counted as `OTHER`."""
 DEEPEST, MOST_FIELDS = 8, 100
 _DIGITS, _MOST_DIGITS = set(b"0123456789"), 10
-LARGEST_ID = (1 << 31) - 1
 NO_VALUE, UNREADABLE, OTHER = "(no value)", "(neither framed nor JSON)", "(other shapes)"
 NO_ID = "(no id)"
 
@@ -44,13 +45,13 @@ class Inventory:
 
     @property
     def seen(self) -> list[Seen]:
-        """What was seen, the most frequent of each place first."""
+        """The counts by place, the most frequent first."""
         return sorted(self._seen.values(), key=lambda each: (each.place, -each.messages, each.shape or ""))
 
     def add_message(
         self, topic: str, value: bytes | None, at: datetime | None, header: bytes | None = None
     ) -> None:
-        """Count a message of a topic; `header` is the one that may have its id."""
+        """Count a message of a topic. `header` is the header that may have its id."""
         number, shape = schema_of(value)
         named = None if value is None or header is None else id_in(header)
         if named is not None:
@@ -60,9 +61,9 @@ class Inventory:
             shape = OTHER
         elif is_new and number is None:
             self._shapes += 1
-        found = self._of(topic, number, shape)
-        found.example = found.example or value
-        found.add(1, at, at)
+        counted = self._of(topic, number, shape)
+        counted.example = counted.example or value
+        counted.add(1, at, at)
 
     def add_events(
         self, place: str, schema_id: int | None, events: int, first: datetime, last: datetime
@@ -75,7 +76,7 @@ class Inventory:
 
 
 def schema_of(value: bytes | None) -> tuple[int | None, str | None]:
-    """The id that a message names, or else its shape.
+    """The id in the framing of a message, else its shape.
 
     >>> schema_of(bytes([0, 0, 0, 0, 7, 1, 2]))
     (7, None)
@@ -93,15 +94,15 @@ def schema_of(value: bytes | None) -> tuple[int | None, str | None]:
 
 
 def id_in(header: bytes) -> int | None:
-    """The id that a header has, as `source.kafka.framed_by` reads it: a decimal number, four bytes, or the five of the
-    framing; none where it has any other form.
+    """The id in a header, as `source.kafka.framed_by` reads it: a decimal number, four bytes, or the five bytes of the
+    framing. None if the header has another form.
 
     >>> id_in(b"1234"), id_in(bytes([0, 0, 1, 2])), id_in(bytes([0, 0, 0, 0, 7])), id_in(b"v2"), id_in(b"0")
     (1234, 258, 7, None, None)
     """
     if 1 <= len(header) <= _MOST_DIGITS and set(header) <= _DIGITS:
         number = int(header)
-        return number if 1 <= number <= LARGEST_ID else None
+        return number if 1 <= number <= LARGEST else None
     if len(header) == HEAD - 1:
         return int.from_bytes(header, "big")
     return int.from_bytes(header[1:], "big") if len(header) == HEAD and header[0] == MAGIC else None

@@ -1,9 +1,9 @@
-"""JSON Schemas: parsing, the normalized form, validating values, and whether one reads what another wrote. Pure.
+"""JSON Schemas: parsing, the normalized form, validation, and whether one can read what another wrote. Pure.
 
 parse_schema, schema_of      JSON → Schema, or a SchemaError with path, value and fix
 Validator                    what is wrong with a record
 columns_of                   the columns of records that fit a schema
-changes                      why Confluent's registry would not have one read what another wrote
+changes                      why Confluent's registry would refuse to read data of one schema with another
 """
 
 from latecomer.schemas import SchemaError, written_path

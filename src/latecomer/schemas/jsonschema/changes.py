@@ -1,11 +1,11 @@
-"""What Confluent's registry says of a change to a JSON Schema.
+"""Why Confluent's registry would refuse a change to a JSON Schema.
 
-It compares two schemas part by part, names each difference, and has a list of names that are compatible. So it refuses
-changes that break nobody, and takes some that do. Here are the differences that its policy STRICT refuses, by their
-names there. LENIENT takes some of them.
+Confluent compares two schemas part by part, names each difference, and has a list of names that are compatible. So it
+refuses changes that break nobody, and allows some that do. This module reports the differences that its policy STRICT
+refuses, by their names there. LENIENT allows some of them.
 
-A pair of schemas is looked at as if every pair that it leads to were compatible. Where one turns out not to be, those
-that lead to it are looked at again. So recursion needs neither a guess nor a stack.
+A pair of schemas is compared as if all pairs within it were compatible. If one of them turns out not to be, the pairs
+that contain it are compared again. So recursive schemas need no special rule and no deep stack.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from latecomer.schemas.jsonschema.forms import normal_text
+from latecomer.schemas.jsonschema.keyword_changes import changed_keywords, changed_type
 from latecomer.schemas.jsonschema.kinds import COMBINED, Shape, Shapes
 from latecomer.schemas.jsonschema.nodes import Node
 from latecomer.schemas.jsonschema.parsing import Schema
 from latecomer.schemas.jsonschema.patterns import matches
 from latecomer.schemas.jsonschema.rules import problem
-from latecomer.schemas.jsonschema.values import key_of, number_of
-from latecomer.schemas.mistakes import Incompatibility, Path, Work, listed, shown_value
+from latecomer.schemas.mistakes import Incompatibility, Path, Work, listed
 
 LENIENT = frozenset(
     (
@@ -37,29 +36,13 @@ LENIENT = frozenset(
         "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
     )
 )
-"""What the policy LENIENT takes besides: it supposes that a reader passes over what it does not know."""
-_LIMITS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "string": (("maxLength", "MAX_LENGTH"), ("minLength", "MIN_LENGTH")),
-    "number": (
-        ("maximum", "MAXIMUM"),
-        ("minimum", "MINIMUM"),
-        ("exclusiveMaximum", "EXCLUSIVE_MAXIMUM"),
-        ("exclusiveMinimum", "EXCLUSIVE_MINIMUM"),
-    ),
-    "array": (
-        ("maxItems", "MAX_ITEMS"),
-        ("minItems", "MIN_ITEMS"),
-        ("maxContains", "MAX_CONTAINS"),
-        ("minContains", "MIN_CONTAINS"),
-    ),
-    "object": (("maxProperties", "MAX_PROPERTIES"), ("minProperties", "MIN_PROPERTIES")),
-}
+"""The differences that LENIENT allows: it assumes that readers ignore properties that they do not know."""
 _Pair = tuple[Shape, Shape]
 """The writer's part and the reader's."""
 
 
 def changes(reader: Schema, writer: Schema, *, lenient: bool = False) -> list[Incompatibility]:
-    """Why Confluent's registry would not have the one schema read what the other wrote; none if it would.
+    """Why Confluent's registry would refuse to read the writer's data with the reader's schema; empty if it would not.
 
     >>> from latecomer.schemas.jsonschema.parsing import parse_schema
     >>> for each in changes(parse_schema('{"type": "integer"}'), parse_schema('{"type": "number"}')):
@@ -71,7 +54,7 @@ def changes(reader: Schema, writer: Schema, *, lenient: bool = False) -> list[In
 
 @dataclass(frozen=True)
 class _Needed:
-    """A pair that another needs, and the way to it."""
+    """A pair that another pair needs, and the path to it."""
 
     path: Path
     pair: _Pair
@@ -82,7 +65,7 @@ _Parts = Iterator[Incompatibility | _Needed]
 
 @dataclass
 class _Look:
-    """What was found out about a pair."""
+    """The result for a pair so far."""
 
     parts: list[Incompatibility | _Needed] = field(default_factory=list)
     is_refuted: bool = False
@@ -90,7 +73,7 @@ class _Look:
 
 
 class _Content:
-    """Whether properties, or items, that a schema does not describe may be anything, have a schema, or may not be."""
+    """Other properties or items than those described: whether any value, those of a schema, or none are allowed."""
 
     def __init__(self, additional: Node | None, unevaluated: Node | None) -> None:
         self.is_closed = _is_false(additional)
@@ -99,7 +82,7 @@ class _Content:
 
     @property
     def other(self) -> Node | None:
-        """The schema of those that are not described, if they have one."""
+        """The schema of the others, if they have one."""
         if self.schema is None and self.unevaluated is not None:
             return None if isinstance(self.unevaluated.source, bool) else self.unevaluated
         return self.schema
@@ -115,7 +98,7 @@ class _Changes:
         self.work = Work("compare with another schema")
         self.shapes = Shapes()
         self.looks: dict[_Pair, _Look] = {}
-        self.left: deque[_Pair] = deque()
+        self.queue: deque[_Pair] = deque()
         self.waiting: set[_Pair] = set()
         self.current: _Pair | None = None
         self.unlike: dict[Shape, list[Node | Shape]] = {}
@@ -123,8 +106,8 @@ class _Changes:
     def between(self, reader: Node, writer: Node) -> list[Incompatibility]:
         root = self._pair(writer, reader)
         self._need(root)
-        while self.left:
-            pair = self.left.popleft()
+        while self.queue:
+            pair = self.queue.popleft()
             self.waiting.remove(pair)
             self._look_at(pair)
         return list(dict.fromkeys(self._reported(root)))
@@ -145,10 +128,10 @@ class _Changes:
         return self.looks[pair]
 
     def _queue(self, pair: _Pair) -> None:
-        """Those that a pair leads to come before it comes again, so that it does so once for all of them."""
+        """Queue a pair at the end: after the pairs within it, so that it is compared again only once."""
         if pair not in self.waiting:
             self.waiting.add(pair)
-            self.left.append(pair)
+            self.queue.append(pair)
 
     def _fits(self, writer: Node | Shape, reader: Node | Shape) -> bool:
         return not self._need(self._pair(writer, reader)).is_refuted
@@ -171,10 +154,10 @@ class _Changes:
         return True
 
     def _reported(self, root: _Pair) -> Iterator[Incompatibility]:
-        """The problems of a pair and of all that it needs, each where it is first met."""
-        left, seen = [_Needed((), root)], {root}
-        while left:
-            needed = left.pop()
+        """The problems of a pair and of all pairs that it needs, each once."""
+        pending, seen = [_Needed((), root)], {root}
+        while pending:
+            needed = pending.pop()
             look, inner = self.looks[needed.pair], []
             for part in look.parts if look.is_refuted else ():
                 path = (*needed.path, *part.path)
@@ -183,7 +166,7 @@ class _Changes:
                 elif part.pair not in seen:
                     seen.add(part.pair)
                     inner.append(_Needed(path, part.pair))
-            left.extend(reversed(inner))
+            pending.extend(reversed(inner))
 
     def _needed(self, path: Path, writer: Node, reader: Node) -> _Needed:
         return _Needed(path, self._pair(writer, reader))
@@ -196,17 +179,10 @@ class _Changes:
         if writer.kind != reader.kind and not {writer.kind, reader.kind} <= set(COMBINED):
             connect = writer.words.get("connect.type"), reader.words.get("connect.type")
             if writer.kind != "nothing" and reader.kind != "anything" and connect != ("bytes", "bytes"):
-                yield _typed("TYPE_CHANGED", writer, reader)
+                yield changed_type("TYPE_CHANGED", writer, reader)
             return
-        for keyword, stem in _LIMITS.get(writer.kind, ()):
-            yield from _limit(keyword, stem, writer.words.get(keyword), reader.words.get(keyword))
+        yield from changed_keywords(writer, reader)
         match writer.kind:
-            case "string":
-                yield from _pattern(writer.words.get("pattern"), reader.words.get("pattern"))
-            case "number":
-                yield from _numbers(writer, reader)
-            case "enum" | "const":
-                yield from _values(writer.kind, writer.words, reader.words)
             case "not":
                 yield from self._negated(writer.node, reader.node)
             case "array":
@@ -217,7 +193,7 @@ class _Changes:
                 yield from self._combined(writer, reader)
 
     def _is_covered(self, writer: Shape, reader: Shape) -> bool:
-        """Whether one is a combination, the other is not, and a part of the combination is enough."""
+        """Whether only one is a combination, and a part of it is compatible with the other."""
         if (writer.kind in COMBINED) == (reader.kind in COMBINED):
             return False
         fitting: list[bool] = []
@@ -266,7 +242,7 @@ class _Changes:
                 yield problem(path, f"{stem}{with_default}_ADDED_TO_OPEN_CONTENT_MODEL", what=name)
 
     def _other_property(self, name: str, node: Node) -> Node | None:
-        """What holds of a property that a schema does not name."""
+        """The schema of a property that a schema does not name, if it has one."""
         for pattern, inner in node.pattern_properties.items():
             if matches(pattern, name):
                 return inner
@@ -311,7 +287,7 @@ class _Changes:
         if reader.unique and not writer.unique:
             yield problem(("uniqueItems",), "UNIQUE_ITEMS_ADDED", word="uniqueItems")
 
-    # Properties and items that only one of the two describes
+    # Properties and items that only one schema describes
 
     def _removed(self, stem: str, path: Path, written: Node, other: Node | None) -> _Parts:
         what = path[-1]
@@ -376,7 +352,7 @@ class _Changes:
             yield problem((), "COMBINED_TYPE_SUBSCHEMAS_CHANGED")
 
     def _unlike(self, shape: Shape) -> list[Node | Shape]:
-        """The parts of a combination that are not written alike."""
+        """The different parts of a combination, by their text."""
         if shape not in self.unlike:
             parts = shape.parts
             texts = [normal_text(each.source) if isinstance(each, Node) else each.name for each in parts]
@@ -384,85 +360,31 @@ class _Changes:
         return self.unlike[shape]
 
     def _matched(self, written: Sequence[Node | Shape], read: Sequence[Node | Shape]) -> int:
-        """How many can be put in pairs at most, each with one that reads it."""
+        """The largest number of pairs of a writer and a reader that fit, each used once."""
         fits = [[index for index, other in enumerate(read) if self._fits(each, other)] for each in written]
         writer_of: dict[int, int] = {}
         for start in range(len(written)):
-            came_from, left = dict[int, int](), [start]
-            while left:
+            came_from, pending = dict[int, int](), [start]
+            while pending:
                 self.work.spend()
-                writer = left.pop(0)
+                writer = pending.pop(0)
                 new = [index for index in fits[writer] if index not in came_from]
                 came_from |= dict.fromkeys(new, writer)
                 free = next((index for index in new if index not in writer_of), None)
                 if free is not None:
                     _move_up(writer_of, came_from, free)
                     break
-                left += [writer_of[index] for index in new]
+                pending += [writer_of[index] for index in new]
         return len(writer_of)
 
 
 def _move_up(writer_of: dict[int, int], came_from: Mapping[int, int], free: int) -> None:
-    """Give a free reader to the writer that found it, the one that this writer had to the one before, and so on."""
+    """Give the free reader to the writer that found it, and the former reader of this writer to the one before it …"""
     reader_of = {writer: reader for reader, writer in writer_of.items()}
     taken: int | None = free
     while taken is not None:
         writer = writer_of[taken] = came_from[taken]
         taken = reader_of.get(writer)
-
-
-# Keywords
-
-
-def _limit(keyword: str, stem: str, written: Any, read: Any) -> Iterator[Incompatibility]:
-    """A limit that is there only when it is written, whatever it says. Draft-04 has exclusive limits that are flags."""
-    if not _is_number(read):
-        return
-    values = {"written": shown_value(written), "read": shown_value(read), "word": keyword}
-    is_least = "min" in keyword.lower()
-    if not _is_number(written):
-        yield problem((keyword,), f"{stem}_ADDED", **values)
-    elif number_of(read) > number_of(written) if is_least else number_of(read) < number_of(written):
-        yield problem((keyword,), f"{stem}_{'INCREASED' if is_least else 'DECREASED'}", **values)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _pattern(written: Any, read: Any) -> Iterator[Incompatibility]:
-    if read is not None and read != written:
-        values = {"written": shown_value(written), "read": shown_value(read), "word": "pattern"}
-        yield problem(("pattern",), "PATTERN_ADDED" if written is None else "PATTERN_CHANGED", **values)
-
-
-def _numbers(writer: Shape, reader: Shape) -> Iterator[Incompatibility]:
-    written, read = writer.words.get("multipleOf"), reader.words.get("multipleOf")
-    if read is not None and (written is None or number_of(written) % number_of(read)):
-        grown = written is not None and not number_of(read) % number_of(written)
-        change = "ADDED" if written is None else "EXPANDED" if grown else "CHANGED"
-        values = {"written": shown_value(written), "read": shown_value(read), "word": "multipleOf"}
-        yield problem(("multipleOf",), f"MULTIPLE_OF_{change}", **values)
-    if reader.is_whole and not writer.is_whole:
-        yield _typed("TYPE_NARROWED", writer, reader)
-
-
-def _values(kind: str, writer: Mapping[str, Any], reader: Mapping[str, Any]) -> Iterator[Incompatibility]:
-    old, new = (
-        {key_of(each): each for each in (words[kind] if kind == "enum" else [words[kind]])}
-        for words in (writer, reader)
-    )
-    lost = [shown_value(value) for key, value in old.items() if key not in new]
-    if lost:
-        narrowed = kind == "enum" and new.keys() <= old.keys()
-        yield problem((kind,), f"ENUM_ARRAY_{'NARROWED' if narrowed else 'CHANGED'}", lost=listed(lost))
-
-
-# Schemas
-
-
-def _typed(rule: str, writer: Shape, reader: Shape) -> Incompatibility:
-    return problem((), rule, written=writer.name, read=reader.name)
 
 
 def _is_false(node: Node | None) -> bool:

@@ -1,8 +1,8 @@
-"""The columns of records that fit a JSON Schema: the fields of its objects, and their types.
+"""The columns of a JSON Schema: the properties of its objects, and their types.
 
     columns_of(schema)      column → type
 
-A schema that leaves a value open, or that lets it be of several types, makes it text.
+A value without a type, or with several types, is a column of text.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def columns_of(schema: Schema) -> dict[str, str]:
     >>> columns_of(schema_of({"properties": {"id": {"type": "integer"}, "price": price, "tags": tags}}))
     {'id': 'bigint', 'price.net': 'decimal(18,2)', 'tags': 'array<string>'}
     """
-    found = dict(_Maker().columns(schema.root, "", frozenset()))
-    if not found:
+    columns = dict(_Maker().columns(schema.root, "", frozenset()))
+    if not columns:
         fix = "name the schema of an object with properties, or declare source.schema"
         raise SchemaError((), "has no property that could be a column", fix)
-    return found
+    return columns
 
 
 def _digits_behind(number: Fraction) -> int:
@@ -56,12 +56,12 @@ def _digits_behind(number: Fraction) -> int:
 
 
 class _Several(Exception):
-    """Values of several types are no list or map, and no column but text."""
+    """A value may have several types: its column is text."""
 
 
 @dataclass
 class _Seen:
-    """What a schema says of a value, with all that it refers to."""
+    """The constraints on a value, from a schema and those that it refers to."""
 
     types: frozenset[str]
     properties: dict[str, Node] = field(default_factory=dict)
@@ -70,18 +70,18 @@ class _Seen:
     """The schemas of properties that are not named."""
     scales: list[int] = field(default_factory=list)
     is_one_of_several: bool = False
-    """Whether it may be of several kinds, of which only the types are known."""
+    """Whether it has several options (anyOf, oneOf), of which only the types are kept."""
     is_a_row: bool = False
-    """Whether items have schemas one by one."""
+    """Whether single items have their own schemas."""
 
 
 def _seen(root: Node) -> _Seen:
-    found, left, met = _Seen(root.types), [root], set[int]()
-    while left:
-        node = left.pop()
-        if id(node) in met:
+    found, pending, done = _Seen(root.types), [root], set[int]()
+    while pending:
+        node = pending.pop()
+        if id(node) in done:
             continue
-        met.add(id(node))
+        done.add(id(node))
         found.types &= node.own_types
         for name, each in node.properties.items():
             found.properties.setdefault(name, each)
@@ -89,11 +89,11 @@ def _seen(root: Node) -> _Seen:
         found.values += [node.additional] if node.additional is not None else []
         found.scales += [_digits_behind(each) for each in node.multiples]
         found.is_a_row |= bool(node.prefix)
-        left += [*([node.ref] if node.ref is not None else []), *node.all_of]
+        pending += [*([node.ref] if node.ref is not None else []), *node.all_of]
         for options in (node.any_of, node.one_of):
             others = [each for each in options if not each.own_types <= _NULL]
             if len(others) == 1:
-                left += others
+                pending += others
             elif others:
                 found.is_one_of_several = True
                 found.types &= frozenset().union(*(_seen_types(each) for each in others))
@@ -114,24 +114,24 @@ def _is_object(seen: _Seen) -> bool:
 
 
 class _Maker:
-    """Goes through the objects of a schema. What is referred to twice is there twice."""
+    """Goes through the objects of a schema. One that is used twice is gone through twice."""
 
     def __init__(self) -> None:
-        self.left = MOST_FIELDS
+        self.looks_left = MOST_FIELDS
 
     def _looked_at(self, node: Node) -> _Seen:
-        self.left -= 1
-        if self.left < 0:
+        self.looks_left -= 1
+        if self.looks_left < 0:
             fix = "name a schema with fewer fields, or declare source.schema"
-            raise SchemaError((), f"has more than {MOST_FIELDS} fields, those of objects within counted", fix)
+            raise SchemaError((), f"has more than {MOST_FIELDS} fields, nested ones included", fix)
         return _seen(node)
 
     def columns(self, node: Node, around: str, above: frozenset[int]) -> Iterator[tuple[str, str]]:
-        """The columns of an object; one that leads back to itself is text."""
+        """The columns of an object; a recursive one is text."""
         inside = above | {id(node.behind_refs())}
         for name, each in self._looked_at(node).properties.items():
             seen = self._looked_at(each)
-            if not name or not seen.types:  # it cannot be named, or is always null
+            if not name or not seen.types:  # no column can have the name, or it is always null
                 continue
             leads_back = id(each.behind_refs()) in inside
             if _is_object(seen) and not leads_back and "." not in name and len(inside) < DEEPEST:
@@ -140,7 +140,7 @@ class _Maker:
                 yield f"{around}{name}", self._kind(seen)
 
     def _kind(self, seen: _Seen) -> str:
-        """The type of a column; text, where none holds every value."""
+        """The type of a column; text if no other type holds every value."""
         try:
             return normal_type(self._type(seen, 1))
         except (_Several, ValueError):  # names may differ only in case

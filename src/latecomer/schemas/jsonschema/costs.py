@@ -1,8 +1,8 @@
-"""What checking a value by a schema may cost: so that no schema keeps a task busy, or fills its stack.
+"""Limits what validation by a schema may cost, so that no schema keeps a task busy or overflows its stack.
 
-The library of validation has no limit of its own. A value may be looked at by many schemas at once, and each of its
-values by more, so a few references are enough for years of work. Here is counted how many rules look at one value, at
-each depth, in the worst case.
+The validation library has no limit of its own. Many schemas may check one value, and more of them each value within
+it, so a few references can cause years of work. This module counts the rules that check one value in the worst case,
+for each depth.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from latecomer.schemas.jsonschema.nodes import Node, reachable
 from latecomer.schemas.mistakes import SchemaError, Work
 
 DEEPEST_CHECK = 150
-"""How deep values may be. With a hundred schemas in a row for each, as deep as they may be, the library's stack is
-filled to a third."""
+"""How deep values may be nested. With a chain of a hundred schemas for each value, this fills a third of the library's
+stack."""
 MOST_COST = 20_000
-"""Rules that may look at one value. More would take the library seconds to name what is wrong."""
+"""How many rules may check one value. With more, the library needs seconds to list what is wrong."""
 _LEAST_DEPTH = 3
-"""A schema that costs too much for values of less depth is refused."""
+"""A schema that is too expensive up to this depth is refused."""
 _MOST_WORK = 2_000_000
 _UNEVALUATED = 4
-"""As often the library looks at what stands beside `unevaluatedProperties`, for each that is around it."""
+"""How often the library checks what stands beside `unevaluatedProperties`, for each level of them."""
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """A node by the numbers of the nodes that it leads to."""
+    """A node, with the numbers of the nodes that it leads to."""
 
     own: int
     times: int
@@ -39,8 +39,8 @@ class _Parts:
 
 
 def costs_of(root: Node) -> list[int]:
-    """How many rules may look at one value, for each depth at which it may be, as deep as it may be. Raises SchemaError
-    if they are too many, or a pattern is not run.
+    """How many rules may check one value, for each depth of the value. Raises SchemaError if they are too many, or if a
+    pattern cannot be run.
 
     >>> from latecomer.schemas.jsonschema.parsing import schema_of
     >>> costs_of(schema_of({"properties": {"a": {"anyOf": [{"type": "null"}, {"minimum": 0}]}}}).root)[:3]
@@ -52,8 +52,8 @@ def costs_of(root: Node) -> list[int]:
     parts = [_parts(each, number) for each in nodes]
     top = number[id(root)]
     below: list[int] = []
-    found: list[int] = []
-    while len(found) <= DEEPEST_CHECK:
+    costs_by_depth: list[int] = []
+    while len(costs_by_depth) <= DEEPEST_CHECK:
         work.spend(len(nodes))
         costs: list[int] = []
         for part in parts:
@@ -63,17 +63,17 @@ def costs_of(root: Node) -> list[int]:
         if costs[top] > MOST_COST:
             break
         if costs == below:
-            return found + [costs[top]] * (DEEPEST_CHECK + 1 - len(found))
-        found.append(costs[top])
+            return costs_by_depth + [costs[top]] * (DEEPEST_CHECK + 1 - len(costs_by_depth))
+        costs_by_depth.append(costs[top])
         below = costs
-    if len(found) <= _LEAST_DEPTH:
-        message = f"has more than {MOST_COST} rules for one value, references counted as often as used"
+    if len(costs_by_depth) <= _LEAST_DEPTH:
+        message = f"has more than {MOST_COST} rules for one value, each use of a reference counted"
         raise SchemaError((), message, "make the schema smaller")
-    return found
+    return costs_by_depth
 
 
 def _inside(part: _Parts, below: list[int]) -> int:
-    """The cost of a value within another, of whatever kind that is."""
+    """The cost of the values within a value: the larger of an object and an array."""
     return max(
         max((below[each] for each in part.properties), default=0)
         + sum(below[each] for each in part.of_objects),
@@ -107,18 +107,18 @@ def _cost_of_pattern(pattern: str) -> int:
 
 
 def _in_order(root: Node) -> list[Node]:
-    """Every node after those that look at the same value with it."""
+    """All nodes, each after the nodes that check the same value."""
     done: set[int] = set()
-    found: list[Node] = []
+    ordered: list[Node] = []
     for start in reachable(root):
-        left = [(start, False)]
-        while left:
-            node, is_done = left.pop()
+        stack = [(start, False)]
+        while stack:
+            node, is_done = stack.pop()
             if id(node) in done:
                 continue
             if is_done:
                 done.add(id(node))
-                found.append(node)
+                ordered.append(node)
             else:
-                left += [(node, True), *((each, False) for _, each in node.in_place())]
-    return found
+                stack += [(node, True), *((each, False) for _, each in node.in_place())]
+    return ordered

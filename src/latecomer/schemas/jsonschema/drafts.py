@@ -19,7 +19,7 @@ class Draft(IntEnum):
 
 
 USUAL = Draft.DRAFT_07
-"""The draft of a schema that does not say, as in Confluent's registry."""
+"""The draft of a schema without `$schema`, as in Confluent's registry."""
 _PLACES = {
     "json-schema.org/draft-04/schema": Draft.DRAFT_04,
     "json-schema.org/draft-06/schema": Draft.DRAFT_06,

@@ -1,4 +1,4 @@
-"""A schema as text. The normalized form is the same for schemas that differ in layout alone."""
+"""A schema as text. The normalized form is the same for schemas that differ only in layout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def normal_text(value: Any) -> str:
-    """JSON without white space, with keys in order.
+    """JSON without white space, with sorted keys.
 
     >>> normal_text({"type": "string", "minLength": 1})
     '{"minLength":1,"type":"string"}'

@@ -1,4 +1,4 @@
-"""The values of single keywords, each checked for its form."""
+"""Reads the values of single keywords, and checks their form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from latecomer.schemas.mistakes import Path, SchemaError
 
 Keywords = Mapping[str, Any]
 _NOT_OF_PYTHON = re.compile(r"\\[pPu]\{[^}]*\}|\\c[A-Za-z]|\\k<[^>]*>|(?<=\()\?<[A-Za-z_$]\w*>", re.ASCII)
-"""What only JavaScript's patterns have."""
+"""Syntax that only JavaScript's patterns have."""
 
 
 def types_of(value: Keywords, path: Path) -> frozenset[str]:
@@ -36,20 +36,21 @@ def types_of(value: Keywords, path: Path) -> frozenset[str]:
 
 
 def values_of(value: Keywords, path: Path, draft: Draft) -> tuple[Value, ...] | None:
-    """The values of enum and const: those that both allow."""
-    found = None
+    """The values that enum and const both allow."""
+    values = None
     if "enum" in value:
         listed = value["enum"]
         if not isinstance(listed, list):
             raise SchemaError((*path, "enum"), "is no list", "write a list of values", listed)
-        found = tuple(dict.fromkeys(_value(each, (*path, "enum")) for each in listed))
+        values = tuple(dict.fromkeys(keyed_value(each, (*path, "enum")) for each in listed))
     if draft >= Draft.DRAFT_06 and "const" in value:
-        constant = _value(value["const"], (*path, "const"))
-        found = (constant,) if found is None or constant in found else ()
-    return found
+        constant = keyed_value(value["const"], (*path, "const"))
+        values = (constant,) if values is None or constant in values else ()
+    return values
 
 
-def _value(value: Any, path: Path) -> Value:
+def keyed_value(value: Any, path: Path) -> Value:
+    """A value of enum or const, ready to be compared."""
     try:
         return Value(key_of(value), value)
     except TooDeep:
@@ -68,58 +69,63 @@ def bounds_of(value: Keywords, path: Path, draft: Draft) -> tuple[Bound | None, 
 
 
 def _bound(value: Keywords, key: str, exclusive: str, path: Path, draft: Draft) -> list[Bound]:
-    found = [Bound(number(value, key, path))] if key in value else []
+    bounds = [Bound(number(value, key, path))] if key in value else []
     if exclusive not in value:
-        return found
+        return bounds
     if draft >= Draft.DRAFT_06:
-        return [*found, Bound(number(value, exclusive, path), True)]
+        return [*bounds, Bound(number(value, exclusive, path), True)]
     if not isinstance(value[exclusive], bool):
         fix = f"write true or false beside {key}: so it is in draft-04"
         raise SchemaError((*path, exclusive), "is neither true nor false", fix, value[exclusive])
-    if not found:
+    if not bounds:
         raise SchemaError(path, f"has {exclusive} and no {key}", f"write {key}", dict(value))
-    return [Bound(found[0].number, value[exclusive])]
+    return [Bound(bounds[0].number, value[exclusive])]
 
 
 def number(value: Keywords, key: str, path: Path) -> Fraction:
-    found = value[key]
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        raise SchemaError((*path, key), "is no number", "write a number", found)
-    return number_of(found)
+    written = value[key]
+    if isinstance(written, bool) or not isinstance(written, int | float):
+        raise SchemaError((*path, key), "is no number", "write a number", written)
+    return number_of(written)
 
 
 def multiples_of(value: Keywords, path: Path) -> tuple[Fraction, ...]:
     if "multipleOf" not in value:
         return ()
-    found = number(value, "multipleOf", path)
-    if found <= 0:
+    divisor = number(value, "multipleOf", path)
+    if divisor <= 0:
         fix = "write a number above 0"
         raise SchemaError((*path, "multipleOf"), "is not above 0", fix, value["multipleOf"])
-    return (found,)
+    return (divisor,)
 
 
 def count(value: Keywords, key: str, path: Path) -> int | None:
     """A length or a number of things."""
-    found = value.get(key)
+    written = value.get(key)
     if key not in value:
         return None
-    if isinstance(found, bool) or not isinstance(found, int | float) or found < 0 or found != int(found):
-        raise SchemaError((*path, key), "is no count", "write a whole number from 0", found)
-    return int(found)
+    if (
+        isinstance(written, bool)
+        or not isinstance(written, int | float)
+        or written < 0
+        or written != int(written)
+    ):
+        raise SchemaError((*path, key), "is no count", "write a whole number from 0", written)
+    return int(written)
 
 
 def flag(value: Keywords, key: str, path: Path) -> bool:
-    found = value.get(key, False)
-    if not isinstance(found, bool):
-        raise SchemaError((*path, key), "is neither true nor false", "write true or false", found)
-    return found
+    written = value.get(key, False)
+    if not isinstance(written, bool):
+        raise SchemaError((*path, key), "is neither true nor false", "write true or false", written)
+    return written
 
 
 def text(value: Keywords, key: str, path: Path) -> str | None:
-    found = value.get(key)
-    if key in value and not isinstance(found, str):
-        raise SchemaError((*path, key), "is no text", "write text in quotes, or leave it out", found)
-    return found
+    written = value.get(key)
+    if key in value and not isinstance(written, str):
+        raise SchemaError((*path, key), "is no text", "write text in quotes, or leave it out", written)
+    return written
 
 
 def names(found: Any, path: Path) -> frozenset[str]:
@@ -132,7 +138,7 @@ def names(found: Any, path: Path) -> frozenset[str]:
 
 
 def require_pattern(pattern: str, path: Path) -> None:
-    """Refuse what is no regular expression at all. One that is not run here is allowed: it is compared as text."""
+    """Refuse a text that is no regular expression. One that cannot be run here is allowed: it is compared as text."""
     if patterns.matches(pattern, "") is not None or len(pattern) > patterns.LONGEST_PATTERN:
         return
     try:
@@ -145,16 +151,16 @@ def require_pattern(pattern: str, path: Path) -> None:
 
 
 def mapping(value: Keywords, key: str, path: Path) -> Mapping[str, Any]:
-    found = value.get(key, {})
-    if not isinstance(found, dict):
-        raise SchemaError((*path, key), "is no object", "write an object: a name and a schema each", found)
-    return found
+    written = value.get(key, {})
+    if not isinstance(written, dict):
+        raise SchemaError((*path, key), "is no object", "write an object: a name and a schema each", written)
+    return written
 
 
 def sequence(value: Keywords, key: str, path: Path) -> list[Any]:
-    found = value[key]
-    if not isinstance(found, list):
-        raise SchemaError((*path, key), "is no list", "write a list of schemas", found)
-    if not found:
-        raise SchemaError((*path, key), "is an empty list", "write a schema in it, or leave it out", found)
-    return found
+    written = value[key]
+    if not isinstance(written, list):
+        raise SchemaError((*path, key), "is no list", "write a list of schemas", written)
+    if not written:
+        raise SchemaError((*path, key), "is an empty list", "write a schema in it, or leave it out", written)
+    return written

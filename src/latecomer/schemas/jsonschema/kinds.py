@@ -1,8 +1,7 @@
 """A schema as Confluent's registry sees it: of one kind, or a combination of others.
 
-Confluent divides the keywords of a schema by what they are about. A schema that has more than one kind of them is an
-`allOf` of one each: `{"type": "string", "enum": ["a"]}` is a string and an enum. Its rules compare kinds
-(`changes.py`).
+Confluent groups keywords by kind. A schema with keywords of several kinds is an `allOf` of one part for each:
+`{"type": "string", "enum": ["a"]}` is a string and an enum. The rules compare kinds (`changes.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _KEYWORDS: Mapping[str, str] = {
     "number": "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf",
     "string": "minLength maxLength pattern",
 }
-"""Which keywords make a schema one of a kind, where it names no type."""
+"""Kind → the keywords that make a schema without `type` one of that kind."""
 _UP_TO_07 = {"array": "additionalItems", "object": "dependencies", "string": "format"}
 _SINCE_2019 = {
     "array": "prefixItems unevaluatedItems minContains maxContains",
@@ -31,19 +30,19 @@ _BARE = Node()
 
 @dataclass(eq=False)
 class Shape:
-    """A schema, or those of its keywords that are about one kind of thing."""
+    """A schema, or its keywords of one kind."""
 
     kind: str
-    """A type of JSON (integer is a number), one of `COMBINED`, or enum, const, not, if, anything, nothing."""
+    """A JSON type (number for integer), one of `COMBINED`, or enum, const, not, if, anything, nothing."""
     node: Node
     is_whole: bool = False
     """Whether numbers must be whole."""
     parts: list[Shape | Node] = field(default_factory=list)
-    """What a combination combines."""
+    """The parts of a combination."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name in messages."""
         if self.kind in (*COMBINED, "enum", "const", "not", "if"):
             return f"what {self.kind} allows"
         return "integer" if self.is_whole else self.kind
@@ -70,7 +69,7 @@ class Shapes:
 
 
 def _referred(node: Node) -> Node:
-    """The node behind references that stand alone. That they end was seen to when the schema was read."""
+    """The node behind references without other keywords. They end: the parser refuses cycles."""
     while node.ref is not None and (not node.is_recent or not _shapes(node)):
         node = node.ref
     return node
@@ -79,44 +78,44 @@ def _referred(node: Node) -> Node:
 def _shape(node: Node) -> Shape:
     if node.source is False:
         return Shape("nothing", node)
-    found = _shapes(node)
+    shapes = _shapes(node)
     if node.ref is not None:
-        found.append(node.ref)
-    match found:
+        shapes.append(node.ref)
+    match shapes:
         case []:
             return Shape("anything", node)
         case [Shape() as only]:
             return only
-    return Shape("allOf", node, parts=found)
+    return Shape("allOf", node, parts=shapes)
 
 
 def _shapes(node: Node) -> list[Shape | Node]:
     words = node.source if isinstance(node.source, dict) else {}
-    found: list[Shape | Node] = [Shape(kind, node) for kind in ("enum", "const", "not") if kind in words]
+    shapes: list[Shape | Node] = [Shape(kind, node) for kind in ("enum", "const", "not") if kind in words]
     for kind, parts in zip(COMBINED, (node.all_of, node.any_of, node.one_of), strict=True):
         if kind in words:
-            found.append(Shape(kind, node, parts=[each for each in parts if each.step[0] == kind]))
+            shapes.append(Shape(kind, node, parts=[each for each in parts if each.step[0] == kind]))
     if node.condition is not None:
-        found.append(Shape("if", node))
-    return found + _typed(node, words)
+        shapes.append(Shape("if", node))
+    return shapes + _typed(node, words)
 
 
 def _typed(node: Node, words: dict[str, Any]) -> list[Shape | Node]:
-    """Shapes by types, and by keywords of types that are not named."""
+    """The shapes of the types that are named, and of keywords of other types."""
     named = words.get("type", [])
     types = [named] if isinstance(named, str) else list(named)
     several = isinstance(named, list) and bool(named)
-    found: list[Shape | Node] = []
-    # In later drafts the keywords stand beside several types; in earlier ones each type has its own.
+    typed: list[Shape | Node] = []
+    # In later drafts several types share the keywords; in earlier ones each type has its own.
     bare = several and node.is_recent
     shapes = [_of_type(each, _BARE if bare else node) for each in types]
-    found += [Shape("anyOf", node, parts=list(shapes))] if several else shapes
-    taken = set() if bare else {each.kind for each in shapes}
+    typed += [Shape("anyOf", node, parts=list(shapes))] if several else shapes
+    kinds_named = set() if bare else {each.kind for each in shapes}
     more = _SINCE_2019 if node.is_recent else _UP_TO_07
     for kind, known in _KEYWORDS.items():
-        if kind not in taken and words.keys() & f"{known} {more.get(kind, '')}".split():
-            found.append(Shape(kind, node))
-    return found
+        if kind not in kinds_named and words.keys() & f"{known} {more.get(kind, '')}".split():
+            typed.append(Shape(kind, node))
+    return typed
 
 
 def _of_type(name: str, node: Node) -> Shape:

@@ -1,7 +1,7 @@
 """A JSON Schema as a graph of nodes, whatever draft it was written in.
 
-A `Node` is one schema: what all its keywords say together, and the nodes within it. A reference leads to the node
-itself, so a recursive schema is a graph with cycles. A node is never changed once its schema is parsed.
+A `Node` is one schema: its keywords, and the nodes within it. A reference points to the node itself, so a recursive
+schema is a graph with cycles. A node does not change once its schema is parsed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from latecomer.schemas.mistakes import Path
 
 @dataclass(frozen=True)
 class Bound:
-    """The least or largest number, or the one that all others must be beyond."""
+    """The least or largest number that is allowed, or the number beyond which all must be."""
 
     number: Fraction
     exclusive: bool = False
@@ -25,7 +25,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Value:
-    """A value of an enum or const. Two are equal if JSON Schema says so."""
+    """A value of an enum or const. Two are equal if they are equal for JSON Schema."""
 
     key: Hashable
     value: Any = field(compare=False)
@@ -40,10 +40,10 @@ class Contains:
 
 @dataclass(eq=False, repr=False)
 class Node:
-    """One schema. Its defaults are those of {}, which everything fits."""
+    """One schema. The defaults are those of {}, which allows everything."""
 
     step: Path = ()
-    """The way to it from the schema around it."""
+    """The path to it from the schema around it."""
     types: frozenset[str] = ALL_TYPES
     values: tuple[Value, ...] | None = None
     # numbers
@@ -62,7 +62,7 @@ class Node:
     prefix: tuple[Node, ...] = ()
     rest: Node | None = None
     additional_items: Node | None = None
-    """`additionalItems` as it is written; it says nothing where `items` is no list."""
+    """`additionalItems` as it is written; it has no effect unless `items` is a list."""
     contains: Contains | None = None
     # objects
     min_properties: int = 0
@@ -75,8 +75,8 @@ class Node:
     dependent_required: dict[str, frozenset[str]] = field(default_factory=dict)
     dependent: dict[str, Node] = field(default_factory=dict)
     dependencies: str = "dependentRequired"
-    """How the draft calls `dependent_required`."""
-    # the same value
+    """The keyword of the draft for `dependent_required`."""
+    # schemas for the same value
     ref: Node | None = None
     all_of: tuple[Node, ...] = ()
     any_of: tuple[Node, ...] = ()
@@ -85,7 +85,7 @@ class Node:
     condition: Node | None = None
     then: Node | None = None
     otherwise: Node | None = None
-    # what no other keyword looked at
+    # values that no other keyword has checked
     unevaluated_items: Node | None = None
     unevaluated_properties: Node | None = None
     contains_evaluates: bool = False
@@ -93,7 +93,7 @@ class Node:
     """The JSON that it was read from."""
 
     def parts(self) -> Iterator[tuple[Hashable, Node]]:
-        """Every node directly within this one, or that it refers to, each with a label of its own."""
+        """Every node directly within this one, and the one that it refers to, each with its own label."""
         yield from self.in_place()
         for index, each in enumerate(self.prefix):
             yield ("prefix", index), each
@@ -107,7 +107,7 @@ class Node:
             yield "contains", self.contains.node
 
     def in_place(self) -> Iterator[tuple[Hashable, Node]]:
-        """The nodes that look at the same value as this one."""
+        """The nodes that check the same value as this one."""
         for label in ("ref", "negated", "condition", "then", "otherwise"):
             if (found := getattr(self, label)) is not None:
                 yield label, found
@@ -118,12 +118,12 @@ class Node:
             yield ("dependent", name), each
 
     def says_only(self, *allowed: str) -> bool:
-        """Whether it has no keyword but these, by the names of its fields. {} says nothing."""
+        """Whether it has no keywords but these, by the names of the fields here. {} has none."""
         return all(getattr(self, name) == getattr(_EVERYTHING, name) for name in _SAID - {*allowed})
 
     @property
     def own_types(self) -> frozenset[str]:
-        """The types that it allows by itself."""
+        """The types that its own keywords allow."""
         if self.values is None:
             return self.types
         return self.types & {type_of(each.value) for each in self.values}
@@ -134,11 +134,11 @@ class Node:
 
     @property
     def is_recent(self) -> bool:
-        """Whether it is written in 2019-09 or later."""
+        """Whether its draft is 2019-09 or later."""
         return self.dependencies == "dependentRequired"
 
     def behind_refs(self) -> Node:
-        """The node itself, where this one is nothing but a reference."""
+        """The node behind references: this one, if it is more than a reference."""
         node = self
         while node.ref is not None and node.says_only("ref"):
             node = node.ref
@@ -157,10 +157,10 @@ _SAID = {*Node.__dataclass_fields__} - {
 
 def reachable(root: Node) -> list[Node]:
     """A node and every other that it leads to."""
-    found, left = {id(root): root}, [root]
-    while left:
-        for _, each in left.pop().parts():
-            if id(each) not in found:
-                found[id(each)] = each
-                left.append(each)
-    return list(found.values())
+    nodes, pending = {id(root): root}, [root]
+    while pending:
+        for _, each in pending.pop().parts():
+            if id(each) not in nodes:
+                nodes[id(each)] = each
+                pending.append(each)
+    return list(nodes.values())

@@ -1,4 +1,4 @@
-"""JSON → Schema: every keyword by its draft, and references as far as they lead within what is at hand."""
+"""JSON → Schema: each keyword by its draft. References lead into this schema or into schemas that are passed in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _IN_PLACE = (
 
 @dataclass(frozen=True)
 class Schema:
-    """A whole schema: its normalized text, and the schemas that it may refer to by name."""
+    """A whole schema: its normalized text, and the schemas that it may refer to, by name."""
 
     text: str
     references: tuple[tuple[str, Schema], ...] = ()
@@ -67,13 +67,13 @@ def _schema(value: Any, references: Mapping[str, Schema]) -> Schema:
     known = tuple(sorted(references.items(), key=lambda each: each[0]))
     try:
         return Schema(normal_text(value), known, document=Document(value, dict(known)))
-    except RecursionError:  # whoever calls stands deep already
+    except RecursionError:  # the caller has used up much of the stack
         raise too_deep(()) from None
 
 
 @dataclass
 class _Pending:
-    """A reference that is still to be followed."""
+    """A reference that is not resolved yet."""
 
     holder: Node
     name: str
@@ -82,16 +82,16 @@ class _Pending:
 
 
 class Document:
-    """The JSON of a schema with the nodes in it, each by its place."""
+    """The JSON of a schema, and its nodes by their places."""
 
     def __init__(self, value: Any, references: Mapping[str, Schema]) -> None:
         self.value, self.references, self.draft = value, references, draft_of(value)
         self.places: dict[Path, Node] = {}
         self.resources: dict[str, Path] = {"": ()}
-        """Address → where the schema with that `$id` stands."""
+        """Address → the place of the schema with that `$id`."""
         self.anchors: dict[tuple[str, str], Path] = {}
         self.addresses: dict[str, Document] = {}
-        """Address → the schema that it leads to, of those that are referred to."""
+        """Address → the other schema that it refers to."""
         self.pending: list[_Pending] = []
         self.base = ""
         self.work = Work("read")
@@ -99,7 +99,7 @@ class Document:
         self._finish()
 
     def place_at(self, base: str, fragment: str) -> Path | None:
-        """The place that a reference into this document leads to."""
+        """The place that a reference into this document names; None if there is none."""
         around = self.resources.get(base)
         if around is None:
             return None
@@ -118,22 +118,22 @@ class Document:
     def _target(self, pending: _Pending) -> Node:
         name, fragment = _parted(pending.name, pending.path)
         address, fragment = _joined(pending.base, name, pending.path), unquoted(fragment)
-        found = self._own_node(address, fragment)
-        if found is None and (other := self._reference(name, address)) is not None:
+        node = self._own_node(address, fragment)
+        if node is None and (other := self._reference(name, address)) is not None:
             place = other.place_at(other.base, fragment)
-            found = None if place is None else other.places.get(place)
+            node = None if place is None else other.places.get(place)
             self.addresses[address] = other
-        if found is None:
+        if node is None:
             known = listed([name[:80] for name in self.references])
             fix = (
                 "refer to a place in this schema, as in #/definitions/Name, or to a schema that is "
                 f"registered as a reference (there: {known}); nothing is fetched"
             )
             raise SchemaError(pending.path, "leads nowhere", fix, pending.name)
-        return found
+        return node
 
     def _own_node(self, address: str, fragment: str) -> Node | None:
-        """A node of this document. Any place is read as a schema when it is referred to."""
+        """A node of this document. Any place that is referred to is read as a schema."""
         place = self.place_at(address, fragment)
         if place is not None and place not in self.places:
             value = self.value
@@ -193,7 +193,7 @@ class Document:
         self._unevaluated(node, inside)
 
     def _identified(self, value: dict[str, Any], path: Path, base: str) -> str:
-        """The address that references within a schema begin with."""
+        """The address that references within a schema are relative to."""
         key = "$id" if self.draft >= Draft.DRAFT_06 else "id"
         name, fragment = _parted(keywords.text(value, key, path) or "", (*path, key))
         if self.draft <= Draft.DRAFT_07 and fragment and not name:
@@ -221,7 +221,7 @@ class Document:
             raise SchemaError(path, f"has the anchor {name[:80]}, which is there already", "choose another")
 
     def _dynamic_references(self, node: Node, inside: _Inside) -> None:
-        """To columns and comparisons they lead where they stand; the validator follows them by who refers to whom."""
+        """Columns and comparisons take them for plain references; the validator resolves them dynamically."""
         key = {Draft.V2019_09: "$recursiveRef", Draft.V2020_12: "$dynamicRef"}.get(self.draft)
         if key is None or key not in inside.value:
             return
@@ -298,12 +298,12 @@ class Document:
         node.negated = inside.single("not")
         if self.draft >= Draft.DRAFT_07 and "if" in value:
             then, otherwise = inside.single("then"), inside.single("else")
-            # By itself it says nothing but what it looked at, which only later drafts ask for.
+            # Alone, `if` only marks what it has checked, and only later drafts use that.
             if self.draft >= Draft.V2019_09 or then is not None or otherwise is not None:
                 node.condition, node.then, node.otherwise = inside.single("if"), then, otherwise
 
     def _unevaluated(self, node: Node, inside: _Inside) -> None:
-        """Beside keywords of this node alone, unevaluated is what others call additional."""
+        """Without keywords that check the same value, `unevaluated…` means the same as `additional…`."""
         if self.draft < Draft.V2019_09:
             return
         items, properties = inside.single("unevaluatedItems"), inside.single("unevaluatedProperties")
@@ -315,7 +315,7 @@ class Document:
 
 
 def _parted(address: str, path: Path) -> tuple[str, str]:
-    """An address, and what follows #."""
+    """An address without fragment, and the fragment."""
     try:
         name, fragment = urldefrag(address)
     except ValueError:

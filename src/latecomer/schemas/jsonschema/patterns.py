@@ -1,8 +1,8 @@
-"""Regular expressions of schemas, run by the library of validation in time that grows with text and pattern alone.
+"""Regular expressions of schemas, run by the validation library in linear time.
 
-`jsonschema-rs` reads a pattern as ECMA-262 does with the flag `u`, and hands it to Rust's `regex`, which never tries
-again. So look-around and back references are not run. What JavaScript takes without the flag is mended first: a lone
-brace, and a dash after `\\w` within [ ].
+`jsonschema-rs` reads a pattern as ECMA-262 does with the flag `u`, and runs it with Rust's `regex`, which never
+backtracks. So look-around and back references cannot be run. Syntax that JavaScript allows only without the flag is
+mended first: a single brace, and a dash after `\\w` within [ ].
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ LONGEST_PATTERN = 10_000
 _SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 2_000_000)
 """Sizes of compiled patterns, in bytes. `^.{1,1000}$` is of the largest."""
 _BYTES_OF_A_STEP = 100
-"""So much of a pattern costs a letter of a text as long as a rule costs a value, at worst."""
+"""So many bytes of a pattern cost as much for a character as one rule for a value, at worst."""
 _TO_MEND = re.compile(r"\\[pPukK][{<][^}>]*[}>]|(\\[dDwWsS])-(?!\])|\\.|\{\d+(?:,\d*)?\}|([{}])", re.DOTALL)
 
 
 class NotRun(ValueError):
-    """The text is no regular expression, or holds what is not run here."""
+    """The text is no regular expression, or has syntax that cannot be run here."""
 
 
 def mended(pattern: str) -> str:
-    r"""The same pattern with the flag `u`.
+    r"""The same pattern, valid with the flag `u`.
 
     >>> mended(r"^[\w-.]+{x}$")
     '^[\\w\\-.]+\\{x\\}$'
@@ -48,7 +48,7 @@ def matches(pattern: str, text: str) -> bool | None:
 
 
 def cost(pattern: str) -> int:
-    """The steps that a letter of a text may take. Raises NotRun."""
+    """The steps that one character of a text may take. Raises NotRun."""
     return _compiled(pattern)[1] // _BYTES_OF_A_STEP
 
 
@@ -58,15 +58,17 @@ def options(size: int = _SIZES[-1]) -> jsonschema_rs.RegexOptions:
 
 @lru_cache(maxsize=1000)
 def _compiled(pattern: str) -> tuple[jsonschema_rs.Draft7Validator, int]:
-    """A pattern that is ready, and the smallest size that is enough for it."""
+    """A compiled pattern, and the smallest size limit that is enough for it."""
     if len(pattern) > LONGEST_PATTERN:
         raise NotRun(f"it has more than {LONGEST_PATTERN} characters")
     for size in _SIZES:
         try:
-            found = jsonschema_rs.Draft7Validator({"pattern": mended(pattern)}, pattern_options=options(size))
+            validator = jsonschema_rs.Draft7Validator(
+                {"pattern": mended(pattern)}, pattern_options=options(size)
+            )
         except ValueError:
             continue
-        return found, size
+        return validator, size
     raise NotRun(
         "it is no regular expression of JavaScript, has look-around or a back reference, or is too large"
     )

@@ -1,4 +1,4 @@
-"""JSON pointers: the ways into a document that references are written with."""
+"""JSON pointers, with which references name a place in a document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from latecomer.schemas.mistakes import Path, Step
 
 
 def place_of(fragment: str, document: Any, around: Path) -> Path | None:
-    """The place that a pointer names, if there is one, from the schema that stands at `around`.
+    """The place that a pointer names, relative to the schema at `around`; None if there is no such place.
 
     >>> place_of("/definitions/a~1b/0", {"definitions": {"a/b": [True]}}, ())
     ('definitions', 'a/b', 0)
@@ -17,7 +17,7 @@ def place_of(fragment: str, document: Any, around: Path) -> Path | None:
     value = document
     for step in around:
         value = value[step]
-    found: list[Step] = list(around)
+    place: list[Step] = list(around)
     for part in fragment.split("/")[1:]:
         name: Step = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, list) and str(name).isascii() and str(name).isdigit() and len(part) < 7:
@@ -28,8 +28,8 @@ def place_of(fragment: str, document: Any, around: Path) -> Path | None:
         if not present:
             return None
         value = value[name]
-        found.append(name)
-    return tuple(found)
+        place.append(name)
+    return tuple(place)
 
 
 def _has(value: Any, name: Step) -> bool:
@@ -37,7 +37,7 @@ def _has(value: Any, name: Step) -> bool:
 
 
 def unquoted(fragment: str) -> str:
-    """A fragment without the signs that addresses need.
+    """A fragment without percent-encoding.
 
     >>> unquoted("/definitions/a%25b")
     '/definitions/a%b'

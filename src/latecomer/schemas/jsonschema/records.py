@@ -9,16 +9,15 @@ from typing import Any, NoReturn
 
 _ESCAPED, _HIGH = r"(?<!\\)(?:\\\\)*", r"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _HALF = re.compile(rf"{_ESCAPED}(?:{_HIGH}(?!\\u[dD][c-fC-F])|(?<!{_HIGH})\\u[dD][c-fC-F])")
-"""An escape that is half of a character, where the other half is not beside it."""
-_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([\[{])|([\]}])', re.DOTALL)
+"""A surrogate escape without its other half."""
 
 
 class NotJson(ValueError):
-    """A text is no JSON, in words."""
+    """A text is not JSON. The message says why."""
 
 
 def read_record(text: str) -> Any:
-    """The value of a record; `NotJson` if it is none.
+    """The value of a record. Raises NotJson.
 
     >>> read_record('{"paise": 0.10, "share": 1e-1}')
     {'paise': Decimal('0.10'), 'share': Decimal('0.1')}
@@ -41,21 +40,8 @@ def _loaded(text: str) -> Any:
     except ValueError as error:
         if isinstance(error, NotJson):
             raise
-        # Python reads no whole number of more than 4,300 digits from text
+        # Python converts no text of more than 4,300 digits to int
         return json.loads(text, parse_int=Decimal, parse_float=Decimal, parse_constant=_constant)
-
-
-def depth_of(text: str) -> int:
-    """How many lists and objects are nested in a text of JSON.
-
-    >>> depth_of('[[], [], "[["]'), depth_of("1")
-    (2, 0)
-    """
-    deepest = depth = 0
-    for token in _BRACKETS.finditer(text):
-        depth += (token[1] is not None) - (token[2] is not None)
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def _constant(name: str) -> NoReturn:

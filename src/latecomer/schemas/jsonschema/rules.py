@@ -1,4 +1,4 @@
-"""The rules of Confluent's registry, by its names: what people read where one is broken, and what would pass."""
+"""The rules of Confluent's registry by name: the message when one is broken, and the fix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from latecomer.errors import shortened
 from latecomer.schemas.mistakes import SHOWN, Incompatibility, Path
 
 _LIMITS = ("MAXIMUM", "EXCLUSIVE_MAXIMUM", "MAX_LENGTH", "MAX_ITEMS", "MAX_CONTAINS", "MAX_PROPERTIES")
-_MORE = "more may be written than is described, and the reader has {word}"
+_MORE = "the writer may write more than it describes, and the reader has {word}"
 _DESCRIBE = "describe {what} in the reader's schema too"
 _OPEN = "the writer says nothing of {what}, so anything may have been written there"
 _KEEP_OUT = "leave {word} out"
@@ -74,17 +74,17 @@ _TABLE: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("ITEM_ADDED_TO_OPEN_CONTENT_MODEL",), _OPEN, "let the writer's schema allow no further items"),
     (
         tuple(f"{each}_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL" for each in ("PROPERTY", "ITEM")),
-        "{what} was written by what the writer says of others, and is read by another schema",
+        "the writer's schema for others applies to {what}, and the reader has another schema for it",
         "read what may have been written there",
     ),
     (
         tuple(f"{each}_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL" for each in ("PROPERTY", "ITEM")),
-        "{what} is written, and does not fit what the reader says of others",
+        "{what} is written, and does not fit the reader's schema for others",
         _DESCRIBE,
     ),
     (
         tuple(f"{each}_REMOVED_FROM_CLOSED_CONTENT_MODEL" for each in ("PROPERTY", "ITEM")),
-        "{what} may be written, and the reader takes nothing that it does not describe",
+        "{what} may be written, and the reader allows nothing that it does not describe",
         _DESCRIBE,
     ),
     (
@@ -99,10 +99,10 @@ _TABLE: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ),
     (
         tuple(f"DEPENDENCY_ARRAY_{each}" for each in ("ADDED", "EXTENDED", "CHANGED")),
-        "{more} must stand beside {what} for the reader alone",
+        "only the reader requires {more} beside {what}",
         _ASK_LESS,
     ),
-    (("DEPENDENCY_SCHEMA_ADDED",), "the reader alone has a schema for what has {what}", "leave it out"),
+    (("DEPENDENCY_SCHEMA_ADDED",), "only the reader has a schema for objects with {what}", "leave it out"),
     (("COMBINED_TYPE_CHANGED",), "{written} is written, and {read} is read", "keep {written}, or read anyOf"),
     (
         ("PRODUCT_TYPE_EXTENDED",),
@@ -111,22 +111,26 @@ _TABLE: tuple[tuple[tuple[str, ...], str, str], ...] = (
     ),
     (
         ("SUM_TYPE_NARROWED",),
-        "there are {written} schemas to write by, and {read} to read by",
+        "the writer has {written} schemas, and the reader has {read}",
         "read by every one of them",
     ),
     (
         ("COMBINED_TYPE_SUBSCHEMAS_CHANGED",),
-        "not every schema to write by has one of its own that reads it",
+        "not every schema of the writer has one of the reader that reads it",
         "change each in a way that is compatible by itself",
     ),
-    (("NOT_TYPE_EXTENDED",), "other values are excluded than before", "exclude what was excluded, or less"),
+    (
+        ("NOT_TYPE_EXTENDED",),
+        "the reader excludes other values than the writer",
+        "exclude the writer's values, or fewer",
+    ),
 )
 RULES = {name: (message, fix) for names, message, fix in _TABLE for name in names}
-"""Name → what is wrong, and what would pass."""
+"""Name → message and fix."""
 
 
 def problem(path: Path, rule: str, **values: object) -> Incompatibility:
-    """A change that is refused. `values` fill the sentence of the rule."""
+    """A refused change. `values` fill in the message of the rule."""
     message, fix = RULES[rule]
     shown = {name: shortened(str(value), SHOWN) for name, value in values.items()}
     return Incompatibility(path, rule, message.format(**shown), fix.format(**shown))

@@ -1,7 +1,7 @@
 """Whether a record is valid under a schema, and where it is not. The library `jsonschema-rs` decides.
 
-Here are the limits around it (`costs.py`, `patterns.py`), and what people read. Formats refuse nothing. A record that
-would take too many steps, or that is nested too deeply, counts as invalid.
+This module adds limits (`costs.py`, `patterns.py`) and messages. Formats are not checked. A record that would take too
+many steps, or is nested too deeply, is invalid.
 """
 
 from __future__ import annotations
@@ -14,30 +14,31 @@ from urllib.parse import quote, urljoin
 
 import jsonschema_rs
 
+from latecomer.schemas.json_input import depth_of
 from latecomer.schemas.jsonschema import patterns
 from latecomer.schemas.jsonschema.costs import costs_of
 from latecomer.schemas.jsonschema.drafts import ADDRESSES, Draft
 from latecomer.schemas.jsonschema.nodes import Node
 from latecomer.schemas.jsonschema.parsing import Document, Schema
-from latecomer.schemas.jsonschema.records import depth_of, read_record
+from latecomer.schemas.jsonschema.records import read_record
 from latecomer.schemas.mistakes import Path, SchemaError, shown_value, written_path
 
 MOST_STEPS = 100_000_000
-"""Rules that look at one value, times the letters of a record: some seconds at worst, and mostly nothing."""
+"""Rules that check one value, times the characters of a record. At worst this takes some seconds."""
 _MOST_FAULTS = 20
 _LONGEST_MESSAGE = 300
 _VALUE = "\ue000"
-"""Stands for the value in what the library says, which would write it out."""
+"""Replaces the value in the library's messages, which would contain all of it."""
 _NO_BASE = "json-schema:///"
-"""Where the library begins with names that are no whole addresses."""
+"""The base that the library adds to names that are no whole addresses."""
 _ADDRESS = "%/:?#[]@!$&'()*+,;=~"
-"""Signs of an address that are not quoted."""
+"""Characters of an address that are not percent-encoded."""
 _NAMES = {"$id", "id", "$ref", "$dynamicRef", "$recursiveRef"}
 _NOTES = (
     *("$comment", "title", "description", "default", "examples", "readOnly", "writeOnly", "deprecated"),
     *("format", "contentMediaType", "contentEncoding", "contentSchema"),
 )
-"""Keywords that refuse no value. The library would refuse a schema, or a value, for some of them."""
+"""Keywords that refuse no value. They are removed: the library would refuse some schemas or values for them."""
 _VALIDATORS: Mapping[Draft, Callable[..., jsonschema_rs.Validator]] = {
     Draft.DRAFT_04: jsonschema_rs.Draft4Validator,
     Draft.DRAFT_06: jsonschema_rs.Draft6Validator,
@@ -49,7 +50,7 @@ _VALIDATORS: Mapping[Draft, Callable[..., jsonschema_rs.Validator]] = {
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a value, and where in it."""
+    """What is wrong with a value, and where."""
 
     path: Path
     message: str
@@ -60,10 +61,10 @@ class Fault:
 
 
 class Validator:
-    """Checks records against a schema. Made once for many records."""
+    """Checks records against a schema. Create one for many records."""
 
     def __init__(self, schema: Schema) -> None:
-        """Raises a SchemaError if the schema has patterns that are not run, or takes too many steps."""
+        """Raises SchemaError if the schema has patterns that cannot be run, or takes too many steps."""
         self._costs = costs_of(schema.root)
         self._cost = max(self._costs)
         others = _referred(schema.document)
@@ -99,19 +100,19 @@ class Validator:
             return [Fault((), beyond)]
         if self._validator.is_valid(value):
             return []
-        found: list[Fault] = []
+        faults: list[Fault] = []
         try:
             for each in self._validator.iter_errors(value):
                 message = each.message.replace(_VALUE, shown_value(each.instance), 1)
-                found.append(Fault(tuple(each.instance_path), message[:_LONGEST_MESSAGE]))
-                if len(found) == _MOST_FAULTS:
+                faults.append(Fault(tuple(each.instance_path), message[:_LONGEST_MESSAGE]))
+                if len(faults) == _MOST_FAULTS:
                     break
-        except ValueError:  # Python writes no whole number of more than 4,300 digits
-            found.append(Fault((), "is not valid, and has a whole number that is too long to be shown"))
-        return found
+        except ValueError:  # Python converts no int of more than 4,300 digits to text
+            faults.append(Fault((), "is not valid, and has a whole number that is too long to be shown"))
+        return faults
 
     def _beyond(self, text: str) -> str | None:
-        """Which limit a record is beyond."""
+        """The limit that a record exceeds; None if it exceeds none."""
         deepest = len(self._costs) - 1
         if len(text) * self._cost <= MOST_STEPS and text.count("[") + text.count("{") <= deepest:
             return None
@@ -129,38 +130,38 @@ def _unusable(error: Exception) -> SchemaError:
     return SchemaError(tuple(path), f"cannot be checked by: {message}", fix)
 
 
-# The schema as the library gets it
+# The schema that is passed to the library
 
 
 def _referred(document: Document) -> dict[str, Any]:
-    """Address → JSON, of all that a schema refers to, and of what that refers to."""
-    found: dict[str, Document] = {}
-    left = [("", document)]
-    while left:
-        around, each = left.pop()
+    """Address → JSON of every schema that a schema refers to, directly or indirectly."""
+    documents: dict[str, Document] = {}
+    pending = [("", document)]
+    while pending:
+        around, each = pending.pop()
         for name, other in each.addresses.items():
             address = quote(urljoin(around, name), _ADDRESS)
-            known = found.setdefault(address, other)
+            known = documents.setdefault(address, other)
             if known is other:
-                left.append((address, other))
+                pending.append((address, other))
             elif known.value != other.value:
                 fix = "give one of them another name"
                 raise SchemaError((), "refers to two schemas by one name", fix, address)
-    return {address: _as_run(each) for address, each in found.items()}
+    return {address: _as_run(each) for address, each in documents.items()}
 
 
 def _as_run(document: Document) -> Any:
-    """A copy of a document with its draft, without what says nothing of values, and with patterns as they are run."""
-    found = json.loads(json.dumps(document.value))
-    for path in sorted(document.places, key=len, reverse=True):  # what is within a pattern's schema first
-        value = found
+    """A copy for the library: with the draft and mended patterns, without keywords that refuse no value."""
+    copy = json.loads(json.dumps(document.value))
+    for path in sorted(document.places, key=len, reverse=True):  # the schemas within a pattern's schema first
+        value = copy
         for step in path:
             value = value[step]
         if isinstance(value, dict):
             _prepare(value, document.places[path], document.draft)
-    if isinstance(found, dict):
-        found.setdefault("$schema", ADDRESSES[document.draft])
-    return found
+    if isinstance(copy, dict):
+        copy.setdefault("$schema", ADDRESSES[document.draft])
+    return copy
 
 
 def _prepare(value: dict[str, Any], node: Node, draft: Draft) -> None:
@@ -178,4 +179,6 @@ def _prepare(value: dict[str, Any], node: Node, draft: Draft) -> None:
         schemas = value["patternProperties"]
         value["patternProperties"] = {patterns.mended(name): each for name, each in schemas.items()}
         if len(value["patternProperties"]) < len(schemas):
-            raise SchemaError((), "has one pattern in two ways", "write one of them", ", ".join(schemas))
+            raise SchemaError(
+                (), "has two patterns that mean the same", "write one of them", ", ".join(schemas)
+            )

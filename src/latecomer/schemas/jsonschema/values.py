@@ -1,4 +1,4 @@
-"""JSON values as JSON Schema sees them: 1 and 1.0 are one number, true is none."""
+"""JSON values as JSON Schema compares them: 1 and 1.0 are equal, true is no number."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from fractions import Fraction
 from typing import Any
 
 ALL_TYPES = frozenset(("null", "boolean", "integer", "fraction", "string", "array", "object"))
-"""Every value is of one of these. An integer is a number without fractional part, 1.0 included."""
+"""Every value has one of these types. An integer is a number without a fraction, such as 1.0."""
 NUMBERS = frozenset(("integer", "fraction"))
 TYPES = {each: frozenset((each,)) for each in sorted(ALL_TYPES - {"fraction"})} | {"number": NUMBERS}
-"""Types as schemas name them."""
+"""Type of a schema → the types of values."""
 DEEPEST_VALUE = 100
 
 
 class TooDeep(ValueError):
-    """A value is nested more deeply than it can be compared."""
+    """A value is nested too deeply to be compared."""
 
 
 def type_of(value: Any) -> str:
@@ -52,7 +52,7 @@ def number_of(value: int | float | Decimal) -> Fraction:
 
 
 def key_of(value: Any, depth: int = 0) -> Hashable:
-    """The same for equal values, and for no others.
+    """A key that is the same for equal values only.
 
     >>> key_of([1, {"a": None}]) == key_of([1.0, {"a": None}]), key_of(1) == key_of(True)
     (True, False)

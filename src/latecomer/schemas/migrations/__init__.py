@@ -1,8 +1,8 @@
 """A breaking change of a schema in four phases: expand, dual_write, migrate, contract. Pure: the clock is passed in.
 
 Migration         the file: old fields, new fields, SQL each way, consumers, soak times, the limit for drift
-Phase, State      where a migration stands, as a registry keeps it
-Rules             what a registry holds it to by itself
+Phase, State      the state of a migration, as a registry stores it
+Rules             the rules that a registry enforces by itself
 expanded_text, contracted_text   the schema with both shapes, and with the new one alone
 obstacles         why it cannot advance yet
 calendar          when each phase can begin at the earliest

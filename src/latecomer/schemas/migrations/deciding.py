@@ -1,4 +1,4 @@
-"""What a migration may do next, why not yet, and when at the earliest."""
+"""Whether a migration can advance, why not, and the earliest dates of its phases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from latecomer.schemas.migrations.shapes import reader_problems
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why a migration cannot advance, and who is to be asked."""
+    """Why a migration cannot advance, and whom to ask."""
 
     reason: str
     ask: str
@@ -25,17 +25,17 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class Standing:
-    """What is known of a consumer."""
+    """The state of a consumer."""
 
     name: str
     owner: str
     declared: Sequence[str]
-    """Why the reader schema of the file needs the old shape; empty where it does not."""
+    """Why the reader schema in the file needs the old shape; empty if it does not."""
     running: Sequence[str]
-    """The same of the schema that it was last seen with."""
+    """The same for the schema that the consumer was last seen with."""
     seen_at: int | None
     read: Read | None = None
-    """What it last read from the registry."""
+    """Its last read from the registry."""
 
     @property
     def migrated(self) -> bool:
@@ -44,20 +44,20 @@ class Standing:
 
 @dataclass(frozen=True)
 class Situation:
-    """What the decision rests on."""
+    """The facts for the decision."""
 
     migration: Migration
     state: State
     now: int
     contracted: Schema | None = None
-    """The schema that the last phase would register; None where there is none."""
+    """The schema that contract would register; None if there is none."""
     refusals: Sequence[str] = ()
-    """Why the schema of the next phase cannot be made, or would not be taken by the registry."""
+    """Why the schema of the next phase cannot be made, or would be refused by the registry."""
 
 
 def consumer_standings(situation: Situation) -> list[Standing]:
-    """What each consumer still needs of the old shape."""
-    found, migration = [], situation.migration
+    """The state of each consumer: why it still needs the old shape."""
+    standings, migration = [], situation.migration
     if situation.contracted is None:
         return []
     for name, each in migration.consumers.items():
@@ -66,12 +66,12 @@ def consumer_standings(situation: Situation) -> list[Standing]:
         running = [] if seen is None else reader_problems(seen.reader, situation.contracted, migration.old)
         at = None if seen is None else seen.at
         read = situation.state.reads.get(name)
-        found.append(Standing(name, each.owner or migration.owner, declared, running, at, read))
-    return found
+        standings.append(Standing(name, each.owner or migration.owner, declared, running, at, read))
+    return standings
 
 
 def obstacles(situation: Situation) -> list[Obstacle]:
-    """Why the migration cannot advance now; none if it can."""
+    """Why the migration cannot advance now; empty if it can."""
     migration, state = situation.migration, situation.state
     if state.phase is None:
         reasons = situation.refusals if migration.from_ else [ADDITIVE]
@@ -92,7 +92,7 @@ def obstacles(situation: Situation) -> list[Obstacle]:
 
 
 def changed_definition(situation: Situation) -> list[Obstacle]:
-    """That the file says something else now than when the migration began."""
+    """An obstacle if the file has changed since the migration began."""
     migration, state = situation.migration, situation.state
     if state.phase is None or state.identity == migration.identity:
         return []
@@ -106,10 +106,10 @@ def changed_definition(situation: Situation) -> list[Obstacle]:
 
 
 def due_since(migration: Migration, state: State, now: int) -> int | None:
-    """From when on events are held to both shapes: since dual_write began, but no longer ago than the phase is to last.
+    """From when on events must have both shapes: since dual_write began, but at most the duration of the phase ago.
 
-    So what has drifted is forgiven once the producers have been right for that long. None for all events: before
-    dual_write none is due, and who asks then wants to see.
+    So earlier drift no longer counts once the producers have been right for that long. None means all events: before
+    dual_write no event must have both shapes, and a check is only for information.
     """
     begun = state.entered.get(Phase.DUAL_WRITE)
     if begun is None or state.phase is None:
@@ -147,15 +147,15 @@ class Begun:
 
 
 def calendar(migration: Migration, state: State, now: int) -> list[Begun]:
-    """The phases in order. One that is to come begins when the one before it has lasted as long as it must."""
-    found: list[Begun] = []
+    """The phases in order. A future phase begins when the minimum duration of the one before is over."""
+    phases: list[Begun] = []
     reached = state.phase is not None
     earliest = now
     for phase in Phase:
         soak = migration.soak.of(phase)
         entered = state.entered.get(phase) if reached else None
         begins = earliest if entered is None else entered
-        found.append(Begun(phase, begins, entered is not None, soak))
+        phases.append(Begun(phase, begins, entered is not None, soak))
         earliest = max(now, begins + soak)
         reached = reached and phase is not state.phase
-    return found
+    return phases

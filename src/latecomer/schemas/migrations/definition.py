@@ -1,4 +1,4 @@
-"""What a migration file says."""
+"""The content of a migration file."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class NewField(Model):
     """An Avro type. A field without `default` is made optional: null until producers write it."""
     default: Any = _NO_DEFAULT
     sql: str | dict[str, str] | None = None
-    """An expression over the old fields; of a record, one for each of its fields that they determine."""
+    """An expression over the old fields. For a record: one for each of its fields that can be computed from them."""
 
     @property
     def definition(self) -> dict[str, Any]:
-        """Type and default as the schema has them."""
+        """Type and default for the schema."""
         if self.default is not _NO_DEFAULT:
             return {"type": self.type, "default": self.default}
         branches = self.type if isinstance(self.type, list) else [self.type]
         return {"type": ["null", *(each for each in branches if each != "null")], "default": None}
 
     def leaves(self, name: str) -> list[str]:
-        """The columns that a log has of it: those of a record under names with dots."""
+        """Its columns in a log: those of a record have names with dots."""
         return [name + rest for rest in _leaves(self.type)]
 
 
@@ -69,19 +69,19 @@ class Consumer(Model):
     """Who reads the subject."""
 
     reader: Any
-    """The Avro schema that it reads with."""
+    """Its Avro reader schema."""
     owner: str | None = None
 
 
 class Soak(Model):
-    """How long each phase lasts at least."""
+    """The minimum duration of each phase."""
 
     expand: Duration = DAY
     dual_write: Duration = 7 * DAY
     migrate: Duration = 7 * DAY
 
     def of(self, phase: Phase) -> int:
-        """Microseconds; nothing follows contract, so it has none."""
+        """Microseconds; 0 for contract, since nothing follows it."""
         return 0 if phase is Phase.CONTRACT else int(getattr(self, str(phase)))
 
 
@@ -110,8 +110,8 @@ class Migration(Model):
     @field_validator("drift_limit", mode="before")
     @classmethod
     def _limit(cls, written: Any) -> float:
-        found = _SHARE.fullmatch(written.strip()) if isinstance(written, str) else None
-        share = float(found[1]) / 100 if found else written
+        match = _SHARE.fullmatch(written.strip()) if isinstance(written, str) else None
+        share = float(match[1]) / 100 if match else written
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
             raise ValueError("is no share of events; write it such as 0.1%, or 0 for none")
         return float(share)
@@ -168,18 +168,18 @@ class Migration(Model):
 
     @property
     def forward(self) -> dict[str, str]:
-        """New column → how it is computed from the old shape, where that determines it."""
-        found: dict[str, str] = {}
+        """New column → how it is computed from the old shape, if that is possible."""
+        expressions: dict[str, str] = {}
         for name, each in self.to.items():
             if isinstance(each.sql, str):
-                found[name] = each.sql
+                expressions[name] = each.sql
             elif each.sql is not None:
-                found |= {f"{name}.{inner}": sql for inner, sql in each.sql.items()}
-        return found
+                expressions |= {f"{name}.{inner}": sql for inner, sql in each.sql.items()}
+        return expressions
 
     @property
     def identity(self) -> str:
-        """What may not change once the migration has begun: subject, fields and expressions."""
+        """A hash of what may not change once the migration has begun: subject, fields and expressions."""
         fields = {name: each.definition for name, each in self.to.items()}
         fixed = [self.subject, self.backward, fields, self.forward]
         return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()

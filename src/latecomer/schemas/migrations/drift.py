@@ -16,7 +16,7 @@ from latecomer.schemas.migrations.definition import Migration
 OLD_MISSING = "the old shape is missing"
 NEW_MISSING = "the new shape is missing"
 NEAR = 1e-9
-"""Two floating-point numbers that differ by no more than this part of them are equal."""
+"""The relative tolerance within which floating-point numbers are equal."""
 
 
 def differs(column: str) -> str:
@@ -25,7 +25,7 @@ def differs(column: str) -> str:
 
 @dataclass(frozen=True)
 class Checks:
-    """The expressions that every event is held to."""
+    """The expressions that every event must satisfy."""
 
     old: list[str]
     new: list[str]
@@ -43,7 +43,7 @@ class Checks:
         return [name for name, each in self.expressions.items() if each.value is None]
 
     def drift(self, row: Mapping[str, Any]) -> str | None:
-        """What is wrong with an event; None where its shapes agree, or where it has neither."""
+        """Why an event drifts; None if its shapes agree, or if it has neither."""
         has_old = any(row.get(name) is not None for name in self.old)
         has_new = any(row.get(name) is not None for name in self.new)
         if not has_old:
@@ -69,7 +69,7 @@ def is_equal(a: Any, b: Any) -> bool:
 
 
 def _moment(value: Any) -> Any:
-    """A date as the moment at which it begins; all else as it is."""
+    """A date as the moment at which it begins; any other value as it is."""
     is_date = isinstance(value, date) and not isinstance(value, datetime)
     return datetime(value.year, value.month, value.day, tzinfo=UTC) if is_date else value
 
@@ -88,17 +88,17 @@ def checks_of(migration: Migration, types: Mapping[str, str]) -> Checks:
                 f"({did_you_mean(name, types)})"
             )
     sql = {**migration.backward, **migration.forward}
-    made: dict[str, Expression] = {}
+    expressions: dict[str, Expression] = {}
     for name, written in sql.items():
         try:
-            made[name] = expression(written, types)
+            expressions[name] = expression(written, types)
         except UnknownType as error:
             raise LatecomerError(f"the expression of {name} cannot be used: {error}") from None
         except ValueError as error:
             raise LatecomerError(f"the expression of {name} {error}") from None
-        if not _comparable(made[name].kind, types[name]):
+        if not _comparable(expressions[name].kind, types[name]):
             raise LatecomerError(
-                f"the expression of {name} makes a {made[name].kind}, and the column is a {types[name]}; "
+                f"the expression of {name} makes a {expressions[name].kind}, and the column is a {types[name]}; "
                 f"write cast({written} as {types[name]})"
             )
-    return Checks(migration.old, migration.new, sql, made)
+    return Checks(migration.old, migration.new, sql, expressions)

@@ -1,4 +1,4 @@
-"""The four phases, and where a migration stands as a registry keeps it."""
+"""The four phases, and the state of a migration, as a registry stores it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 
 class Phase(StrEnum):
-    """What producers and consumers do."""
+    """A phase of a migration."""
 
     EXPAND = "expand"
     """The schema has both shapes. Producers may write the new one; consumers read the old one."""
@@ -46,7 +46,7 @@ def is_step(before: Phase | None, after: Phase | None) -> bool:
 
 @dataclass(frozen=True)
 class Measured:
-    """What the last look at the log has found."""
+    """The last measurement of drift in the log."""
 
     at: int
     events: int
@@ -66,7 +66,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Seen:
-    """When a consumer was last seen, and the schema that it read with."""
+    """When a consumer was last seen, and its reader schema then."""
 
     at: int
     reader: str
@@ -81,7 +81,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Read:
-    """When a consumer last read a schema of the subject from the registry, under a token of its name, and its id."""
+    """When a consumer last read a schema of the subject from the registry, with a token of its name; and the id."""
 
     at: int
     id: int
@@ -96,19 +96,19 @@ class Read:
 
 @dataclass(frozen=True)
 class State:
-    """Where a migration stands. Moments are microseconds, by the clock of the registry."""
+    """The state of a migration. Times are microseconds, by the clock of the registry."""
 
     name: str
     revision: int = 0
-    """Each change adds one. Who changes it says which one they have seen; 0 is before the first change."""
+    """Each change adds one, and names the revision that it is based on. 0 is before the first change."""
     subject: str | None = None
     owner: str | None = None
     phase: Phase | None = None
     """None before the first phase, and after a rollback out of it."""
     identity: str | None = None
-    """That of the file's fields and expressions when it was expanded."""
+    """The identity of the file when the migration began."""
     entered: Mapping[Phase, int] = field(default_factory=dict)
-    """When each phase up to this one began, the last time that it did."""
+    """When each phase up to this one began last."""
     expanded: int | None = None
     """The version of the subject with both shapes."""
     contracted: int | None = None
@@ -116,9 +116,9 @@ class State:
     measured: Measured | None = None
     seen: Mapping[str, Seen] = field(default_factory=dict)
     rules: Mapping[str, Any] | None = None
-    """What the registry holds it to, as `Rules` writes it; None where an earlier version has begun it."""
+    """The rules that the registry enforces, as `Rules` writes them; None if an earlier version has begun it."""
     reads: Mapping[str, Read] = field(default_factory=dict)
-    """What consumers have read: found when the state is asked for, and not kept in it."""
+    """The last reads of consumers. Added when the state is read, and not stored in it."""
 
     @property
     def since(self) -> int | None:
@@ -126,7 +126,7 @@ class State:
         return None if self.phase is None else self.entered.get(self.phase)
 
     def body(self) -> dict[str, Any]:
-        """As it is kept and sent."""
+        """As it is stored and sent."""
         return {
             "name": self.name,
             "revision": self.revision,
@@ -145,7 +145,7 @@ class State:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
-        """A state as it was kept or sent.
+        """A state from its stored or sent form.
 
         >>> state = State("s", 3, phase=Phase.EXPAND, entered={Phase.EXPAND: 7}, seen={"b": Seen(1, "{}")})
         >>> State.of(state.body()) == state

@@ -1,8 +1,8 @@
-"""The expressions of a migration in the SQL of a database: only what means the same there, or nothing.
+"""Translates the expressions of a migration into the SQL of a database, if they mean the same there.
 
-Spark's SQL is not that of Postgres or SQLite: `1 / 2` is 0.5 in one and 0 in the others, `concat` of null is null in
-one and not in another, texts are in another order, and SQLite knows the small letters of English alone. What is not
-known to be the same is not translated, and then no view is offered.
+Spark's SQL differs from that of Postgres and SQLite: `1 / 2` is 0.5 or 0, `concat` with null is null or not, texts sort
+differently, and SQLite's lower-case letters are those of English only. An expression that is not known to mean the
+same is not translated, and then no view is offered.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _MOMENTS = ("date", "timestamp")
 
 
 class Dialect(StrEnum):
-    """Whose SQL is written."""
+    """The SQL to write."""
 
     POSTGRES = "postgres"
     SQLITE = "sqlite"
     DELTA = "delta"
-    """Spark, and DataFusion, which is asked where there is no Spark."""
+    """Spark, and DataFusion where there is no Spark."""
 
 
 class NotPortable(ValueError):
-    """What an expression holds that another database may take for something else."""
+    """A part of an expression may mean something else in another database."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Column:
 
 
 def portable(written: str, columns: Mapping[str, Column], dialect: Dialect) -> str:
-    """An expression in the SQL of a database; `NotPortable` names what stands in the way.
+    """An expression in the SQL of a database. Raises NotPortable, which names the part that cannot be translated.
 
     >>> portable("concat(a, 'T')", {"a": Column('"a"', "string")}, Dialect.SQLITE)
     '("a" || \\'T\\')'
@@ -49,15 +49,15 @@ def portable(written: str, columns: Mapping[str, Column], dialect: Dialect) -> s
     Traceback (most recent call last):
     latecomer.schemas.migrations.portable.NotPortable: /
     """
-    found = _Writer(written, columns, dialect)
-    sql = found.until()
-    if found.at < len(found.tokens):
-        raise NotPortable(found.tokens[found.at].text)
+    writer = _Writer(written, columns, dialect)
+    sql = writer.until()
+    if writer.at < len(writer.tokens):
+        raise NotPortable(writer.tokens[writer.at].text)
     return sql
 
 
 class _Writer:
-    """Goes through the tokens of an expression, and writes each as the database has it."""
+    """Goes through the tokens of an expression, and writes each in the SQL of the database."""
 
     def __init__(self, written: str, columns: Mapping[str, Column], dialect: Dialect) -> None:
         self.tokens = tokens(written)
@@ -65,7 +65,7 @@ class _Writer:
         self.at = 0
 
     def until(self) -> str:
-        """All up to a comma or a bracket that closes what was opened before; both are left where they are."""
+        """The SQL up to a comma, `as` or closing bracket of the surrounding expression, which is not read."""
         parts: list[str] = []
         while (token := self._next()) is not None and token.text not in (",", ")") and token.word != "as":
             parts.append(self._one(token))
@@ -106,29 +106,29 @@ class _Writer:
         self._expect("(")
         if name == "cast":
             return self._cast()
-        given = [self.until()]
+        arguments = [self.until()]
         while (token := self._next()) is not None and token.text == ",":
             self.at += 1
-            given.append(self.until())
+            arguments.append(self.until())
         self._expect(")")
         if name in _SAME:
-            return f"{name}({', '.join(given)})"
-        if name == "concat" and len(given) > 1:
-            return f"({' || '.join(given)})"
+            return f"{name}({', '.join(arguments)})"
+        if name == "concat" and len(arguments) > 1:
+            return f"({' || '.join(arguments)})"
         if name in ("left", "substring", "substr"):
-            return self._part(name, given)
+            return self._part(name, arguments)
         raise NotPortable(name)
 
-    def _part(self, name: str, given: list[str]) -> str:
-        """Part of a text. Numbers alone say which: below one, each database counts in its own way."""
-        numbers = given[1:]
-        if len(given) != {"left": 2}.get(name, 3) or not all(n.isdigit() and int(n) for n in numbers):
+    def _part(self, name: str, arguments: list[str]) -> str:
+        """A part of a text. Its position must be numbers from 1: databases differ below."""
+        numbers = arguments[1:]
+        if len(arguments) != {"left": 2}.get(name, 3) or not all(n.isdigit() and int(n) for n in numbers):
             raise NotPortable(name)
         first, count = ("1", numbers[0]) if name == "left" else (numbers[0], numbers[1])
-        return f"substr({given[0]}, {first}, {count})"
+        return f"substr({arguments[0]}, {first}, {count})"
 
     def _cast(self) -> str:
-        """A day of a moment and the moment at which a day begins, in UTC; nothing else means the same everywhere."""
+        """Casts between date and timestamp in UTC. No other casts mean the same everywhere."""
         token = self._next()
         column = None if token is None else self.columns.get(token.text.strip("`"))
         if token is None or column is None:

@@ -1,4 +1,4 @@
-"""What a registry holds a migration to by itself: how long phases last, how much may drift, who must have moved."""
+"""The rules that a registry enforces by itself: minimum durations, the limit for drift, consumers that must move."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from latecomer.schemas.migrations.phases import Phase, State
 
 @dataclass(frozen=True)
 class Rules:
-    """As they are kept with the state. Where none are kept, they are those of a file that sets none."""
+    """The rules stored with a state. The defaults are those of a file that sets none."""
 
     soak: Mapping[Phase, int] = field(default_factory=lambda: _soak(Soak()))
-    """How long each phase lasts at least, in microseconds."""
+    """The minimum duration of each phase, in microseconds."""
     drift_limit: float = 0.0
     consumers: tuple[str, ...] = ()
-    """Who must not be seen with a schema that needs the old shape."""
+    """The consumers that must not be seen with a schema that needs the old shape."""
 
     @classmethod
     def of(cls, migration: Migration) -> Self:
         return cls(_soak(migration.soak), migration.drift_limit, tuple(sorted(migration.consumers)))
 
     def body(self) -> dict[str, Any]:
-        """As they are kept and sent; times are microseconds.
+        """As they are stored and sent; durations are microseconds.
 
         >>> Rules.read(Rules(consumers=("crm",)).body()) == Rules(consumers=("crm",))
         True
@@ -40,7 +40,7 @@ class Rules:
 
     @classmethod
     def read(cls, body: Mapping[str, Any] | None) -> Self:
-        """Rules as they were kept or sent."""
+        """Rules from their stored or sent form."""
         if body is None:
             return cls()
         soak = {Phase(phase): int(micros) for phase, micros in body["soak"].items()}
@@ -52,31 +52,31 @@ def _soak(soak: Soak) -> dict[Phase, int]:
 
 
 def waiting(state: State, rules: Rules, now: int) -> list[str]:
-    """Why a phase cannot end yet, by the clock and by what was measured; nothing where it can."""
-    found = (_soaking(state, rules, now), _drifting(state, rules))
-    return [reason for reason in found if reason is not None]
+    """Why a phase cannot end yet, by its age and by the measured drift; empty if it can."""
+    reasons = (_soaking(state, rules, now), _drifting(state, rules))
+    return [reason for reason in reasons if reason is not None]
 
 
 def _soaking(state: State, rules: Rules, now: int) -> str | None:
-    """That the phase is younger than it has to become."""
+    """Why the phase is too young; None if it is not."""
     if state.phase is None or state.since is None:
         return None
     soak = rules.soak.get(state.phase, 0)
-    left = state.since + soak - now
-    if left <= 0:
+    remaining = state.since + soak - now
+    if remaining <= 0:
         return None
-    return f"{state.phase} is to last {format_duration(soak)}, and {shown_duration(left)} of it are left"
+    return f"{state.phase} is to last {format_duration(soak)}, and {shown_duration(remaining)} of it are left"
 
 
 def _drifting(state: State, rules: Rules) -> str | None:
-    """That too much drifts, or that nobody has looked."""
+    """Why the drift is too much or unknown; None if it is neither."""
     if state.phase not in (Phase.DUAL_WRITE, Phase.MIGRATE) or state.since is None:
         return None
     measured = state.measured
     if measured is None or measured.at < state.since:
-        return f"drift was not looked at since {state.phase} began; run latecomer migrate check FILE --pipeline FILE"
+        return f"drift was not measured since {state.phase} began; run latecomer migrate check FILE --pipeline FILE"
     if not measured.events:
-        return "no event has been there when drift was last looked at; check again"
+        return "there was no event when drift was last measured; check again"
     if measured.share <= rules.drift_limit:
         return None
     return (

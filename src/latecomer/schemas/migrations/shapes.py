@@ -1,4 +1,4 @@
-"""The schemas of a migration: with both shapes, and with the new one alone; and what a reader needs of them."""
+"""The schemas of a migration: with both shapes, and with the new one alone; and whether a reader needs the old one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE: References = {}
 
 
 def expanded_text(text: str, migration: Migration, references: References = _NONE) -> str:
-    """The schema with both shapes, made of the one that the subject has now."""
+    """The schema with both shapes, made from the latest schema of the subject."""
     record = _record(text, migration)
     names = [each["name"] for each in record["fields"]]
     if not migration.from_:
@@ -31,30 +31,30 @@ def expanded_text(text: str, migration: Migration, references: References = _NON
         if name in names:
             raise LatecomerError(f"to: {migration.subject} has a field {name} already; give it another name")
     added = [{"name": name, **each.definition} for name, each in migration.to.items()]
-    made = json.dumps({**record, "fields": [*record["fields"], *added]}, ensure_ascii=False)
-    _require_valid(made, "the schema with both shapes", references)
-    # What will be registered last must be possible before anything is begun.
-    contracted_text(made, migration, references)
-    return made
+    expanded = json.dumps({**record, "fields": [*record["fields"], *added]}, ensure_ascii=False)
+    _require_valid(expanded, "the schema with both shapes", references)
+    # The schema of the last phase must be valid before the first one begins.
+    contracted_text(expanded, migration, references)
+    return expanded
 
 
 def contracted_text(text: str, migration: Migration, references: References = _NONE) -> str:
-    """The schema without the old shape, made of the one that the subject has now."""
+    """The schema without the old shape, made from the latest schema of the subject."""
     record = _record(text, migration)
     kept = [each for each in record["fields"] if each["name"] not in migration.from_]
-    made = json.dumps({**record, "fields": kept}, ensure_ascii=False)
-    _require_valid(made, "the schema without the old shape", references)
-    return made
+    contracted = json.dumps({**record, "fields": kept}, ensure_ascii=False)
+    _require_valid(contracted, "the schema without the old shape", references)
+    return contracted
 
 
 def _record(text: str, migration: Migration) -> dict[str, Any]:
-    found = read_json(text)
-    if not isinstance(found, dict) or found.get("type") not in ("record", "error"):
+    schema = read_json(text)
+    if not isinstance(schema, dict) or schema.get("type") not in ("record", "error"):
         raise LatecomerError(
             f"subject: the schema of {migration.subject} is no Avro record, and only fields of one can be migrated; "
             "name another subject"
         )
-    return found
+    return schema
 
 
 def _require_valid(text: str, what: str, references: References) -> Schema:
@@ -64,22 +64,22 @@ def _require_valid(text: str, what: str, references: References) -> Schema:
         raise LatecomerError(f"{what} would not be valid: {error}") from None
 
 
-def reader_problems(reader: Any, contracted: Schema, gone: Collection[str]) -> list[str]:
-    """Why a consumer with this schema cannot do without the old fields, which are gone; none if it can.
+def reader_problems(reader: Any, contracted: Schema, removed: Collection[str]) -> list[str]:
+    """Why a consumer with this reader schema needs the old fields, `removed`; empty if it does not.
 
-    A field of the old shape that the reader has a default for would be read without an error. It would be that
-    default from then on, so it is a problem too.
+    An old field with a default in the reader schema is a problem too: it is read without an error, but is always that
+    default.
     """
     schema = parse_schema(reader) if isinstance(reader, str) else schema_of(reader)
-    found = [str(each) for each in incompatibilities(schema, contracted)]
+    problems = [str(each) for each in incompatibilities(schema, contracted)]
     root, written = schema.root, contracted.root
     if isinstance(root, Record) and isinstance(written, Record):
-        left = {each.name for each in written.fields}
+        remaining = {each.name for each in written.fields}
         for each in root.fields:
             names = {each.name, *each.aliases}
-            if each.default is not None and names & set(gone) and not names & left:
-                found.append(
+            if each.default is not None and names & set(removed) and not names & remaining:
+                problems.append(
                     f"it reads {each.name}, which would always be the default {each.default.text}; "
                     "read the new fields instead"
                 )
-    return found
+    return problems

@@ -1,10 +1,10 @@
-"""Protobuf schemas: parsing, their text, how they become columns, and whether one reads what another wrote.
+"""Protobuf schemas: parsing, their text, their columns, and whether one can read what another wrote.
 
 parse_schema       text, or a compiled description → Schema, or a SchemaError with place and fix
 reading            the columns of a message
 changes            why one schema may not read what another wrote, by Confluent's rules
 
-All of it needs the package `protobuf`, which is an extra; import it where it is needed.
+All of it needs the package `protobuf`, which is an extra: import this package only inside functions.
 """
 
 from latecomer.schemas.protobuf.changes import Rule, changes

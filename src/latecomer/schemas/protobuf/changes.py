@@ -1,6 +1,6 @@
 """Whether one schema may read what another wrote, by the rules of Confluent's registry.
 
-    changes(reader, writer)      what stands against it
+    changes(reader, writer)      the changes that forbid it
 
 Messages are compared by their names, fields by their numbers. Only what is refused is listed: fields may be added,
 removed and renamed, messages and enums added and moved, and the package may change.
@@ -24,7 +24,7 @@ from latecomer.schemas.protobuf.schema import Schema, schema_file
 
 
 class Rule(StrEnum):
-    """By the names that Confluent's registry gives them."""
+    """The rules, by their names in Confluent's registry."""
 
     MESSAGE_REMOVED = "MESSAGE_REMOVED"
     FIELD_KIND_CHANGED = "FIELD_KIND_CHANGED"
@@ -57,14 +57,14 @@ GROUPS: Mapping[int, str] = {
     Field.TYPE_DOUBLE: "double",
     **dict.fromkeys((Field.TYPE_STRING, Field.TYPE_BYTES), "text"),
 }
-"""Types that are written alike."""
+"""Type → its group. The types of a group have the same encoding."""
 _TYPES = {
     getattr(Field, name): name.removeprefix("TYPE_").lower()
     for name in dir(Field)
     if name.startswith("TYPE_")
 }
 _Pair = tuple[str, str]
-"""The names of a reader's message and a writer's."""
+"""The names of the reader's message and of the writer's."""
 OWN_NUMBER = "give the new type a number of its own"
 
 
@@ -79,20 +79,20 @@ def changes(reader: Schema, writer: Schema) -> list[Incompatibility]:
     work = _Comparing()
     work.messages(schema_file(reader).message_types_by_name, schema_file(writer).message_types_by_name, ())
     work.compare()
-    return work.found
+    return work.problems
 
 
 @dataclass(frozen=True)
 class _Message:
-    """The fields of a message as its text has them."""
+    """The fields of a message as they are declared."""
 
     descriptor: Any
 
     @cached_property
     def written(self) -> dict[int, Any]:
-        made = described.DescriptorProto()
-        self.descriptor.CopyToProto(made)
-        return {each.number: each for each in made.field}
+        description = described.DescriptorProto()
+        self.descriptor.CopyToProto(description)
+        return {each.number: each for each in description.field}
 
     @cached_property
     def fields(self) -> dict[int, Any]:
@@ -100,7 +100,7 @@ class _Message:
 
     @cached_property
     def oneof_of(self) -> dict[int, str]:
-        """The numbers of fields that are in a oneof, and its name."""
+        """Number of a field in a oneof → the name of the oneof."""
         return {
             number: each.containing_oneof.name
             for number, each in self.fields.items()
@@ -125,45 +125,45 @@ class _Message:
 
 class _Comparing:
     def __init__(self) -> None:
-        self.found: list[Incompatibility] = []
+        self.problems: list[Incompatibility] = []
         self.seen: set[_Pair] = set()
-        self.left: deque[tuple[Any, Any, Path]] = deque()
-        self.compared: _Pair = ("", "")
+        self.queue: deque[tuple[Any, Any, Path]] = deque()
+        self.current: _Pair = ("", "")
         self.refused: set[_Pair] = set()
         self.fields_of: dict[_Pair, list[tuple[_Pair, Path]]] = {}
-        """By which fields, of which messages, a message is reached."""
+        """Pair of messages → the fields of this type, each with the pair that it belongs to."""
         self.work = Work("compare")
 
     def add(self, path: Path, rule: Rule, message: str, fix: str) -> None:
-        self.found.append(Incompatibility(path, rule, message, fix))
-        self.refused.add(self.compared)
+        self.problems.append(Incompatibility(path, rule, message, fix))
+        self.refused.add(self.current)
 
     def compare(self) -> None:
-        """All pairs of messages, each once; then the fields whose messages have changed too much."""
-        while self.left:
-            reader, writer, path = self.left.popleft()
-            self.compared = reader.full_name, writer.full_name
+        """Compare each pair of messages once. Then refuse the fields whose message cannot be read."""
+        while self.queue:
+            reader, writer, path = self.queue.popleft()
+            self.current = reader.full_name, writer.full_name
             self.message(reader, writer, path)
         spread = deque(self.refused)
         while spread:
             inner = spread.popleft()
             for outer, path in self.fields_of.get(inner, ()):
-                self.compared = outer
+                self.current = outer
                 is_new = outer not in self.refused
                 what = f"the message {inner[0]} has changed so that it cannot be read"
-                self.add(path, Rule.FIELD_NAMED_TYPE_CHANGED, what, f"put {inner[0]} right")
+                self.add(path, Rule.FIELD_NAMED_TYPE_CHANGED, what, f"correct {inner[0]}")
                 if is_new:
                     spread.append(outer)
 
     def reach(self, reader: Any, writer: Any, path: Path) -> None:
-        """A pair that was met before is not looked at again: it may lead back to itself."""
+        """Queue a pair, once: messages may be recursive."""
         pair = reader.full_name, writer.full_name
         if pair not in self.seen:
             self.seen.add(pair)
-            self.left.append((reader, writer, path))
+            self.queue.append((reader, writer, path))
 
     def messages(self, reader: Mapping[str, Any], writer: Mapping[str, Any], path: Path) -> None:
-        """Messages that are defined side by side."""
+        """Compare the messages that are defined in a file or in a message."""
         for name, old in writer.items():
             if old.GetOptions().map_entry:
                 continue
@@ -185,19 +185,17 @@ class _Comparing:
         self.messages(reader.nested_types_by_name, writer.nested_types_by_name, path)
 
     def _oneofs(self, new: _Message, old: _Message, path: Path) -> set[int]:
-        """Fields that were in no oneof, and are in one."""
+        """The numbers of the fields that have moved into a oneof."""
         moved = {number for number in new.oneof_of if number in old.plain}
         for name in dict.fromkeys(new.oneof_of.values()):
             members = {number for number, oneof in new.oneof_of.items() if oneof == name}
             into, stayed = members & moved, members & old.oneof_of.keys()
             fix = "leave the fields where they are, and add others to the oneof"
             if len(into) > 1:
-                what = (
-                    f"the fields {', '.join(map(str, sorted(into)))}, which may all be set, are in one oneof"
-                )
+                what = f"the fields {', '.join(map(str, sorted(into)))} could all be set, and are in one oneof now"
                 self.add((*path, name), Rule.MULTIPLE_FIELDS_MOVED_TO_ONEOF, what, fix)
             elif into and stayed:
-                what = f"the field {min(into)} is in a oneof that was there"
+                what = f"the field {min(into)} has moved into a oneof that existed"
                 self.add((*path, name), Rule.FIELD_MOVED_TO_EXISTING_ONEOF, what, fix)
         return moved
 
@@ -221,9 +219,9 @@ class _Comparing:
 
     def field(self, new: _Message, old: _Message, number: int, path: Path) -> None:
         reader, writer = new.fields[number], old.fields[number]
-        before = len(self.found)
+        before = len(self.problems)
         self.types(reader, writer, path)
-        if len(self.found) > before or kind_of(reader) != "scalar":
+        if len(self.problems) > before or kind_of(reader) != "scalar":
             return
         labels = new.label(number), old.label(number)
         if None not in labels and labels[0] != labels[1] and GROUPS[writer.type] != "text":
@@ -245,8 +243,8 @@ class _Comparing:
             self.add(path, Rule.FIELD_NAMED_TYPE_CHANGED, what, OWN_NUMBER)
         else:
             pair = reader.message_type.full_name, writer.message_type.full_name
-            if pair != self.compared:
-                self.fields_of.setdefault(pair, []).append((self.compared, path))
+            if pair != self.current:
+                self.fields_of.setdefault(pair, []).append((self.current, path))
             self.reach(reader.message_type, writer.message_type, (local_name(reader.message_type),))
 
 
@@ -257,7 +255,7 @@ def kind_of(field: Any) -> str:
 
 
 def _part(field: Any, number: int) -> Any:
-    """The key of a map, or its value."""
+    """The key (1) or the value (2) of a map."""
     return field.message_type.fields_by_number[number]
 
 

@@ -1,5 +1,5 @@
-"""Files that every schema may import without a reference: those of Protobuf itself, and what Confluent's clients leave
-out of what they register."""
+"""Files that every schema may import without a reference: those of Protobuf itself, and those that Confluent's clients
+do not register."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ KNOWN = frozenset((*_TEXTS, *(f"google/protobuf/{name}.proto" for name in _OWN))
 def known_file(name: str) -> bytes:
     """The description of one of these files."""
     if name in _TEXTS:
-        made: Any = parse_file(f'syntax = "proto3"; {_TEXTS[name]}')
-        made.name = name
-        return bytes(made.SerializeToString())
+        file: Any = parse_file(f'syntax = "proto3"; {_TEXTS[name]}')
+        file.name = name
+        return bytes(file.SerializeToString())
     word = name.removeprefix("google/protobuf/").removesuffix(".proto")
     return bytes(import_module(f"google.protobuf.{word}_pb2").DESCRIPTOR.serialized_pb)

@@ -1,13 +1,15 @@
-"""Options of a `.proto` text: those that Google's descriptions have a field for, and those that are kept as written."""
+"""Options of a `.proto` text. Those without a field in Google's descriptions are kept as they are written."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from latecomer.schemas.protobuf.tokens import mistake, text_of, unquoted
-from latecomer.schemas.protobuf.words import LABELS, SCALARS, Words
+from latecomer.schemas.protobuf.words import LABELS, SCALARS, Words, whole_number
 
 _OPTION_KINDS = {3: int, 4: int, 5: int, 8: bool, 9: str, 13: int, 14: str}
+_LONGEST_OF_64_BITS = 23
+"""Characters of the largest number of 64 bits, in octal."""
 
 
 class OptionParser(Words):
@@ -58,7 +60,7 @@ class OptionParser(Words):
             made.default_value = ("-" if self.has("-") else "") + self.take().text
 
     def option_value(self, options: Any) -> None:
-        """`name = value`. What the package knows is set, and all else is kept as it is written."""
+        """`name = value`. Options that the package knows are set; all others are kept as they are written."""
         name: list[tuple[str, bool]] = []
         while True:
             if self.has("("):
@@ -75,10 +77,10 @@ class OptionParser(Words):
         if known is not None and known.type in _OPTION_KINDS and not known.is_repeated:
             self.known_option(options, known)
             return
-        kept = options.uninterpreted_option.add()
+        option = options.uninterpreted_option.add()
         for part, is_extension in name:
-            kept.name.add(name_part=part, is_extension=is_extension)
-        self.kept_value(kept)
+            option.name.add(name_part=part, is_extension=is_extension)
+        self.kept_value(option)
 
     def known_option(self, options: Any, known: Any) -> None:
         line, value = self.next.line, self.take()
@@ -97,37 +99,42 @@ class OptionParser(Words):
                 line, f"{value.text[:40]} is no value of {known.name}", "correct the option"
             ) from None
 
-    def kept_value(self, kept: Any) -> None:
+    def kept_value(self, option: Any) -> None:
         if self.next.text == "{" and self.next.kind == "sign":
-            kept.aggregate_value = self.aggregate()
+            option.aggregate_value = self.aggregate()
         elif self.next.kind == "text":
-            kept.string_value = self.string().encode()
+            option.string_value = self.string().encode()
         elif self.next.kind == "name":
-            kept.identifier_value = self.name()
+            option.identifier_value = self.name()
         else:
-            sign = "-" if self.has("-") else ""
-            value = self.take()
-            if value.kind not in ("int", "float", "name"):
-                raise mistake(value.line, f"{value.text[:40]} is no value of an option", "correct it")
-            if value.kind == "int" and len(value.text) < 20:
-                self.at -= 1
-                number = self.number()
-                if sign:
-                    kept.negative_int_value = -number
-                else:
-                    kept.positive_int_value = number
+            self.kept_number(option)
+
+    def kept_number(self, option: Any) -> None:
+        """A whole number where 64 bits hold it; else a double."""
+        is_negative, value = self.has("-"), self.take()
+        is_whole = value.kind == "int" and len(value.text) <= _LONGEST_OF_64_BITS
+        if is_whole and (number := whole_number(value)) <= (1 << 63 if is_negative else (1 << 64) - 1):
+            if is_negative:
+                option.negative_int_value = -number
             else:
-                kept.double_value = float(f"{sign}{value.text}") if value.kind != "name" else float("inf")
+                option.positive_int_value = number
+            return
+        try:
+            if value.kind == "name" and value.text not in ("inf", "nan"):
+                raise ValueError
+            option.double_value = float(f"{'-' if is_negative else ''}{value.text}")
+        except ValueError:
+            raise mistake(value.line, f"{value.text[:40]} is no value of an option", "correct it") from None
 
     def aggregate(self) -> str:
-        """What stands in curly brackets, word by word."""
+        """The words between curly brackets."""
         self.expect("{")
-        found, depth = [], 1
+        words, depth = [], 1
         while depth:
             word = self.take()
             if word.kind == "end":
                 raise self.wrong("}")
             if word.kind == "sign":
                 depth += (word.text == "{") - (word.text == "}")
-            found.append(word.text)
-        return " ".join(found[:-1])
+            words.append(word.text)
+        return " ".join(words[:-1])

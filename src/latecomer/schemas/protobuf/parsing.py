@@ -1,6 +1,6 @@
 """`.proto` text → the description of a file, as the package `protobuf` takes it (ADR 0048).
 
-Names of types stay as they are written: the package resolves them, and checks all that a single line cannot show.
+Names of types stay as they are written. The package resolves them, and checks what one statement cannot show.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GROUP = described.FieldDescriptorProto.TYPE_GROUP
 
 
 def parse_file(text: str) -> Any:
-    """The `FileDescriptorProto` of a text; `SchemaError` where it is none."""
+    """The `FileDescriptorProto` of a text. Raises SchemaError if the text is not valid."""
     return _Parser(text).file()
 
 
@@ -80,7 +80,7 @@ class _Parser(OptionParser):
 
     def body(self, made: Any) -> None:
         self.within(lambda: self.in_message(made))
-        for field in made.field:  # they come behind those that have a name
+        for field in made.field:  # the compiler puts them after the oneofs with a name
             if field.proto3_optional:
                 field.oneof_index = len(made.oneof_decl)
                 made.oneof_decl.add(name=_unused(made, f"_{field.name}"))
@@ -220,7 +220,7 @@ class _Parser(OptionParser):
         else:
             inner.type_name = value
 
-    # Enums, services, and numbers that are not to be used
+    # Enums, services, reserved numbers
 
     def enum(self, beside: Any) -> None:
         self.take()
@@ -254,8 +254,8 @@ class _Parser(OptionParser):
             self.ranges(made.reserved_range, most, beyond)
         self.expect(";")
 
-    def ranges(self, found: Any, most: int, beyond: int) -> None:
-        """Numbers and ranges of them. Those of messages end with the first that is not meant."""
+    def ranges(self, ranges: Any, most: int, beyond: int) -> None:
+        """Numbers and ranges of numbers. `beyond` is 1 for messages: the ends of their ranges are exclusive."""
         while True:
             line, start = self.next.line, self.number()
             end = start + beyond
@@ -263,7 +263,7 @@ class _Parser(OptionParser):
                 end = most if self.has(_MOST) else self.number() + beyond
             if not -(2**31) <= start <= end < 2**31:
                 raise mistake(line, f"{start} to {end} is no range", "write the smaller number first")
-            found.add(start=start, end=end)
+            ranges.add(start=start, end=end)
             if not self.has(","):
                 return
 
@@ -292,13 +292,13 @@ class _Parser(OptionParser):
     def _parameter(self) -> tuple[bool, str]:
         self.expect("(")
         streams = self.next.text == "stream" and self.words[self.at + 1].text != ")" and self.has("stream")
-        found = self.full_name()
+        type_name = self.full_name()
         self.expect(")")
-        return streams, found
+        return streams, type_name
 
 
 def _unused(made: Any, name: str) -> str:
-    taken = {each.name for each in (*made.field, *made.oneof_decl, *made.nested_type, *made.enum_type)}
-    while name in taken:
+    used = {each.name for each in (*made.field, *made.oneof_decl, *made.nested_type, *made.enum_type)}
+    while name in used:
         name = f"X{name}"
     return name

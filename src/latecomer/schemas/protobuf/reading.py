@@ -1,9 +1,9 @@
-"""Which columns the fields of a message are.
+"""The columns of a message.
 
-    reading(schema, name)      the message that is read, and where each of its columns lies
+    reading(schema, name)      the message that is read, and where each of its columns is found in it
 
-Fields of messages are columns, `pricing.base`. What is repeated is a list, and a map is a map. A field is known by its
-number: a writer may have another name for it.
+Fields of nested messages are columns, such as `pricing.base`. A repeated field is a list, and a map is a map. Fields
+are identified by their numbers: a writer may have another name for one.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ WRAPPERS = frozenset(
 )
 AS_JSON = frozenset(f"{_PROTOBUF}{name}" for name in ("Struct", "Value", "ListValue"))
 SECONDS = "decimal(21,9)"
-"""A duration: its seconds, of which Protobuf allows twelve digits, and nanoseconds."""
+"""A duration in seconds: Protobuf allows twelve digits, and nine after the point."""
 
 
 class _NoType(Exception):
-    """No type of a column holds the values of a field; its text as JSON does."""
+    """No column type can hold the values of a field: the column is their JSON text."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its type, and the numbers of the fields that lead there."""
+    """A column: its type, and the numbers of the fields that lead to it."""
 
     kind: str
     way: tuple[int, ...]
     as_json: bool = False
-    """Whether it is the text of what no column holds."""
+    """Whether the column is the JSON text of the value."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,6 @@ class Reading:
     message: str
     """Its name, without the package."""
     values: Mapping[str, Column]
-    left_out: tuple[str, ...] = ()
 
     @property
     def columns(self) -> dict[str, str]:
@@ -83,7 +82,7 @@ class Reading:
 
 
 def reading(schema: Schema, name: str | None = None) -> Reading:
-    """The columns of a message: of the one that is named, or else of the first.
+    """The columns of the message with this name, else of the first message.
 
     >>> from latecomer.schemas.protobuf.schema import parse_schema
     >>> text = 'syntax = "proto3"; message Ride { int64 id = 1; repeated string tags = 2; Fare fare = 3; } '
@@ -98,42 +97,43 @@ def reading(schema: Schema, name: str | None = None) -> Reading:
         )
     if len(values) > MOST_COLUMNS:
         fix = "name a message with fewer fields"
-        raise SchemaError((message.name,), f"has more than {MOST_COLUMNS} fields, those within counted", fix)
+        raise SchemaError((message.name,), f"has more than {MOST_COLUMNS} fields, nested ones included", fix)
     return Reading(schema, local_name(message), values)
 
 
 def message_of(schema: Schema, name: str | None) -> Any:
     """A message of a file by its name, with or without the package; else the first."""
     file = schema_file(schema)
-    there = {local_name(each): each for each in _messages(file.message_types_by_name.values())}
-    if not there:
+    messages = {local_name(each): each for each in _messages(file.message_types_by_name.values())}
+    if not messages:
         raise SchemaError((), "defines no message", "name the schema of a message")
     if name is None:
-        return next(iter(there.values()))
+        return next(iter(messages.values()))
     prefix = f"{file.package}." if file.package else ""
-    found = there.get(name) or there.get(name.removeprefix(prefix))
-    if found is None:
-        raise SchemaError((), f"defines no message {name}", did_you_mean(name, list(there)[:50]))
-    return found
+    message = messages.get(name) or messages.get(name.removeprefix(prefix))
+    if message is None:
+        raise SchemaError((), f"defines no message {name}", did_you_mean(name, list(messages)[:50]))
+    return message
 
 
-def _messages(found: Sequence[Any]) -> Iterator[Any]:
-    for each in found:
+def _messages(messages: Sequence[Any]) -> Iterator[Any]:
+    for each in messages:
         if not each.GetOptions().map_entry:
             yield each
             yield from _messages(each.nested_types)
 
 
 def message_at(schema: Schema, places: Sequence[int]) -> Any | None:
-    """The message at some places: of the file, then of the message there, and so on; None where there is none."""
-    found: Any = None
-    beside = list(schema_file(schema).message_types_by_name.values())
+    """The message at an index path: the first index counts in the file, each next one in the message before. None if
+    there is no such message."""
+    message: Any = None
+    messages = list(schema_file(schema).message_types_by_name.values())
     for place in places:
-        if not 0 <= place < len(beside):
+        if not 0 <= place < len(messages):
             return None
-        found = beside[place]
-        beside = list(found.nested_types)
-    return found
+        message = messages[place]
+        messages = list(message.nested_types)
+    return message
 
 
 def local_name(message: Any) -> str:
@@ -158,10 +158,10 @@ def is_map(field: Any) -> bool:
 
 
 class _Maker:
-    """Goes through a message and those in it. What is in two places is there twice."""
+    """Goes through a message and the messages in it. A message that is used twice is gone through twice."""
 
     def __init__(self) -> None:
-        self.left = _MOST_STEPS
+        self.steps_left = _MOST_STEPS
 
     def columns(
         self, message: Any, names: tuple[str, ...], way: tuple[int, ...], above: frozenset[str]
@@ -169,25 +169,25 @@ class _Maker:
         inside = above | {message.full_name}
         for field in message.fields:
             self._count()
-            name, there = (*names, field.name), (*way, field.number)
+            name, field_way = (*names, field.name), (*way, field.number)
             inner = field.message_type
             is_object = inner is not None and not field.is_repeated and plain_kind(field) is None
             if is_object and inner.fields and inner.full_name not in inside and len(name) < DEEPEST:
-                yield from self.columns(inner, name, there, inside)
+                yield from self.columns(inner, name, field_way, inside)
                 continue
             try:
-                column = Column(normal_type(self._type(field, inside)), there)
+                column = Column(normal_type(self._type(field, inside)), field_way)
             except SchemaError:
                 raise
-            except (_NoType, ValueError):  # it leads back to itself, is nested too deeply, or names are alike
-                column = Column(TEXT, there, as_json=True)
+            except (_NoType, ValueError):  # it is recursive, is nested too deeply, or has equal names
+                column = Column(TEXT, field_way, as_json=True)
             yield ".".join(name), column
 
     def _count(self) -> None:
-        self.left -= 1
-        if self.left < 0:
+        self.steps_left -= 1
+        if self.steps_left < 0:
             fix = "name a message with fewer fields"
-            raise SchemaError((), f"has more than {_MOST_STEPS} fields, those within counted", fix)
+            raise SchemaError((), f"has more than {_MOST_STEPS} fields, nested ones included", fix)
 
     def _type(self, field: Any, above: frozenset[str]) -> str:
         self._count()
@@ -197,9 +197,9 @@ class _Maker:
         return f"array<{one}>" if field.is_repeated else one
 
     def _one(self, field: Any, above: frozenset[str]) -> str:
-        found = plain_kind(field)
-        if found is not None:
-            return found
+        kind = plain_kind(field)
+        if kind is not None:
+            return kind
         inner = field.message_type
         if inner.full_name in above or len(above) > DEEPEST + DEEPEST_NESTED:
             raise _NoType
@@ -211,7 +211,7 @@ class _Maker:
 
 
 def plain_kind(field: Any) -> str | None:
-    """The type of one value of a field; None where that is a message with fields of its own."""
+    """The type of one value of a field; None for a message with fields of its own."""
     inner = field.message_type
     if inner is None:
         return PLAIN[field.type]

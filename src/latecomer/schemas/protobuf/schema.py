@@ -2,8 +2,7 @@
 
     parse_schema(text, references)      text → Schema, or a SchemaError with place and fix
 
-A client may send a file as its compiled description in base64, as Confluent's clients for Python do. Here it becomes
-text.
+A client may send a compiled description in base64, as Confluent's clients for Python do. It is converted to text.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ from latecomer.schemas.protobuf.tokens import LONGEST_TEXT
 from latecomer.schemas.protobuf.writing import file_text
 
 ROOT = "latecomer-root.proto"
-"""What the file of a schema is called, which nobody imports."""
+"""The name of a schema's own file. Nobody imports it."""
 MOST_FILES = 500
 _DIGITS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n")
 
 
 @dataclass(frozen=True)
 class Schema:
-    """A file and what it imports. It can be pickled: the descriptions are bytes."""
+    """A file and what it imports. It can be pickled, since the descriptions are bytes."""
 
     text: str
     file: bytes
-    """Its description, by the name `ROOT`."""
+    """Its description, under the name `ROOT`."""
     references: tuple[tuple[str, Schema], ...] = ()
-    """The files that it imports, by the names it has for them."""
+    """The files that it imports, by the names that it imports them by."""
 
     @property
     def described(self) -> Any:
@@ -48,14 +47,14 @@ class Schema:
 
     @property
     def normalized(self) -> str:
-        """One text for schemas that differ in layout alone, or in how they name a type."""
+        """The same text for schemas that differ only in layout, or in how they refer to a type."""
         resolved = described.FileDescriptorProto()
         schema_file(self).CopyToProto(resolved)
         return file_text(resolved)
 
     @property
     def serialized(self) -> str:
-        """The description in base64, as clients ask for it."""
+        """The description in base64, as some clients ask for it."""
         return b64encode(self.file).decode()
 
 
@@ -64,80 +63,82 @@ def parse_schema(text: str, references: Mapping[str, Schema] | None = None) -> S
     >>> parse_schema('syntax = "proto3"; message Ride { int64 id = 1; }').normalized
     'syntax = "proto3";\\n\\nmessage Ride {\\n  int64 id = 1;\\n}\\n'
     """
-    given = _compiled(text)
-    if given is None:
+    compiled = _compiled(text)
+    if compiled is None:
         return _schema(parse_file(text), text, references or {})
-    name_options(given, schema_file(_schema(given, "", references or {})).pool)
-    before = _schema(given, "", references or {})
+    name_options(compiled, schema_file(_schema(compiled, "", references or {})).pool)
+    before = _schema(compiled, "", references or {})
     try:
-        text = file_text(given)
-        made = _schema(parse_file(text), text, references or {})
-        is_same = made.normalized == before.normalized
-    except (TypeError, UnicodeError, SchemaError):  # what is not UTF-8 comes as bytes
+        text = file_text(compiled)
+        schema = _schema(parse_file(text), text, references or {})
+        is_same = schema.normalized == before.normalized
+    except (TypeError, UnicodeError, SchemaError):  # text that is not UTF-8 comes as bytes
         is_same = False
     if not is_same:
-        raise SchemaError((), "is a description that no .proto text has", "compile it with protoc")
-    return made
+        raise SchemaError(
+            (), "is a description that cannot be written as .proto text", "compile it with protoc"
+        )
+    return schema
 
 
-def _schema(made: Any, text: str, references: Mapping[str, Schema]) -> Schema:
-    made.name = ROOT
-    made.ClearField("source_code_info")
-    for name in made.dependency:
+def _schema(file: Any, text: str, references: Mapping[str, Schema]) -> Schema:
+    file.name = ROOT
+    file.ClearField("source_code_info")
+    for name in file.dependency:
         if name not in references and name not in KNOWN:
             raise SchemaError(
                 ("import", name), "is in no reference", f"add the reference {name} to its subject and version"
             )
-    used = tuple((name, references[name]) for name in sorted(set(made.dependency)) if name in references)
+    used = tuple((name, references[name]) for name in sorted(set(file.dependency)) if name in references)
     if not (
-        made.message_type or made.enum_type or made.extension or made.service or made.HasField("options")
+        file.message_type or file.enum_type or file.extension or file.service or file.HasField("options")
     ):
         raise SchemaError((), "defines nothing", "define a message")
-    schema = Schema(text, made.SerializeToString(deterministic=True), used)
+    schema = Schema(text, file.SerializeToString(deterministic=True), used)
     schema_file(schema)
     return schema
 
 
 def _compiled(text: str) -> Any | None:
-    """The description that a text is in base64, if it is one."""
+    """The description that a text has in base64; None if it has none."""
     if len(text) > LONGEST_TEXT or not text.strip() or not _DIGITS.issuperset(text):
         return None
     try:
-        found = described.FileDescriptorProto.FromString(b64decode(text))
+        file = described.FileDescriptorProto.FromString(b64decode(text))
     except (NotBase64, ValueError, DecodeError):
         return None
-    if found.syntax == "editions":
+    if file.syntax == "editions":
         raise SchemaError((), "is of an edition, and editions are not supported", "use proto2 or proto3")
-    return found
+    return file
 
 
 @lru_cache(maxsize=256)
 def schema_file(schema: Schema) -> Any:
-    """The descriptor of a schema's file; `SchemaError` where what it says does not hold together."""
+    """The descriptor of a schema's file. Raises SchemaError if the file is not consistent."""
     pool, added = DescriptorPool(), dict[str, bytes]()
     _add(pool, ROOT, schema, added)
     return pool.FindFileByName(ROOT)
 
 
 def _add(pool: Any, name: str, schema: Schema, added: dict[str, bytes]) -> None:
-    made = schema.described
-    made.name = name
-    beside = dict(schema.references)
-    for each in made.dependency:
-        if each in beside and added.get(each, beside[each].file) != beside[each].file:
+    file = schema.described
+    file.name = name
+    references = dict(schema.references)
+    for each in file.dependency:
+        if each in references and added.get(each, references[each].file) != references[each].file:
             fix = "refer to one version of it everywhere"
-            raise SchemaError(("import", each), "is another file here than in another import", fix)
+            raise SchemaError(("import", each), "is not the same file as in another import", fix)
         if each in added:
             continue
         if len(added) >= MOST_FILES:
             raise SchemaError(("import", each), f"more than {MOST_FILES} files are imported", "import fewer")
-        if each in beside:
-            added[each] = beside[each].file
-            _add(pool, each, beside[each], added)
+        if each in references:
+            added[each] = references[each].file
+            _add(pool, each, references[each], added)
         else:
             added[each] = known_file(each)
             _add_known(pool, each, added)
-    _build(pool, made.SerializeToString())
+    _build(pool, file.SerializeToString())
 
 
 def _add_known(pool: Any, name: str, added: dict[str, bytes]) -> None:

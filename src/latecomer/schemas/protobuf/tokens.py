@@ -1,4 +1,4 @@
-"""The words of a `.proto` text, one behind another, with the line that each stands in."""
+"""The words of a `.proto` text in order, each with its line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """All words, and at last an end.
+    """All words, and then an end.
 
     >>> [token.text for token in tokens("int32 id = 1; // the rest is a remark")]
     ['int32', 'id', '=', '1', ';', '']
@@ -42,15 +42,15 @@ def tokens(text: str) -> Iterator[Token]:
         raise SchemaError((), f"has more than {LONGEST_TEXT} characters", "divide it, and import the parts")
     at, line = 0, 1
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise mistake(
                 line, f"{text[at : at + 20].splitlines()[0]!r} is no word of a .proto file", "correct it"
             )
-        if found.lastgroup != "space":
-            yield Token(str(found.lastgroup), found[0], line)
-        line += found[0].count("\n")
-        at = found.end()
+        if match.lastgroup != "space":
+            yield Token(str(match.lastgroup), match[0], line)
+        line += match[0].count("\n")
+        at = match.end()
     yield Token("end", "", line)
 
 
@@ -65,15 +65,17 @@ def unquoted(token: Token) -> bytes:
     b'a\nAA'
     """
 
-    def byte(found: re.Match[bytes]) -> bytes:
-        in_hex, in_octal, short, long, letter = found.groups()
+    def byte(match: re.Match[bytes]) -> bytes:
+        in_hex, in_octal, short, long, letter = match.groups()
         if in_hex or in_octal:
             return bytes([int(in_hex, 16) if in_hex else int(in_octal, 8) & 0xFF])
         if short or long:
             try:
                 return chr(int(short or long, 16)).encode()
             except (ValueError, OverflowError):
-                raise mistake(token.line, "has a character that there is not", "correct the escape") from None
+                raise mistake(
+                    token.line, "escapes a character that does not exist", "correct the escape"
+                ) from None
         return bytes([_LETTERS.get(letter.decode("latin-1"), letter[0])])
 
     return re.sub(_ESCAPE.pattern.encode(), byte, token.text[1:-1].encode(), flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""The words of a `.proto` text, taken one by one: names, texts, numbers, blocks."""
+"""Reads a `.proto` text word by word: names, texts, numbers, blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from latecomer.schemas import SchemaError
 from latecomer.schemas.protobuf.tokens import Token, mistake, text_of, tokens
 
 DEEPEST_MESSAGE = 32
-"""Messages, and values of options, that may be defined within each other."""
+"""How deep messages and values of options may be nested."""
 LABELS = {"optional": 1, "required": 2, "repeated": 3}
 KEYS = {
     "int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64", "bool",
@@ -22,8 +22,18 @@ SCALARS: dict[str, int] = {
 }
 
 
+def whole_number(token: Token) -> int:
+    """The value of a whole number: decimal, octal or hexadecimal."""
+    digits = token.text.lower()
+    base = 16 if digits.startswith("0x") else 8 if len(digits) > 1 and digits[0] == "0" else 10
+    try:
+        return int(digits, base)
+    except ValueError:
+        raise mistake(token.line, f"{digits[:40]} is no number", "correct it") from None
+
+
 class Words:
-    """A place among the words of a text."""
+    """The words of a text, and how many of them are read."""
 
     def __init__(self, text: str) -> None:
         self.words = list(tokens(text))
@@ -36,13 +46,13 @@ class Words:
         return self.words[self.at]
 
     def take(self) -> Token:
-        found = self.next
-        if found.kind != "end":
+        token = self.next
+        if token.kind != "end":
             self.at += 1
-        return found
+        return token
 
     def has(self, *words: str) -> bool:
-        """Whether the next words are these; then they are taken."""
+        """Read the next words, if they are these; whether they are."""
         ahead = self.words[self.at : self.at + len(words)]
         if len(ahead) < len(words) or any(
             each.text != word or each.kind == "text" for each, word in zip(ahead, words, strict=True)
@@ -56,9 +66,9 @@ class Words:
             raise self.wrong(sign)
 
     def wrong(self, wanted: str) -> SchemaError:
-        found = self.next
-        there = "the text ends" if found.kind == "end" else f"there is {found.text[:40]}"
-        return mistake(found.line, f"{there}, and {wanted} should be", f"write {wanted}")
+        token = self.next
+        reason = "the text ends" if token.kind == "end" else f"there is {token.text[:40]}"
+        return mistake(token.line, f"{reason}, and {wanted} is expected", f"write {wanted}")
 
     def name(self) -> str:
         if self.next.kind != "name":
@@ -66,37 +76,32 @@ class Words:
         return self.take().text
 
     def full_name(self) -> str:
-        found = "." if self.has(".") else ""
-        found += self.name()
+        name = "." if self.has(".") else ""
+        name += self.name()
         while self.has("."):
-            found += f".{self.name()}"
-        return found
+            name += f".{self.name()}"
+        return name
 
     def string(self) -> str:
         if self.next.kind != "text":
             raise self.wrong("a text in quotes")
-        found = text_of(self.take())
+        text = text_of(self.take())
         while self.next.kind == "text":
-            found += text_of(self.take())
-        return found
+            text += text_of(self.take())
+        return text
 
     def number(self) -> int:
         sign = -1 if self.has("-") else 1
         if self.next.kind != "int":
             raise self.wrong("a whole number")
-        written = self.take()
-        digits = written.text.lower()
-        try:
-            base = 16 if digits.startswith("0x") else 8 if len(digits) > 1 and digits[0] == "0" else 10
-            found = sign * int(digits, base)
-        except ValueError:
-            raise mistake(written.line, f"{digits[:40]} is no number", "correct it") from None
-        if abs(found) >= 1 << 64:
-            raise mistake(written.line, f"{digits[:40]} is too large", "correct it")
-        return found
+        token = self.take()
+        number = whole_number(token)
+        if number >= 1 << 64:
+            raise mistake(token.line, f"{token.text[:40]} is too large", "correct it")
+        return sign * number
 
     def within(self, inside: Callable[[], None]) -> None:
-        """A block in curly brackets."""
+        """Read a block in curly brackets; `inside` reads one statement of it."""
         self.expect("{")
         self.depth += 1
         if self.depth > DEEPEST_MESSAGE:

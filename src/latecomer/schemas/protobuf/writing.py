@@ -1,4 +1,4 @@
-"""The description of a file as `.proto` text, one for all that differ in layout alone."""
+"""The description of a file as `.proto` text: the same for descriptions that differ only in layout."""
 
 from __future__ import annotations
 
@@ -151,9 +151,9 @@ def _reserved(made: Any, beyond: int, most: int) -> Lines:
         yield f"reserved {', '.join(_quoted(each) for each in sorted(made.reserved_name))};"
 
 
-def _range(found: Any, beyond: int, most: int) -> str:
-    last = "max" if found.end == most else str(found.end - beyond)
-    return str(found.start) if last == str(found.start) else f"{found.start} to {last}"
+def _range(reserved: Any, beyond: int, most: int) -> str:
+    first, last = str(reserved.start), "max" if reserved.end == most else str(reserved.end - beyond)
+    return first if last == first else f"{first} to {last}"
 
 
 def _extensions(fields: Any, messages: Any, is_proto3: bool) -> list[list[str]]:
@@ -163,9 +163,12 @@ def _extensions(fields: Any, messages: Any, is_proto3: bool) -> list[list[str]]:
         by_extended.setdefault(each.extendee, []).append(each)
     return [
         list(
-            _block(f"extend {name}", (line for each in found for line in _field(each, is_proto3, {}, nested)))
+            _block(
+                f"extend {name}",
+                (line for each in extensions for line in _field(each, is_proto3, {}, nested)),
+            )
         )
-        for name, found in by_extended.items()
+        for name, extensions in by_extended.items()
     ]
 
 
@@ -185,16 +188,16 @@ def _service(service: Any) -> Lines:
 
 
 def _options(options: Any) -> Lines:
-    """Options as they are written, sorted by their names: one that is there several times is a list."""
-    found = []
+    """Options as they are written, sorted by name. Repeated ones keep their order, since they are a list."""
+    options_found = []
     for field, value in options.ListFields():
         if field.name == "uninterpreted_option" or field.is_repeated or field.message_type is not None:
             continue
-        found.append((field.name, _option(field, value)))
+        options_found.append((field.name, _option(field, value)))
     for each in options.uninterpreted_option:
         name = ".".join(f"({part.name_part})" if part.is_extension else part.name_part for part in each.name)
-        found.append((name, _kept(each)))
-    yield from (f"{name} = {value}" for name, value in sorted(found, key=itemgetter(0)))
+        options_found.append((name, _kept(each)))
+    yield from (f"{name} = {value}" for name, value in sorted(options_found, key=itemgetter(0)))
 
 
 def _option(field: Any, value: Any) -> str:

@@ -38,9 +38,11 @@ LOG = logging.getLogger(__name__)
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
 _FAILED = "The database of the registry failed; the log of the registry says why."
-_FAULT = "The registry failed, by a fault of its own; its log says more."
-_FLAGS = ("deleted", "deletedOnly", "deleted_only", "permanent", "normalize", "verbose", "force")
-_FLAGS_TOO = ("latestOnly", "fetchMaxId", "defaultToGlobal", "aliases")
+_FAULT = "The registry failed, because of a bug; its log says more."
+_FLAGS = (
+    *("deleted", "deletedOnly", "deleted_only", "permanent", "normalize", "verbose", "force"),
+    *("latestOnly", "fetchMaxId", "defaultToGlobal", "aliases"),
+)
 _NUMBERS = ("offset", "limit", "after")
 _ERROR = {
     "type": "object",
@@ -50,11 +52,11 @@ _ERROR = {
 
 
 def build_app(registry: Registry, tokens: Tokens | None) -> Gate:
-    """The whole of it, for any ASGI server."""
+    """The whole registry as an ASGI app."""
     app = FastAPI(
         title="latecomer registry",
         version="1",
-        docs_url=None,  # those pages fetch scripts from elsewhere
+        docs_url=None,  # these pages load scripts from other sites
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -81,7 +83,7 @@ def _endpoint(registry: Registry, route: Route) -> Callable[[Request], Awaitable
             answer = await run_in_threadpool(route.answer, registry, asked)
         except Refused as refusal:
             return _refusal(request, refusal)
-        except RegistryError as error:  # the database is at fault, not the request
+        except RegistryError as error:  # the database failed, not the request
             LOG.warning("%s %s: %s", route.method, route.path, error)
             status = 503 if route.path == "/health" else 500
             return _refusal(request, Refused(status, error.code or 50001, _FAILED))
@@ -97,7 +99,7 @@ def _endpoint(registry: Registry, route: Route) -> Callable[[Request], Awaitable
 
 
 async def _asked(request: Request, route: Route) -> Asked:
-    """The request, read. What the token does not allow is refused before a body is read."""
+    """Read the request. What the token does not allow is refused before the body is read."""
     scope = request.scope
     path = {name: decoded(value) for name, value in scope["path_params"].items()}
     query, repeated = asking.read_query(scope["query_string"], route.parameters)
@@ -110,16 +112,16 @@ async def _asked(request: Request, route: Route) -> Asked:
 
 async def _body(request: Request, shape: type[Body]) -> Body:
     require_json(headers_of(request.scope))
-    found = bytearray()
+    raw = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
-                found += chunk
-                if len(found) > LARGEST_BODY:
+                raw += chunk
+                if len(raw) > LARGEST_BODY:
                     raise body_too_large()
     except TimeoutError:
         raise Refused(408, 408, f"The body did not arrive within {BODY_SECONDS:g} s.") from None
-    body: Body = await run_in_threadpool(read_body, bytes(found), shape)
+    body: Body = await run_in_threadpool(read_body, bytes(raw), shape)
     return body
 
 
@@ -144,7 +146,7 @@ def _answer(request: Request, status: int, body: bytes) -> Response:
     return Response(body, status, headers)
 
 
-# What /openapi.json says
+# The description in /openapi.json
 
 
 def _responses() -> dict[int | str, dict[str, Any]]:
@@ -162,22 +164,25 @@ def _described(route: Route) -> dict[str, Any]:
         for name in re.findall(r"{(\w+)}", route.path)
     ]
     query = [{"name": name, "in": "query", "schema": _kind(name)} for name in route.parameters]
-    found: dict[str, Any] = {"parameters": [*path, *query]}
+    description: dict[str, Any] = {"parameters": [*path, *query]}
     if route.body is not None:
         shape = route.body.model_json_schema(ref_template="#/components/schemas/{model}")
         shape = _inlined(shape, shape.pop("$defs", {}))
-        found["requestBody"] = {"required": True, "content": {kind: {"schema": shape} for kind in MEDIA}}
-    return found
+        description["requestBody"] = {
+            "required": True,
+            "content": {kind: {"schema": shape} for kind in MEDIA},
+        }
+    return description
 
 
 def _kind(name: str) -> dict[str, str]:
-    if name in (*_FLAGS, *_FLAGS_TOO):
+    if name in _FLAGS:
         return {"type": "boolean"}
     return {"type": "integer"} if name in _NUMBERS else {"type": "string"}
 
 
 def _inlined(shape: Any, parts: dict[str, Any]) -> Any:
-    """A JSON Schema with what it refers to written out."""
+    """A JSON Schema with its references written out."""
     if isinstance(shape, list):
         return [_inlined(each, parts) for each in shape]
     if not isinstance(shape, dict):

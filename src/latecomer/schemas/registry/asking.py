@@ -1,4 +1,4 @@
-"""A request, read: who asks, what for, with which parameters."""
+"""A request that was read: the actor, the path, the parameters and the body."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from latecomer.schemas.registry.tokens import Scope
 _FLAGS = {"true": True, "false": False}
 _NOTHING = ("", "false")
 _REFUSED = ("format", "referenceFormat", "deletedAsNegative")
-"""Parameters of Confluent's that ask for another answer than there is here."""
+"""Confluent's parameters that are refused where they are not supported: they ask for another answer."""
 REPEATED = ("key", "value")
-"""Parameters that may stand there several times."""
+"""Parameters that may be repeated."""
 MOST_PARAMETERS = 50
 ALL_CONTEXTS = ":*:"
 T = TypeVar("T")
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a route is given."""
+    """The request, as a route gets it."""
 
     actor: Actor
     scope: Scope
@@ -50,7 +50,7 @@ class Asked:
 
     @property
     def prefix(self) -> str:
-        """Which subjects are meant. There is one context, so all contexts are that one."""
+        """The prefix of the subjects. There is one context, so "all contexts" means that one."""
         written = self.query.get("subjectPrefix", "").removeprefix(ALL_CONTEXTS).removeprefix(DEFAULT_CONTEXT)
         if written.startswith(":."):
             raise invalid_subject(
@@ -66,7 +66,7 @@ class Asked:
 
     @property
     def format(self) -> str:
-        """Which text of a schema is meant; empty where it is the one that is kept."""
+        """The requested text of a schema; empty for the stored one."""
         written = self.query.get("format", "")
         return "" if written.lower() in _NOTHING else written
 
@@ -85,12 +85,12 @@ class Asked:
             raise unusable(f"{name}={written[:40]!r} is no whole number")
         return int(written)
 
-    def page(self, found: Sequence[T]) -> list[T]:
-        """The part of a list that was asked for: from `offset` on, at most `limit`; all where that is 0 or negative."""
+    def page(self, items: Sequence[T]) -> list[T]:
+        """The requested part of a list: from `offset`, at most `limit` items; a `limit` of 0 or less means all."""
         offset, limit = self.number("offset", 0), self.number("limit", -1)
         if offset < 0:
             raise unusable(f"offset={offset} is negative; write 0 or more")
-        return list(found[offset : offset + limit] if limit > 0 else found[offset:])
+        return list(items[offset : offset + limit] if limit > 0 else items[offset:])
 
     def require(self, scope: Scope, what: str) -> None:
         if self.scope < scope:
@@ -103,23 +103,23 @@ class Asked:
 
 @dataclass(frozen=True)
 class Route:
-    """A path, what it takes, and what answers it."""
+    """A path, what it accepts, and the function that answers it."""
 
     method: str
     path: str
     scope: Scope
     answer: Callable[[Registry, Asked], Any]
     what: str
-    """What it does: to …"""
+    """What it does, as a verb phrase: read a version."""
     parameters: tuple[str, ...] = ()
     body: type[Body] | None = None
     as_it_is: bool = field(default=False)
-    """Whether the answer is a text, and not a value to be written as JSON."""
+    """Whether the answer is text, and not a value to write as JSON."""
 
 
 def read_query(raw: bytes, known: Sequence[str]) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Parameters by name, and those that may be repeated. What is not known is ignored: clients send a parameter of one
-    path with others, too."""
+    """Parameters by name, and those that may be repeated. Unknown ones are ignored: clients also send parameters of
+    other paths."""
     try:
         pairs = parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS
@@ -128,9 +128,9 @@ def read_query(raw: bytes, known: Sequence[str]) -> tuple[dict[str, str], dict[s
         raise Refused(
             400,
             400,
-            f"The parameters after ? are not UTF-8 as percent-encoded, or more than {MOST_PARAMETERS}.",
+            f"The parameters after ? are not percent-encoded UTF-8, or are more than {MOST_PARAMETERS}.",
         ) from None
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     repeated: dict[str, list[str]] = {each: [] for each in REPEATED}
     for name, value in pairs:
         if name in _REFUSED and name not in known and value.lower() not in _NOTHING:
@@ -138,8 +138,8 @@ def read_query(raw: bytes, known: Sequence[str]) -> tuple[dict[str, str], dict[s
         if name in REPEATED:
             repeated[name].append(value)
             continue
-        if name in found:
-            raise unusable(f"the parameter {name[:60]!r} stands there twice; write it once")
+        if name in values:
+            raise unusable(f"the parameter {name[:60]!r} is written twice; write it once")
         if name in known:
-            found[name] = value
-    return found, repeated
+            values[name] = value
+    return values, repeated

@@ -1,6 +1,6 @@
-"""Bodies of requests: their size and kind, then JSON within limits, then their shape.
+"""Reads the bodies of requests: checks size and content type, then JSON within limits, then the shape.
 
-A key that is not known is refused, unless what stands there is null, empty or false: that asks for nothing.
+An unknown key is refused, unless its value is null, empty or false: such a value asks for nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MEDIA = (
     "application/vnd.schemaregistry+json",
     "application/json",
 )
-"""Kinds of content, the usual one first."""
+"""Content types, the default first."""
 LARGEST_BODY = 4 * 2**20
 _UTF8 = ("utf-8", "utf8")
 _NOTHING: tuple[Any, ...] = (None, False, "", [], {})
@@ -45,7 +45,7 @@ Micros = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class Body(BaseModel):
-    """What a body may hold."""
+    """The shape of a body."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -64,7 +64,7 @@ class ReferenceBody(Body):
 
 
 class MetadataBody(Body):
-    """What owners say of a schema."""
+    """The metadata of a schema."""
 
     tags: Annotated[dict[Text, list[Text]] | None, Field(max_length=1000)] = None
     properties: Annotated[dict[Text, Text] | None, Field(max_length=1000)] = None
@@ -75,7 +75,7 @@ class MetadataBody(Body):
 
 
 class ContractRuleBody(Body):
-    """A rule of a data contract, by Confluent's words."""
+    """A rule of a data contract, with Confluent's keys."""
 
     name: Text | None = None
     doc: LongText | None = None
@@ -91,7 +91,7 @@ class ContractRuleBody(Body):
 
 
 class RuleSetBody(Body):
-    """The rules of a data contract. They are kept, and not run."""
+    """The rules of a data contract. They are stored, and not run."""
 
     migration: Annotated[list[ContractRuleBody] | None, Field(alias="migrationRules", max_length=1000)] = None
     domain: Annotated[list[ContractRuleBody] | None, Field(alias="domainRules", max_length=1000)] = None
@@ -111,7 +111,7 @@ class RuleSetBody(Body):
 
 
 class SchemaBody(Body):
-    """A schema, to be registered, looked up or tested."""
+    """A schema to register, look up or test."""
 
     text: Annotated[str | None, Field(alias="schema")] = None
     type: Annotated[str | None, Field(alias="schemaType")] = None
@@ -127,7 +127,7 @@ class SchemaBody(Body):
         return self.new_definition()
 
     def new_definition(self) -> Definition:
-        """The same, or with an empty text: that is to be the text of the latest version."""
+        """The definition; an empty text stands for the text of the latest version."""
         references = tuple(each.reference() for each in self.references or ())
         metadata = None if self.metadata is None else self.metadata.value()
         rules = None if self.rules is None else self.rules.value()
@@ -145,7 +145,7 @@ class SchemaBody(Body):
 
     @property
     def asked_version(self) -> int | None:
-        """A number, or LATEST: the latest version is meant if it is this schema, or else a new one."""
+        """A number, or LATEST: the latest version if it has this schema, else a new one."""
         return LATEST if self.version == LATEST else _number("version", self.version, nothing=(None, 0))
 
 
@@ -165,7 +165,9 @@ class ConfigBody(Body):
     def change(self) -> dict[str, Any]:
         levels = {level_of(each) for each in (self.compatibility, self.level) if each is not None}
         if len(levels) > 1:
-            raise invalid_level("compatibility and compatibilityLevel say two things; write one of them")
+            raise invalid_level(
+                "compatibility and compatibilityLevel have different values; write one of them"
+            )
         change: dict[str, Any] = {"compatibility": str(levels.pop())} if levels else {}
         flags = {"normalize": self.normalize, "validateNewSchemas": self.validates}
         change |= {name: value for name, value in flags.items() if value is not None}
@@ -174,16 +176,18 @@ class ConfigBody(Body):
         return change | self._removable()
 
     def _removable(self) -> dict[str, Any]:
-        """What goes away where it is null or empty; it is unchanged only where it is not there."""
-        found: dict[str, Any] = {
+        """The settings that null or an empty value removes. A key that is missing changes nothing."""
+        values: dict[str, Any] = {
             "compatibilityGroup": self.group or None,
             "alias": subject_of(self.alias) if self.alias else None,
         }
         for name in ("default_metadata", "override_metadata", "default_rules", "override_rules"):
             value = getattr(self, name)
-            found[str(type(self).model_fields[name].alias)] = None if value is None else value.value() or None
+            values[str(type(self).model_fields[name].alias)] = (
+                None if value is None else value.value() or None
+            )
         known = {field.alias or name: name for name, field in type(self).model_fields.items()}
-        return {key: value for key, value in found.items() if known[key] in self.model_fields_set}
+        return {key: value for key, value in values.items() if known[key] in self.model_fields_set}
 
 
 class ModeBody(Body):
@@ -191,7 +195,7 @@ class ModeBody(Body):
 
 
 class AboutBody(Body):
-    """Who is asked about a subject, and what else is to be known of it."""
+    """The owner of a subject, and other metadata."""
 
     owner: Annotated[str | None, Field(min_length=1, max_length=300)] = None
     metadata: Annotated[dict[Text, Text], Field(max_length=100, default_factory=dict)]
@@ -215,7 +219,7 @@ class NamingBody(Body):
 
 
 class MeasuredBody(Body):
-    """How many events of a log have been looked at, and how many of them drift."""
+    """How many events of a log were checked, and how many of them drift."""
 
     events: Annotated[int, Field(ge=0, le=2**63 - 1)]
     drifted: Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -239,7 +243,7 @@ class RulesBody(Body):
 
 
 class MigrationBody(Body):
-    """What is to become of a migration: the revision that was seen, and the phase it is to be in."""
+    """A change of a migration: the revision that the client has seen, and the phase to enter."""
 
     revision: Annotated[int, Field(ge=0, le=2**53)]
     subject: str
@@ -266,7 +270,7 @@ class MigrationBody(Body):
 
 
 class SeenBody(Body):
-    """A consumer, and the schema that it reads with, as text."""
+    """A consumer, and its reader schema as text."""
 
     consumer: Annotated[str, Field(min_length=1, max_length=300)]
     reader: Annotated[str, Field(max_length=1_000_000)]
@@ -286,7 +290,7 @@ B = TypeVar("B", bound=Body)
 
 
 def require_json(headers: Mapping[str, str]) -> None:
-    """Refuse a body that does not say that it is JSON. Web pages cannot send such a body to another's server."""
+    """Refuse a body that is not declared as JSON. Web pages cannot send such a body to another site."""
     kind, _, settings = headers.get("content-type", "").lower().partition(";")
     name, _, charset = settings.strip().partition("=")
     if kind.strip() not in MEDIA:
@@ -304,7 +308,7 @@ def body_too_large() -> Refused:
 
 
 def read_body(raw: bytes, shape: type[B]) -> B:
-    """What a body holds, by its shape."""
+    """The values of a body, checked by its shape."""
     try:
         value = read_json(raw.decode(), LARGEST_BODY)
     except UnicodeDecodeError as error:
@@ -331,7 +335,7 @@ def read_body(raw: bytes, shape: type[B]) -> B:
 
 
 def _fix(problem: Mapping[str, Any]) -> str:
-    """What to write instead, where the message does not say it."""
+    """The fix, or else the value, if the message does not name it."""
     if problem["loc"] == ("schema",) and isinstance(problem["input"], dict | list):
         return '; a schema is sent as text, its quotes escaped: {"schema": "{\\"type\\": \\"string\\"}"}'
     shown = shown_value(problem["input"])

@@ -1,4 +1,4 @@
-"""Schemas held against a registry before anybody registers them; and its history against a stricter level."""
+"""Checks the schemas of a folder against a registry before they are registered, and a history against a level."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGEST_FILE = 4 * 2**20
 
 
 class History(Protocol):
-    """A registry whose versions can be read: `Registry` and `Client` are."""
+    """A registry whose versions can be read, such as `Registry` and `Client`."""
 
     def subjects(self, prefix: str = "", deleted: Deleted = ...) -> list[str]: ...
 
@@ -44,7 +44,7 @@ class WouldRefuse:
 def dry_run(
     registry: History, level: Level, prefix: str = "", policy: Policy = Policy.STRICT
 ) -> Iterator[WouldRefuse]:
-    """What a level would have refused, version by version. Deleted ones count: data may have been written with them."""
+    """The versions that a level would have refused. Deleted versions count: data may have been written with them."""
     for subject in registry.subjects(prefix, Deleted.INCLUDED):
         earlier: dict[int, Parsed] = {}
         for number in registry.versions(subject, Deleted.INCLUDED):
@@ -72,7 +72,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of the files of a folder."""
+    """The result for the files of a folder."""
 
     problems: tuple[Problem, ...]
     registered: int
@@ -90,7 +90,7 @@ class _File:
 def check_folder(folder: Path, client: Client) -> Checked:
     """Whether the schemas of a folder could be registered now. Nothing is registered.
 
-    A file is named after its subject: orders-value.avsc. What a file refers to is found in the other files.
+    A file is named after its subject: orders-value.avsc. References are looked up in the other files.
     """
     files, problems = _files(folder)
     schemas = dict(_parsed_files(folder, files, problems))
@@ -98,15 +98,15 @@ def check_folder(folder: Path, client: Client) -> Checked:
     counts = {"registered": 0, "new version": 0, "new subject": 0}
     for file in files:
         if file.path in schemas:
-            found, texts = _held_against(file.subject, schemas[file.path], naming, client)
+            effect, texts = _held_against(file.subject, schemas[file.path], naming, client)
             problems += [Problem(file.path, file.subject, text) for text in texts]
             if not texts:
-                counts[found] += 1
+                counts[effect] += 1
     return Checked(tuple(sorted(problems, key=str)), *counts.values())
 
 
 def _held_against(subject: str, schema: Parsed, naming: Naming, client: Client) -> tuple[str, list[str]]:
-    """What registering would do, and why it would be refused."""
+    """The effect of registering a schema, and why it would be refused."""
     numbers = client.versions(subject)
     if not numbers:
         problem = naming.problem(subject) if not client.versions(subject, Deleted.INCLUDED) else None
@@ -117,12 +117,12 @@ def _held_against(subject: str, schema: Parsed, naming: Naming, client: Client) 
         for old in versions.values()
     ):
         return "registered", []
-    found = complaints(schema, versions, *client.held_to(subject))
-    if not found:
+    problems = complaints(schema, versions, *client.held_to(subject))
+    if not problems:
         return "new version", []
     owner = (client.about(subject) or {}).get("owner")
     whom = policy.asked(subject, owner) if owner else ""
-    return "new version", [f"{each.text}. {whom}".strip() for each in found]
+    return "new version", [f"{each.text}. {whom}".strip() for each in problems]
 
 
 def _files(folder: Path) -> tuple[list[_File], list[Problem]]:
@@ -161,26 +161,26 @@ def _text(path: Path) -> str:
 
 
 def _parsed_files(folder: Path, files: list[_File], problems: list[Problem]) -> Iterator[tuple[Path, Parsed]]:
-    """Files that stand alone first, then those that refer to them, and so on. A file of Protobuf is imported by its
-    place in the folder."""
+    """The parsed files: first those without references, then those that refer to these, and so on. A Protobuf file is
+    imported by its path in the folder."""
     known: dict[str, dict[str, Parsed]] = {name: {} for name in KINDS}
-    left, errors = list(files), {}
-    while left:
-        tried, left = left, []
+    pending, errors = list(files), {}
+    while pending:
+        tried, pending = pending, []
         for file in tried:
             try:
                 schema = _parsed_file(file, known[file.definition.type])
             except RegistryError as error:
                 errors[file.path] = str(error)
-                left.append(file)
+                pending.append(file)
                 continue
             yield file.path, schema
             imported = (file.path.relative_to(folder).as_posix(),) if schema.type == "PROTOBUF" else ()
             for name in getattr(schema.schema, "names", imported):
                 known[file.definition.type].setdefault(name, schema)
-        if len(left) == len(tried):
+        if len(pending) == len(tried):
             break
-    problems += [Problem(file.path, file.subject, errors[file.path]) for file in left]
+    problems += [Problem(file.path, file.subject, errors[file.path]) for file in pending]
 
 
 def _parsed_file(file: _File, known: dict[str, Parsed]) -> Parsed:

@@ -1,11 +1,11 @@
-"""Asks a schema registry: ours, Confluent's, Karapace, Apicurio. With the standard library alone.
+"""A client of schema registries: ours, Confluent's, Karapace, Apicurio. It needs only the standard library.
 
     client = Client("http://127.0.0.1:8081", token="…")
-    client.schema(7)                 the schema of an id, with all that it refers to
+    client.schema(7)                 the schema of an id, with its references
     client.version("orders-value")   the latest version of a subject
 
-What may pass (no answer, an error of the server) is a `RegistryOutage`; what the registry refuses is a `RegistryError`
-with its code. Redirects are not followed: a token goes where it was meant to go, or nowhere.
+If the registry does not answer, or has an error of its own, that is a `RegistryOutage`: a later try may succeed. A
+refusal is a `RegistryError` with the registry's code. Redirects are not followed: a token is sent to its registry only.
 """
 
 from __future__ import annotations
@@ -23,31 +23,40 @@ from latecomer.errors import RegistryError, RegistryOutage, first_line
 from latecomer.errors.redacting import conceal, is_torn, redacted, without_secrets
 from latecomer.schemas import Level, Policy
 from latecomer.schemas.migrations import State
+from latecomer.schemas.registry import refusals
+from latecomer.schemas.registry.answers import Answer, not_a_registry
 from latecomer.schemas.registry.kinds import Parsed, parsed
 from latecomer.schemas.registry.migrating import Change
 from latecomer.schemas.registry.names import LATEST
 from latecomer.schemas.registry.policy import policy_of
-from latecomer.schemas.registry.records import Definition, Deleted, Reference, Version
+from latecomer.schemas.registry.records import DEEPEST_REFERENCES, Definition, Deleted, Reference, Version
+from latecomer.schemas.registry.refusals import NO_LEVEL
+from latecomer.schemas.registry.refusals import NO_SCHEMA as NO_SCHEMA
+from latecomer.schemas.registry.refusals import NO_SUBJECT as NO_SUBJECT
 
 SECONDS = 10.0
 LARGEST_ANSWER = 32 * 2**20
-DEEPEST_REFERENCES = 50
-NO_LEVEL, NO_SUBJECT, NO_SCHEMA = 40408, 40401, 40403
 _SENT = "application/vnd.schemaregistry.v1+json"
 _TAKEN = f"{_SENT}, application/vnd.schemaregistry+json, application/json"
 _PASSING = (408, 425, 429)
 _MISSING = 404
+_FIX = "write it such as http://127.0.0.1:8081, special characters as %XX"
+_DELETED: Mapping[Deleted, Mapping[str, str]] = {
+    Deleted.LEFT_OUT: {},
+    Deleted.INCLUDED: {"deleted": "true"},
+    Deleted.ONLY: {"deletedOnly": "true"},
+}
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A schema, with all that it refers to, by name."""
+    """A schema, and the schemas that it refers to, by name."""
 
     definition: Definition
     references: Mapping[str, Fetched]
 
     def parsed(self, known: dict[int, Parsed] | None = None) -> Parsed:
-        """`known` are those parsed already, by identity: several may refer to one."""
+        """`known` has those that are parsed already, by identity: several schemas may refer to one."""
         known = {} if known is None else known
         if id(self) not in known:
             below = {name: each.parsed(known) for name, each in self.references.items()}
@@ -56,7 +65,7 @@ class Fetched:
 
 
 class Client:
-    """Each question is a connection of its own, which ends within `timeout` seconds of silence."""
+    """Opens a connection for each request, which fails after `timeout` seconds without data."""
 
     def __init__(self, url: str, *, token: str | None = None, timeout: float = SECONDS) -> None:
         self.shown = redacted(url)
@@ -76,110 +85,121 @@ class Client:
     # Questions
 
     def schema(self, number: int) -> Fetched:
-        """The schema of an id, with all that it refers to."""
-        found = self._ask("GET", f"/schemas/ids/{number}")
-        return self._with_references(self._definition(found), 0)
+        """The schema of an id, with its references."""
+        answer = self._ask("GET", f"/schemas/ids/{number}")
+        return self._with_references(_definition(answer), 0)
 
     def version(self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
-        """A version of a subject, the latest unless another is asked for."""
+        """A version of a subject; by default the latest."""
+        if deleted is Deleted.ONLY:
+            return self._deleted_version(subject, which)
         number = "latest" if which == LATEST else str(which)
         query = {} if deleted is Deleted.LEFT_OUT else {"deleted": "true"}
-        found = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/{number}", query)
-        try:
-            place = (str(found["subject"]), int(found["version"]), int(found["id"]))
-        except (KeyError, TypeError, ValueError):
-            raise self._strange() from None
-        return Version(*place, self._definition(found), bool(found.get("deleted", False)))
+        answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/{number}", query)
+        place = answer["subject"].text(), answer["version"].whole_number(), answer["id"].whole_number()
+        is_deleted = answer["deleted"].value is not None and answer["deleted"].flag()
+        return Version(*place, _definition(answer), is_deleted)
+
+    def _deleted_version(self, subject: str, which: int) -> Version:
+        numbers = self.versions(subject, Deleted.ONLY)
+        if not numbers:
+            raise refusals.subject_not_found(subject)
+        if which not in (LATEST, *numbers):
+            raise refusals.version_not_found(which)
+        return self.version(subject, numbers[-1] if which == LATEST else which, Deleted.INCLUDED)
 
     def parsed(self, version: Version) -> Parsed:
-        """The schema of a version, with all that it refers to."""
+        """The schema of a version, with its references."""
         return self._with_references(version.definition, 0).parsed()
 
     def subjects(self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT) -> list[str]:
         query = {"subjectPrefix": prefix} if prefix else {}
-        found = self._ask("GET", "/subjects", {**query, **_deleted(deleted)})
-        # Not every registry knows the parameter.
-        return [str(each) for each in self._list(found) if str(each).startswith(prefix)]
+        answer = self._ask("GET", "/subjects", {**query, **_DELETED[deleted]})
+        names = [each.text() for each in answer.items()]
+        return [name for name in names if name.startswith(prefix)]  # not every registry knows the parameter
 
     def versions(self, subject: str, deleted: Deleted = Deleted.LEFT_OUT) -> list[int]:
-        """The numbers of a subject's versions; none where there is no such subject."""
+        """The numbers of a subject's versions; empty if there is no such subject."""
         try:
-            found = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions", _deleted(deleted))
+            answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions", _DELETED[deleted])
         except RegistryError as error:
             if error.code == NO_SUBJECT:
                 return []
             raise
-        return [int(each) for each in self._list(found)]
+        return [each.whole_number() for each in answer.items()]
 
     def held_to(self, subject: str | None = None) -> tuple[Level, Policy]:
         """The level and the policy in force for a subject, or for the registry."""
         if subject is not None:
             path = f"/config/{quote(subject, safe='')}"
             try:
-                return self._held_to(self._ask("GET", path, {"defaultToGlobal": "true"}))
+                return _held_to(self._ask("GET", path, {"defaultToGlobal": "true"}))
             except RegistryError as error:
                 if error.code not in (NO_LEVEL, NO_SUBJECT):
                     raise
-        return self._held_to(self._ask("GET", "/config"))
+        return _held_to(self._ask("GET", "/config"))
 
     def naming(self) -> dict[str, Any] | None:
-        """The naming rules; none of a registry that has no such thing."""
-        return self._own("/naming")
+        """The naming rules; None if the registry does not know them."""
+        answer = self._own("/naming")
+        if answer is None:
+            return None
+        for rule in answer["rules"].items():
+            rule["subjects"].text()
+        answer["others"].text()
+        return answer.fields()
 
     def about(self, subject: str) -> dict[str, Any] | None:
-        """Who owns a subject; none of a registry that has no such thing."""
-        return self._own(f"/about/{quote(subject, safe='')}")
+        """The owner of a subject; None if the registry does not know owners."""
+        answer = self._own(f"/about/{quote(subject, safe='')}")
+        return None if answer is None else answer.fields()
 
     def migration(self, name: str) -> State:
-        """Where a migration stands; one that nobody has begun has the revision 0."""
-        found = self._own(f"/migrations/{quote(name, safe='')}")
-        if found is None:
+        """The state of a migration. One that has not begun has the revision 0."""
+        answer = self._own(f"/migrations/{quote(name, safe='')}")
+        if answer is None:
             raise RegistryError(
                 f"the registry {self.shown} keeps no migrations: it is not latecomer's own; ask one that "
                 "latecomer registry serve has started"
             )
-        return self._state(found)
+        return _state(answer)
 
     def audit(self, after: int = 0, limit: int = 1000, subject: str | None = None) -> list[dict[str, Any]]:
-        """Changes after a number, the oldest first. It takes a token with the scope admin."""
+        """Changes after a number, the oldest first. This needs a token with the scope admin."""
         query = {"after": str(after), "limit": str(limit), **({"subject": subject} if subject else {})}
-        return list(self._list(self._ask("GET", "/audit", query)))
+        return [each.fields() for each in self._ask("GET", "/audit", query).items()]
 
     # Registering and testing
 
     def register(self, subject: str, schema: Definition, *, normalize: bool = False) -> int:
-        """The id of a schema, which is a version of the subject from now on."""
+        """Register a schema as a version of a subject; its id."""
         query = {"normalize": "true"} if normalize else {}
-        found = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", query, schema.body())
-        try:
-            return int(found["id"])
-        except (KeyError, TypeError, ValueError):
-            raise self._strange() from None
+        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", query, schema.body())
+        return answer["id"].whole_number()
 
     def look_up(self, subject: str, schema: Definition) -> int | None:
-        """The version of a subject that is this schema; none if there is none."""
+        """The version of a subject with this schema; None if there is none."""
         try:
-            found = self._ask("POST", f"/subjects/{quote(subject, safe='')}", {}, schema.body())
+            answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}", {}, schema.body())
         except RegistryError as error:
             if error.code in (NO_SUBJECT, NO_SCHEMA):
                 return None
             raise
-        return int(found["version"])
+        return answer["version"].whole_number()
 
     def problems(self, subject: str, schema: Definition) -> list[str]:
-        """Why a schema could not become a version of a subject; none if it could."""
+        """Why a schema could not be registered under a subject; empty if it could."""
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions"
         try:
-            found = self._ask("POST", path, {"verbose": "true"}, schema.body())
+            answer = self._ask("POST", path, {"verbose": "true"}, schema.body())
         except RegistryError as error:
-            if error.code == NO_SUBJECT:  # some registries say so of a subject that would be new
+            if error.code == NO_SUBJECT:  # some registries answer so for a new subject
                 return []
             raise
-        if not isinstance(found, dict) or "is_compatible" not in found:
-            raise self._strange()
-        if found["is_compatible"]:
+        if answer["is_compatible"].flag():
             return []
-        return [str(each) for each in found.get("messages") or ["it is not compatible"]]
+        messages = answer["messages"].items() if answer["messages"].value else []
+        return [each.text() for each in messages] or ["it is not compatible"]
 
     # Migrations
 
@@ -196,18 +216,12 @@ class Client:
             "measured": None if measured is None else {"events": measured[0], "drifted": measured[1]},
             "rules": None if change.rules is None else change.rules.body(),
         }
-        return self._state(self._ask("PUT", f"/migrations/{quote(name, safe='')}", {}, body))
+        return _state(self._ask("PUT", f"/migrations/{quote(name, safe='')}", {}, body))
 
     def consumer_seen(self, name: str, consumer: str, reader: str) -> State:
-        """Say that a consumer runs, and the schema that it reads with."""
+        """Report that a consumer runs, and its reader schema."""
         body = {"consumer": consumer, "reader": reader}
-        return self._state(self._ask("POST", f"/migrations/{quote(name, safe='')}/seen", {}, body))
-
-    def _state(self, found: Any) -> State:
-        try:
-            return State.of(found)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._strange() from None
+        return _state(self._ask("POST", f"/migrations/{quote(name, safe='')}/seen", {}, body))
 
     # Answers
 
@@ -227,48 +241,21 @@ class Client:
             self._fetched[place] = self._with_references(version.definition, depth)
         return self._fetched[place]
 
-    def _definition(self, found: Any) -> Definition:
+    def _own(self, path: str) -> Answer | None:
+        """The answer of a path that only latecomer's registry has; None from others."""
         try:
-            references = tuple(
-                Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
-                for each in found.get("references") or ()
-            )
-            text = found["schema"]
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise self._strange() from None
-        if not isinstance(text, str):
-            raise self._strange()
-        return Definition(text, str(found.get("schemaType") or "AVRO"), references)
-
-    def _held_to(self, found: Any) -> tuple[Level, Policy]:
-        try:
-            level, written = Level(found["compatibilityLevel"]), found.get("compatibilityPolicy")
-        except (KeyError, TypeError, ValueError):
-            raise self._strange() from None
-        return level, policy_of(written or Policy.STRICT)
-
-    def _list(self, found: Any) -> list[Any]:
-        if not isinstance(found, list):
-            raise self._strange()
-        return found
-
-    def _own(self, path: str) -> dict[str, Any] | None:
-        try:
-            found = self._ask("GET", path)
+            answer = self._ask("GET", path)
         except RegistryError as error:
             if isinstance(error, RegistryOutage) or error.code != _MISSING:
                 raise
             return None
-        return found if isinstance(found, dict) else None
-
-    def _strange(self) -> RegistryError:
-        return RegistryError(
-            f"{self.shown} does not answer as a schema registry does; see that the URL is right, its path included"
-        )
+        return answer if isinstance(answer.value, dict) else None
 
     # The wire
 
-    def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None) -> Any:
+    def _ask(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None
+    ) -> Answer:
         target = f"{self._base}{path}" + (f"?{urlencode(query)}" if query else "")
         headers, sent = dict(self._headers), None
         if body is not None:
@@ -279,6 +266,8 @@ class Client:
             connection.request(method, target, sent, headers)
             response = connection.getresponse()
             raw = response.read(LARGEST_ANSWER + 1)
+        except UnicodeError:
+            raise _no_url(self.shown) from None
         except (OSError, http.client.HTTPException) as error:
             reason = without_secrets(first_line(error))
             raise RegistryOutage(
@@ -288,7 +277,7 @@ class Client:
             connection.close()
         if len(raw) > LARGEST_ANSWER:
             raise RegistryError(f"{self.shown} answers with more than {LARGEST_ANSWER} bytes")
-        return self._read(response.status, raw)
+        return Answer(self._read(response.status, raw), self.shown, f"{self._base}{path}")
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._secure:
@@ -298,16 +287,16 @@ class Client:
 
     def _read(self, status: int, raw: bytes) -> Any:
         try:
-            found = json.loads(raw)
+            answer = json.loads(raw)
         except (ValueError, RecursionError):
-            found = None
-        if status == 200 and found is not None:
-            return found
+            answer = None
+        if status == 200 and answer is not None:
+            return answer
         if 300 <= status < 400:
             raise RegistryError(
-                f"{self.shown} answers from another place, which is not asked; give its URL instead"
+                f"{self.shown} redirects to another URL, which is not followed; give that URL instead"
             )
-        code, words = _error(found)
+        code, words = _error(answer)
         if status in (401, 403):
             raise RegistryError(
                 f"the registry {self.shown} does not allow it ({status}{words}); give a token that it knows",
@@ -316,31 +305,59 @@ class Client:
         if status >= 500 or status in _PASSING:
             raise RegistryOutage(f"the registry {self.shown} cannot answer now ({status}{words})", code)
         if code is None and status != _MISSING:
-            raise self._strange()
+            raise not_a_registry(self.shown)
         raise RegistryError(f"the registry {self.shown} refused{words or f': {status}'}", code or status)
 
 
-def _error(found: Any) -> tuple[int | None, str]:
-    """The code and the words of an error."""
-    if not isinstance(found, dict):
+def _error(answer: Any) -> tuple[int | None, str]:
+    """The code and the message of an error."""
+    if not isinstance(answer, dict):
         return None, ""
-    code, message = found.get("error_code"), found.get("message")
+    code, message = answer.get("error_code"), answer.get("message")
     words = f": {without_secrets(str(message))[:20_000]}" if message else ""
     return (code if isinstance(code, int) else None), words
 
 
+def _definition(answer: Answer) -> Definition:
+    listed = answer["references"].items() if answer["references"].value is not None else []
+    references = tuple(
+        Reference(each["name"].text(), each["subject"].text(), each["version"].whole_number())
+        for each in listed
+    )
+    kind = answer["schemaType"].text() if answer["schemaType"].value is not None else ""
+    return Definition(answer["schema"].text(), kind or "AVRO", references)
+
+
+def _held_to(answer: Answer) -> tuple[Level, Policy]:
+    level, written = answer["compatibilityLevel"], answer["compatibilityPolicy"]
+    if level.text() not in Level.__members__:
+        level.refuse("a compatibility level")
+    return Level(level.text()), policy_of(written.text() if written.value else Policy.STRICT)
+
+
+def _state(answer: Answer) -> State:
+    try:
+        return State.of(answer.fields())
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        answer.refuse("the state of a migration")
+
+
 def _checked(url: str, shown: str) -> Any:
-    fix = "write it such as http://127.0.0.1:8081, special characters as %XX"
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise RegistryError(f"{shown} is no URL of a registry; {fix}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or is_torn(url) or port == 0:
-        raise RegistryError(f"{shown} is no URL of a registry; {fix}")
+        raise _no_url(shown) from None
+    is_http = parts.scheme in ("http", "https")
+    if not is_http or not parts.hostname or is_torn(url) or port == 0 or not parts.path.isascii():
+        raise _no_url(shown)
     if parts.query or parts.fragment or any(each <= " " or each == "\x7f" for each in url):
-        raise RegistryError(f"{shown} has more than a host and a path; {fix}")
+        raise RegistryError(f"{shown} has more than a host and a path; {_FIX}")
     return parts
+
+
+def _no_url(shown: str) -> RegistryError:
+    return RegistryError(f"{shown} is no URL of a registry; {_FIX}")
 
 
 def _sendable(token: str) -> str:
@@ -349,7 +366,3 @@ def _sendable(token: str) -> str:
             "the token has a character that cannot be sent, or is empty; see where it comes from"
         )
     return token
-
-
-def _deleted(deleted: Deleted) -> dict[str, str]:
-    return {} if deleted is Deleted.LEFT_OUT else {"deleted": "true"}

@@ -1,7 +1,8 @@
-"""Data contracts: what is said of a schema beside its text. Metadata, and rules that are kept and not run.
+"""Data contracts: the metadata of a schema, and its rules, which are stored and not run.
 
-`confluent:version` is a property that the registry keeps at the number of the version, where anybody has asked for it.
-Without it a version is found that has it, and with it the version of that number.
+The registry sets the property `confluent:version` to the number of the version, if somebody has asked for it. A schema
+that is sent without the property also matches versions that have it; with the property, only the version of that
+number.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ _Layer = Mapping[str, Any] | None
 
 
 def merged_metadata(*layers: _Layer) -> dict[str, Any] | None:
-    """Metadata of several layers, the last of which counts most.
+    """The metadata of several layers; later layers override earlier ones.
 
     >>> merged_metadata({"properties": {"a": "1", "b": "1"}}, None, {"properties": {"b": "2"}})
     {'properties': {'a': '1', 'b': '2'}}
     """
-    found: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for layer in filter(None, layers):
         for key in ("tags", "properties"):
-            found[key] = {**found.get(key, {}), **layer.get(key, {})}
-        found["sensitive"] = sorted({*found.get("sensitive", ()), *layer.get("sensitive", ())})
-    return {key: value for key, value in found.items() if value} or None
+            merged[key] = {**merged.get(key, {}), **layer.get(key, {})}
+        merged["sensitive"] = sorted({*merged.get("sensitive", ()), *layer.get("sensitive", ())})
+    return {key: value for key, value in merged.items() if value} or None
 
 
 def merged_rules(*layers: _Layer) -> dict[str, Any] | None:
-    """Rules of several layers. One takes the place of another with the same name."""
-    found: dict[str, Any] = {}
+    """The rules of several layers; a later rule replaces an earlier one of the same name."""
+    merged: dict[str, Any] = {}
     for layer in filter(None, layers):
         for key in RULES:
-            by_name = {each["name"]: each for each in (*found.get(key, ()), *layer.get(key, ()))}
-            found[key] = list(by_name.values())
+            by_name = {each["name"]: each for each in (*merged.get(key, ()), *layer.get(key, ()))}
+            merged[key] = list(by_name.values())
         if "enableAt" in layer:
-            found["enableAt"] = layer["enableAt"]
-    return {key: value for key, value in found.items() if value} or None
+            merged["enableAt"] = layer["enableAt"]
+    return {key: value for key, value in merged.items() if value} or None
 
 
 def property_of(metadata: _Layer, name: str) -> str | None:
@@ -52,7 +53,7 @@ def has_properties(metadata: _Layer, wanted: Mapping[str, str]) -> bool:
 
 
 def version_in(metadata: _Layer) -> int | None:
-    """The version that metadata names, if it is a number from 1 on."""
+    """The version in metadata, if it is a number from 1."""
     written = property_of(metadata, VERSION) or ""
     is_number = written.isascii() and written.isdecimal() and len(written) <= 10
     return (int(written) or None) if is_number else None
@@ -75,7 +76,7 @@ def without_version(metadata: _Layer) -> dict[str, Any] | None:
 
 
 def has_same_contract(sent: Definition, kept: Definition, version: int) -> bool:
-    """Whether the metadata and rules that are sent beside a schema are those of a version, whatever the texts are."""
+    """Whether a schema that is sent has the metadata and rules of a stored version. Their texts are not compared."""
     if sent.rules != kept.rules:
         return False
     asked, named = version_in(sent.metadata), version_in(kept.metadata)

@@ -1,14 +1,12 @@
 """The registry itself. Each operation is one transaction that reads, decides, writes and audits.
 
-Nothing that may change is kept in memory, so several processes may share a database. What is kept are parsed schemas:
-an id never means another one.
+Several processes may share a database: memory has only parsed schemas, and the schema of an id never changes.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -29,21 +27,23 @@ from latecomer.schemas.registry.transactions import ABOUT, CONFIG, MODE, utc_now
 _REMEMBERED = 500
 _READ = "read"
 _SELDOM = 60_000_000
-"""Microseconds within which a token that reads the same schema again is not news."""
+"""Microseconds in which repeated reads of a schema by a token are noted once."""
+_NOTE_AGAIN = 5_000_000
+"""Microseconds before a failed note is tried again: each try may wait for a lock."""
 
 
 def _read_place(subject: str | None, token: str) -> str:
-    """Under which name it is kept what a token has read of a subject."""
+    """The key of the setting for what a token has read of a subject."""
     return json.dumps([subject, token])
 
 
 class Registry(Questions, Settings):
-    """What can be asked of a registry, and done to it. What is refused is a `Refused`."""
+    """All operations of a registry. They raise `Refused` for requests that they refuse."""
 
     def __init__(self, database: Database, clock: Callable[[], str] = utc_now) -> None:
         super().__init__(database, clock)
         self._noted: Recent[tuple[str, int], int] = Recent(_REMEMBERED)
-        """When each token was last noted as a reader of a schema, by its id."""
+        """Token and id → when the read was noted last."""
 
     # Registering
 
@@ -57,25 +57,25 @@ class Registry(Questions, Settings):
         number: int | None = None,
         version: int | None = None,
     ) -> Version:
-        """The version of a subject that is this schema from now on. One that is there already is not made again.
+        """Register a schema; its version of the subject. A version with this schema is reused.
 
-        A schema with an empty text is that of the latest version. `version` is the number that the new version is to
-        have: a write that compares first. LATEST means the latest version, if it is this schema.
+        An empty text stands for the text of the latest version. `version` is the number that the new version must
+        have, for compare-and-set. LATEST means the latest version, if it has this schema.
         """
         with self._database.reading() as session:
-            found = self._registered(session, subject, schema, number, version)
-            if found is not None:
-                return found
+            existing = self._registered(session, subject, schema, number, version)
+            if existing is not None:
+                return existing
         with self._database.writing() as session:
-            found = self._registered(session, subject, schema, number, version)
-            if found is not None:  # another was quicker
-                return found
+            existing = self._registered(session, subject, schema, number, version)
+            if existing is not None:  # another request was faster
+                return existing
             return self._register(session, actor, subject, schema, normalize, number, version)
 
     def _registered(
         self, session: Session, subject: str, schema: Definition, number: int | None, version: int | None
     ) -> Version | None:
-        """The version of a subject that is this schema already, by the id and version that were asked for."""
+        """The existing version of a subject with this schema, and with the id and version in the request."""
         settings = self._settings(session, CONFIG, subject)
         imports = self._mode(session, subject) is Mode.IMPORT
         adds = any(policy.in_force(each, *settings) for each in policy.LAYERS)
@@ -84,10 +84,12 @@ class Registry(Questions, Settings):
         sent = self._sent(session, subject, schema)
         if adds and not imports:
             return None
-        live = tables.places(session, Deleted.LEFT_OUT, subject)
-        for place in self._schemas.same(session, subject, sent, live[-1:] if version == LATEST else live):
-            asked = version in (None, LATEST) or (number is not None and version == place.version)
-            if asked and number in (None, place.id):
+        live_places = tables.places(session, Deleted.LEFT_OUT, subject)
+        for place in self._schemas.same(
+            session, subject, sent, live_places[-1:] if version == LATEST else live_places
+        ):
+            is_requested = version in (None, LATEST) or (number is not None and version == place.version)
+            if is_requested and number in (None, place.id):
                 return tables.filled(session, place)
         return None
 
@@ -114,7 +116,7 @@ class Registry(Questions, Settings):
             raise refusals.empty_schema()
         new = self._sent(session, subject, schema)
         kept = new.definition
-        if mode is not Mode.IMPORT:  # what is imported stays as it is
+        if mode is not Mode.IMPORT:  # an imported schema stays as it is
             if version is None and (same := self._schemas.same(session, subject, new, live)):
                 return tables.filled(session, same[0])
             self._require_valid(session, subject, new, normalize)
@@ -153,7 +155,7 @@ class Registry(Questions, Settings):
         following: int,
         version: int | None,
     ) -> Definition:
-        """A schema with what it takes from the version before it, and from the settings."""
+        """A schema, completed from the version before it and from the settings."""
         before = tables.definition(session, live[-1].id) if live else None
         if not schema.text:
             if before is None:
@@ -172,22 +174,22 @@ class Registry(Questions, Settings):
         )
 
     def _sent(self, session: Session, subject: str, schema: Definition) -> Sent:
-        """A schema that is to be registered. What is imported may refer to versions that were deleted."""
+        """A schema to register. In IMPORT it may refer to deleted versions."""
         imports = self._mode(session, subject) is Mode.IMPORT
         return self._schemas.sent(session, schema, deleted=Deleted.INCLUDED if imports else Deleted.LEFT_OUT)
 
     def _require_compatible(self, session: Session, subject: str, new: Sent, live: Sequence[Place]) -> None:
-        found = self._complaints(session, subject, new, live)
-        if found:
+        problems = self._complaints(session, subject, new, live)
+        if problems:
             level = policy.held_to(*self._settings(session, CONFIG, subject)).level
             about = tables.setting(session, ABOUT, subject)
             owner = policy.owner_of(about, self._naming(session), subject)
-            raise policy.refused_registration(subject, level, found, owner)
+            raise policy.refused_registration(subject, level, problems, owner)
 
     # Deleting
 
     def delete_version(self, actor: Actor, subject: str, which: int, *, permanent: bool = False) -> int:
-        """Delete a version. Its id can still be looked up, unless it is deleted for good, which comes second."""
+        """Delete a version. Its id can still be looked up until a second, permanent delete."""
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, subject), subject)
             among = Deleted.INCLUDED if permanent or which != LATEST else Deleted.LEFT_OUT
@@ -200,7 +202,7 @@ class Registry(Questions, Settings):
             return place.version
 
     def delete_subject(self, actor: Actor, subject: str, *, permanent: bool = False) -> list[int]:
-        """Delete all versions of a subject; for good, its level, mode and owner with them."""
+        """Delete all versions of a subject; a permanent delete also removes its level, mode and owner."""
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, subject), subject)
             every = tables.places(session, Deleted.INCLUDED, subject)
@@ -216,7 +218,7 @@ class Registry(Questions, Settings):
             return [place.version for place in doomed]
 
     def _delete(self, session: Session, actor: Actor, places: Sequence[Place], permanent: bool) -> None:
-        # Who refers to it and was deleted can still be looked up by its id, and needs what it refers to.
+        # A deleted schema can still be looked up by its id, and needs its references.
         whose = Deleted.INCLUDED if permanent else Deleted.LEFT_OUT
         for place in places:
             others = [
@@ -246,32 +248,38 @@ class Registry(Questions, Settings):
     # Migrations
 
     def migration(self, name: str) -> State:
-        """Where a migration stands; one that nobody has begun has the revision 0."""
+        """The state of a migration. One that has not begun has the revision 0."""
         with self._database.reading() as session:
             state = migrating.state_of(session, name)
-            found = {
+            stored = {
                 consumer: tables.setting(session, _READ, _read_place(state.subject, consumer))
                 for consumer in migrating.consumers_of(state)
             }
-            reads = {consumer: Read.of(read) for consumer, read in found.items() if read is not None}
+            reads = {consumer: Read.of(read) for consumer, read in stored.items() if read is not None}
             return replace(state, reads=reads)
 
     def note_read(self, actor: Actor, number: int) -> None:
-        """Keep that a token has read a schema, for migrations whose consumer has its name. It is no change, so it is in
-        no audit, and what is in its way holds nobody who reads."""
-        at = to_micros(datetime.fromisoformat(self._clock()))
+        """Note that a token has read a schema, for migrations with a consumer of its name. This is not audited, and an
+        error does not fail the read."""
+        at = self._micros()
         before = self._noted.get((actor.name, number))
         if before is not None and at - before < _SELDOM:
             return
         self._noted.put((actor.name, number), at)
-        with suppress(RegistryError), self._database.writing() as session:
-            for place in tables.places_of_id(session, number, Deleted.INCLUDED):
-                read = Read(at, number).body()
-                tables.put_setting(session, _READ, _read_place(place.subject, actor.name), read)
+        try:
+            with self._database.writing() as session:
+                for place in tables.places_of_id(session, number, Deleted.INCLUDED):
+                    read = Read(at, number).body()
+                    tables.put_setting(session, _READ, _read_place(place.subject, actor.name), read)
+        except RegistryError:
+            self._noted.put((actor.name, number), self._micros() - _SELDOM + _NOTE_AGAIN)
+
+    def _micros(self) -> int:
+        return to_micros(datetime.fromisoformat(self._clock()))
 
     def change_migration(self, actor: Actor, name: str, change: migrating.Change) -> State:
-        """Advance a migration or roll it back, with the schema that this registers or deletes; or keep what was
-        measured."""
+        """Advance a migration or roll it back, and register or delete the schema of the phase. Or store a measurement,
+        or other rules."""
         with self._database.writing() as session:
             before = migrating.state_of(session, name)
             migrating.require_possible(before, change)
@@ -294,7 +302,7 @@ class Registry(Questions, Settings):
             return after
 
     def consumer_seen(self, actor: Actor, name: str, consumer: str, reader: str) -> State:
-        """Keep that a consumer runs, and the schema that it reads with. Another schema than before is in the audit."""
+        """Store that a consumer runs, and its reader schema. A changed schema is audited."""
         with self._database.writing() as session:
             before = migrating.state_of(session, name)
             if before.phase is None:
@@ -310,26 +318,26 @@ class Registry(Questions, Settings):
             return after
 
     def _register_again(self, session: Session, actor: Actor, subject: str, schema: Definition) -> int:
-        found = self._registered(session, subject, schema, None, None)
-        if found is None:
-            found = self._register(session, actor, subject, schema, False, None, None)
-        return found.version
+        existing = self._registered(session, subject, schema, None, None)
+        if existing is None:
+            existing = self._register(session, actor, subject, schema, False, None, None)
+        return existing.version
 
     def _withdraw(self, session: Session, actor: Actor, subject: str, version: int | None) -> None:
-        """Delete a version so that it can still be read, unless somebody has done so."""
+        """Delete a version, not permanently, unless it is deleted already."""
         every = tables.places(session, Deleted.LEFT_OUT, subject)
         self._delete(session, actor, [place for place in every if place.version == version], False)
 
 
 def _latest_text(session: Session, subject: str) -> str | None:
-    """The schema that a subject has now, where it has one."""
+    """The text of the latest schema of a subject, if it has one."""
     every = tables.places(session, Deleted.LEFT_OUT, subject)
-    found = tables.definition(session, max(every, key=lambda each: each.version).id) if every else None
-    return None if found is None else found.text
+    schema = tables.definition(session, max(every, key=lambda each: each.version).id) if every else None
+    return None if schema is None else schema.text
 
 
 def _id_for(session: Session, key: str, asked: int | None) -> int:
-    """The id that a schema has, is given by hand, or gets. By hand it may be given several."""
+    """The id of a schema: the one that was asked for, else the one that it has, else a new one."""
     if asked is None:
         known = tables.ids_of_identity(session, key)
         chosen = known[0] if known else tables.largest_id(session) + 1
@@ -342,7 +350,7 @@ def _id_for(session: Session, key: str, asked: int | None) -> int:
 
 
 def _make_room(session: Session, place: Place, number: int) -> None:
-    """Take a version out that an import replaces, unless a reference would come to mean another schema."""
+    """Remove a version that an import replaces. Refused if a reference would then mean another schema."""
     by = tables.referring_ids(session, place.subject, place.version, Deleted.INCLUDED)
     if by and place.id != number:
         raise refusals.referenced(place.subject, place.version, by)

@@ -1,4 +1,4 @@
-"""A database as the registry needs one: transactions that read, and transactions that write, one at a time."""
+"""The database of a registry: reading transactions, and writing transactions, which run one at a time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from latecomer.errors import RegistryError
 
 Row = tuple[Any, ...]
 FORMAT = 3
-"""Of the tables. Those of an earlier one are brought to it; what a later version wrote is refused."""
+"""The format of the tables. Earlier ones are migrated; later ones are refused."""
 
 
 class StorageError(RegistryError):
-    """The database refused, or cannot be reached. It may pass."""
+    """The database refused, or cannot be reached. A later try may succeed."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, 50001)
 
 
 class Session(Protocol):
-    """A transaction. Values stand for the question marks of a statement."""
+    """A transaction. Values replace the question marks of a statement."""
 
     def rows(self, sql: str, *values: Any) -> list[Row]: ...
 
@@ -29,17 +29,17 @@ class Session(Protocol):
 
 
 class Database(Protocol):
-    """Where a registry keeps what it knows."""
+    """Where a registry stores its tables."""
 
     shown: str
-    """What people may read of where it is."""
+    """Its location in messages, without secrets."""
 
     def reading(self) -> AbstractContextManager[Session]:
-        """A transaction that sees one moment."""
+        """A transaction that reads one snapshot."""
         ...
 
     def writing(self) -> AbstractContextManager[Session]:
-        """A transaction that no other write runs beside. It is on the disk once the block has ended."""
+        """A transaction without concurrent writes. It is on disk when the block has ended."""
         ...
 
     def close(self) -> None: ...
@@ -52,10 +52,10 @@ TO_FORMAT_3 = (
 """A schema may have metadata and rules."""
 
 
-def require_format(found: Sequence[Row], shown: str) -> None:
+def require_format(rows: Sequence[Row], shown: str) -> None:
     """Refuse tables of a later version."""
-    if found and found[0][0] > FORMAT:
+    if rows and rows[0][0] > FORMAT:
         raise RegistryError(
-            f"{shown} was written by a later version of latecomer (format {found[0][0]}, and this one knows {FORMAT}); "
+            f"{shown} was written by a later version of latecomer (format {rows[0][0]}, and this one knows {FORMAT}); "
             "install that version"
         )

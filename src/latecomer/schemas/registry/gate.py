@@ -1,4 +1,4 @@
-"""What every request passes before a route sees it: its path, its host, its token, the kind of answer it takes."""
+"""Checks every request before a route gets it: its path, host, token and accepted content types."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ App = Callable[[Environment, Receive, Send], Awaitable[None]]
 
 HEALTH = "/health"
 LARGEST_REST, LONGEST_REST = 16 * 2**20, 5.0
-"""Bytes and seconds of a body that nobody wants any more."""
+"""Limits, in bytes and seconds, for reading the rest of a body before a refusal."""
 LONGEST_PATH = 8192
 LARGEST_HEAD = 32 * 1024
-"""Bytes that the headers of a request may have."""
+"""Largest size of a request's headers, in bytes."""
 _LOOPBACK = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 class Gate:
-    """Stands before the routes. What it lets through has an actor and a scope."""
+    """The ASGI app in front of the routes. It gives each request an actor and a scope."""
 
     def __init__(self, app: App, tokens: Tokens | None) -> None:
         self._app, self._tokens = app, tokens
@@ -48,7 +48,7 @@ class Gate:
             if sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > LARGEST_HEAD:
                 raise Refused(431, 431, f"The headers have more than {LARGEST_HEAD} bytes.")
             if "transfer-encoding" in headers and "content-length" in headers:
-                # A proxy before us may take the end of the body for the next request, and we not, or the reverse.
+                # A proxy and this server could disagree on where the body ends and the next request begins.
                 raise Refused(400, 400, "The body has two lengths; send Content-Length or Transfer-Encoding.")
             scope["path"] = _raw_path(scope)
             scope["latecomer.answer"] = answer_kind(headers.get("accept"))
@@ -63,7 +63,7 @@ class Gate:
         address = str(client[0]) if client else "unknown"
         if self._tokens is None:
             if not _LOOPBACK.fullmatch(headers.get("host", "")):
-                # A web page may have a name of its own point to this machine.
+                # A web page can let its own host name resolve to this machine.
                 raise Refused(
                     421, 421, "Without tokens this registry answers to localhost, 127.0.0.1 and [::1] alone."
                 )
@@ -77,14 +77,14 @@ class Gate:
 
 
 class _Rest:
-    """What is left of a body is read, within limits, before an answer is sent.
+    """Reads the rest of a body, within limits, before the answer is sent.
 
-    Who is still sending when the line is closed does not see why.
+    A client whose connection is closed while it still sends does not see the answer.
     """
 
     def __init__(self, receive: Receive, send: Send, waits: bool) -> None:
         self._receive, self._send = receive, send
-        self._read_all = waits  # it sends nothing before it is asked to
+        self._read_all = waits  # the client sends its body only when asked to
 
     async def receive(self) -> Any:
         message = await self._receive()
@@ -100,14 +100,13 @@ class _Rest:
         await self._send(message)
 
     async def _pass_over(self) -> None:
-        left = LARGEST_REST
-        while not self._read_all and left > 0:
-            left -= len((await self.receive()).get("body", b""))
+        allowed = LARGEST_REST
+        while not self._read_all and allowed > 0:
+            allowed -= len((await self.receive()).get("body", b""))
 
 
 def _raw_path(scope: Environment) -> str:
-    """The path as it was sent: what is decoded first, cannot be taken apart any more. One slash at its end is no part
-    of it."""
+    """The path as it was sent, without a slash at its end. It is split before it is decoded: a name may contain %2F."""
     raw = bytes(scope.get("raw_path") or b"").partition(b"?")[0]
     if len(raw) + len(scope.get("query_string", b"")) > LONGEST_PATH:
         raise Refused(414, 414, f"The path is longer than {LONGEST_PATH} bytes.")
@@ -118,13 +117,13 @@ def _raw_path(scope: Environment) -> str:
 
 
 def decoded(segment: str) -> str:
-    """A part of a path, decoded.
+    """A segment of a path, decoded.
 
     >>> decoded("a%2Fb")
     'a/b'
     """
     if _ESCAPE.search(segment):
-        raise Refused(400, 400, "The path has a % that two hexadecimal digits must follow; write it as %25.")
+        raise Refused(400, 400, "The path has a % without two hexadecimal digits after it; write it as %25.")
     try:
         return unquote_to_bytes(segment).decode()
     except UnicodeDecodeError:
@@ -132,7 +131,7 @@ def decoded(segment: str) -> str:
 
 
 def _token(tokens: Tokens, authorization: str) -> Token | None:
-    """By `Bearer TOKEN`, or by `Basic` with the token's name as the user and the token as the password."""
+    """The token in `Bearer TOKEN`, or in `Basic` with its name as the user and the token as the password."""
     kind, _, rest = authorization.partition(" ")
     if kind.lower() == "bearer":
         return tokens.found(rest.strip())
@@ -142,21 +141,21 @@ def _token(tokens: Tokens, authorization: str) -> Token | None:
         name, colon, secret = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
     except (binascii.Error, ValueError):
         return None
-    found = tokens.found(secret) if colon else None
-    return found if found and hmac.compare_digest(found.name.encode(), name.encode()) else None
+    token = tokens.found(secret) if colon else None
+    return token if token and hmac.compare_digest(token.name.encode(), name.encode()) else None
 
 
 def headers_of(scope: Environment) -> dict[str, str]:
-    """Headers by name, in small letters. One that stands twice is joined, so that no other is taken for it."""
-    found: dict[str, str] = {}
+    """Headers by lower-case name. Repeated ones are joined, so that none of them is lost."""
+    headers: dict[str, str] = {}
     for name, value in scope.get("headers", ()):
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        found[key] = f"{found[key]}, {text}" if key in found else text
-    return found
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers
 
 
 def answer_kind(accept: str | None) -> str:
-    """The kind of content that an answer has.
+    """The content type of the answer.
 
     >>> answer_kind("application/json"), answer_kind("text/html, */*;q=0.8")
     ('application/json', 'application/vnd.schemaregistry.v1+json')
@@ -177,7 +176,7 @@ def error_body(refusal: Refused) -> bytes:
 
 
 async def send_refusal(send: Send, refusal: Refused, kind: str) -> None:
-    """A refusal as an answer of its own."""
+    """Send a refusal as the answer."""
     body = error_body(refusal)
     headers = [
         (b"content-type", kind.encode()),

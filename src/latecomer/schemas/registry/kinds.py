@@ -1,7 +1,4 @@
-"""The seam between the registry and what it registers: what it needs to know of each type of schema.
-
-A type of schema is one entry of `KINDS`.
-"""
+"""What the registry needs to know of each type of schema. A type is one entry of `KINDS`."""
 
 from __future__ import annotations
 
@@ -22,23 +19,23 @@ from latecomer.schemas.registry.refusals import Refused, invalid_schema, unusabl
 
 @dataclass(frozen=True)
 class Kind:
-    """What can be done with the schemas of a type."""
+    """The functions for the schemas of a type."""
 
     parse: Callable[[str, Mapping[str, Any], bool], Any]
-    """A text, the schemas it refers to, by name, and whether to be strict → the schema, or an error with place, value
-    and fix."""
+    """Text, referred schemas by name, and whether to be strict → the schema. Raises an error with place, value and
+    fix."""
     normalized: Callable[[Any], str]
-    """One text for schemas that differ in layout alone."""
+    """The same text for schemas that differ only in layout."""
     written_out: Callable[[Any], str]
-    """The same, with what it refers to in the place of names."""
+    """The normalized text with references written out."""
     compare: Callable[[Any, Any, Policy], Sequence[Incompatibility]]
-    """Why a reader's schema cannot read what a writer's wrote, by a policy."""
+    """Why a reader's schema cannot read the writer's data, under a policy."""
     suffix: str
-    """How files end that hold such a schema."""
+    """The file name suffix of such schemas."""
     text: Callable[[Any, str], str] = lambda _, sent: sent
-    """The text that is kept of a schema that was sent."""
+    """The text to store for a schema that was sent."""
     formats: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
-    """Other texts of it that can be asked for, by their names."""
+    """Name → another text that clients can ask for."""
 
 
 KINDS: dict[str, Kind] = {
@@ -84,7 +81,7 @@ class Parsed:
         return KINDS[self.type].written_out(self.schema)
 
     def text_of(self, sent: str) -> str:
-        """The text that is kept of what was sent."""
+        """The text to store for the text that was sent."""
         return KINDS[self.type].text(self.schema, sent)
 
     def formatted(self, name: str) -> str:
@@ -100,7 +97,7 @@ class Parsed:
 
 @dataclass(frozen=True)
 class Complaint:
-    """Why a schema may not follow a version of its subject, in a sentence."""
+    """Why a schema may not follow a version of its subject."""
 
     version: int
     rule: str
@@ -108,7 +105,7 @@ class Complaint:
 
 
 def require_kind(name: str) -> str:
-    """The type of a schema, if there is such a type here."""
+    """Refuse an unknown type of schema."""
     if name not in KINDS:
         raise invalid_schema(
             f"schemas of the type {name[:40]!r} are not supported; this registry takes {', '.join(sorted(KINDS))}"
@@ -117,8 +114,8 @@ def require_kind(name: str) -> str:
 
 
 def parsed(definition: Definition, references: Mapping[str, Parsed], *, strict: bool = False) -> Parsed:
-    """The schema that a definition holds; `references` are those that it refers to, by name. Where it need not be
-    `strict`, it may have what data can be read with and the specification forbids."""
+    """The schema of a definition; `references` are the schemas that it refers to, by name. If not `strict`, it may have
+    what the specification forbids but readers can handle."""
     kind = KINDS[require_kind(definition.type)]
     for name, each in references.items():
         if each.type != definition.type:
@@ -136,7 +133,7 @@ def parsed(definition: Definition, references: Mapping[str, Parsed], *, strict: 
 
 
 def identity(schema: Parsed, references: Mapping[Reference, int], contract: Sequence[Any] = ()) -> str:
-    """What makes two schemas one: type, normalized form, references with the ids they lead to, and the contract."""
+    """Equal for equal schemas: of type, normalized text, references with their ids, and contract."""
     named = sorted((each.name, each.subject, each.version, number) for each, number in references.items())
     more = [list(contract)] if any(contract) else []
     text = json.dumps([schema.type, schema.normalized, named, *more], ensure_ascii=False, sort_keys=True)
@@ -149,22 +146,22 @@ def complaints(
     """Why a schema may not follow the versions of a subject under a level, the latest version first."""
     if level is Level.NONE or not versions:
         return []
-    looked_at = versions if level.against_all else {max(versions): versions[max(versions)]}
-    changed = [version for version, old in looked_at.items() if old.type != new.type]
-    found = [
+    compared = versions if level.against_all else {max(versions): versions[max(versions)]}
+    changed = [version for version, old in compared.items() if old.type != new.type]
+    problems = [
         Complaint(
             version,
             "TYPE_CHANGED",
-            f"version {version} is of the type {looked_at[version].type}, and the new schema of the type {new.type} "
+            f"version {version} is of the type {compared[version].type}, and the new schema of the type {new.type} "
             "(TYPE_CHANGED); keep the type, or register the schema under another subject",
         )
         for version in sorted(changed, reverse=True)
     ]
-    alike = {version: old.schema for version, old in looked_at.items() if old.type == new.type}
+    alike = {version: old.schema for version, old in compared.items() if old.type == new.type}
     try:
         broken = breaches(
             lambda reader, writer: KINDS[new.type].compare(reader, writer, policy), new.schema, alike, level
         )
     except LatecomerError as error:  # it takes too many steps to compare
         raise invalid_schema(str(error)) from None
-    return found + [Complaint(each.version, str(each.problem.rule), str(each)) for each in broken]
+    return problems + [Complaint(each.version, str(each.problem.rule), str(each)) for each in broken]

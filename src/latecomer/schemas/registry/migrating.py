@@ -1,4 +1,4 @@
-"""The states of migrations, as settings by name: what a change of one makes of it, and what is refused."""
+"""The states of migrations, stored as settings by name. Applies changes to them, or refuses."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from latecomer.schemas.registry.refusals import Refused, invalid_schema, unusabl
 
 MIGRATION = "migration"
 CONFLICT = 40950
-"""The code where somebody else was quicker."""
+"""The error code if another change came first."""
 NOT_YET = 40951
-"""The code where a phase cannot end yet."""
+"""The error code if a phase cannot end yet."""
 MOST_CONSUMERS = 1000
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is to become of a migration, by somebody who has seen a revision of it."""
+    """A change of a migration, by somebody who has seen a revision of it."""
 
     revision: int
     subject: str
@@ -37,15 +37,15 @@ class Change:
     phase: Phase | None
     identity: str | None = None
     schema: Definition | None = None
-    """The schema to register with it."""
+    """The schema to register with the change."""
     measured: tuple[int, int] | None = None
     """Events, and how many of them drift."""
     rules: Rules | None = None
-    """What the registry is to hold it to from then on: given when it begins, or in a step of its own."""
+    """The rules from then on: given when the migration begins, or in a step of their own."""
 
 
 def name_of(written: str) -> str:
-    """A migration's name, if it may be one."""
+    """The name of a migration. Refused if it is not allowed."""
     if not NAME.fullmatch(written):
         raise unusable(
             f"{written[:60]!r} is no name of a migration; write letters, digits, dots, dashes and underscores"
@@ -63,20 +63,20 @@ def phase_of(written: str | None) -> Phase | None:
 
 
 def state_of(session: Session, name: str) -> State:
-    """The state of a migration; one that nobody has begun has the revision 0."""
-    found = tables.setting(session, MIGRATION, name)
-    return State(name) if found is None else State.of(found)
+    """The state of a migration. One that has not begun has the revision 0."""
+    body = tables.setting(session, MIGRATION, name)
+    return State(name) if body is None else State.of(body)
 
 
 def keep(session: Session, state: State, *, is_news: bool = True) -> State:
-    """Keep a changed state. It has the next revision then, unless there is no news for who decides."""
+    """Store a changed state. It gets the next revision, unless the change does not matter for a decision."""
     kept = replace(state, revision=state.revision + is_news)
     tables.put_setting(session, MIGRATION, state.name, kept.body())
     return kept
 
 
 def require_possible(state: State, change: Change) -> None:
-    """Refuse a change of another revision than the last, and one that leaps over a phase."""
+    """Refuse a change of an old revision, and one that skips a phase or does not fit the phase."""
     if change.revision != state.revision:
         raise Refused(
             409,
@@ -97,18 +97,18 @@ def require_possible(state: State, change: Change) -> None:
     registers = change.phase != state.phase and change.phase in (Phase.EXPAND, Phase.CONTRACT)
     goes_back = registers and is_back(state.phase, change.phase)
     if (change.schema is not None) != (registers and not goes_back):
-        raise unusable("a schema is sent on the way into expand and into contract, and only then")
+        raise unusable("a schema is sent to enter expand or contract, and only then")
     moves = state.phase is not None and change.phase != state.phase
     if moves and change.rules is not None and change.rules != Rules.read(state.rules):
-        raise unusable("other rules are said in a step of their own, which stays in its phase")
+        raise unusable("other rules need a step of their own, which stays in its phase")
     if moves and change.measured is not None:
-        raise unusable("what was measured is said in a step of its own, which stays in its phase")
+        raise unusable("a measurement needs a step of its own, which stays in its phase")
 
 
 def require_due(state: State, change: Change, at: str, latest: str | None) -> None:
-    """Refuse to advance while the phase is younger than it has to become, too much drifts, the file has changed, or a
-    consumer was seen with a schema that needs the old shape. Going back is never refused. `latest` is the schema that
-    the subject has before the last phase."""
+    """Refuse to advance if the phase is too young, too many events drift, the file has changed, or a consumer was seen
+    with a schema that needs the old shape. Going back is never refused. `latest` is the latest schema of the subject
+    before contract."""
     if state.phase is None or change.phase is None or not is_step(state.phase, change.phase):
         return
     if is_back(state.phase, change.phase):
@@ -126,18 +126,18 @@ def require_due(state: State, change: Change, at: str, latest: str | None) -> No
 
 
 def _needed(state: State, rules: Rules, latest: str, contracted: str) -> list[str]:
-    """Which consumers were last seen with a schema that needs what the last phase takes away."""
+    """Which consumers were last seen with a schema that needs fields that contract removes."""
     try:
         before, after = (parse_schema(text, strict=False) for text in (latest, contracted))
     except LatecomerError:
-        return []  # one that refers to others: the verb has looked at it
+        return []  # it has references: the command line has checked it
     if not isinstance(before.root, Record) or not isinstance(after.root, Record):
         return []
-    gone = {each.name for each in before.root.fields} - {each.name for each in after.root.fields}
+    removed = {each.name for each in before.root.fields} - {each.name for each in after.root.fields}
     return [
         f"consumer {name} was last seen with a schema that needs the old shape: {problems[0]}"
         for name in rules.consumers
-        if name in state.seen and (problems := reader_problems(state.seen[name].reader, after, gone))
+        if name in state.seen and (problems := reader_problems(state.seen[name].reader, after, removed))
     ]
 
 
@@ -147,29 +147,29 @@ def is_back(before: Phase | None, after: Phase | None) -> bool:
 
 
 def withdrawn_version(state: State, change: Change) -> int | None:
-    """The version of the subject that a rollback deletes, in a way that can still be read."""
+    """The version that a rollback deletes, not permanently; None if it deletes none."""
     if not is_back(state.phase, change.phase):
         return None
     return {Phase.EXPAND: state.expanded, Phase.CONTRACT: state.contracted}.get(state.phase or Phase.MIGRATE)
 
 
 def changed(state: State, change: Change, version: int | None, at: str) -> State:
-    """The state after a change; `version` is that of the schema that was registered with it."""
+    """The state after a change. `version` is the version that was registered with it."""
     now = to_micros(datetime.fromisoformat(at))
     measured = state.measured if change.measured is None else Measured(now, *change.measured)
     rules = state.rules if change.rules is None else change.rules.body()
     if state.phase is None and change.phase is not None and change.rules is None:
         rules = Rules().body()
-    found = replace(state, subject=change.subject, owner=change.owner, measured=measured, rules=rules)
+    after = replace(state, subject=change.subject, owner=change.owner, measured=measured, rules=rules)
     if change.phase == state.phase:
-        return found
+        return after
     ways = list(Phase)
     reached = ways[: ways.index(change.phase) + 1] if change.phase else []
     entered = {phase: at for phase, at in state.entered.items() if phase in reached}
     if change.phase is not None:
         entered[change.phase] = now
     return replace(
-        found,
+        after,
         phase=change.phase,
         identity=change.identity if state.phase is None else state.identity,
         entered=entered,
@@ -185,7 +185,7 @@ def _kept(version: int | None, still: bool) -> int | None:
 
 
 def consumers_of(state: State) -> tuple[str, ...]:
-    """The consumers of a migration that has begun, as its file names them."""
+    """The consumers in the file of a migration; none if it has not begun."""
     return () if state.phase is None else Rules.read(state.rules).consumers
 
 
@@ -196,7 +196,7 @@ def with_seen(state: State, consumer: str, reader: str, at: str) -> State:
             "the name of the consumer is empty or longer than 300 characters; name it as the file does"
         )
     if consumer not in state.seen and len(state.seen) >= MOST_CONSUMERS:
-        raise unusable(f"more than {MOST_CONSUMERS} consumers were seen; is a name made up anew each time?")
+        raise unusable(f"more than {MOST_CONSUMERS} consumers were seen; does each run use a new name?")
     try:
         parse_schema(reader)
     except LatecomerError as error:
@@ -210,7 +210,7 @@ def shown(phase: Phase | None) -> str:
 
 
 def account(state: State) -> dict[str, object]:
-    """What the audit says of a state."""
+    """A state as the audit stores it."""
     return {
         "migration": state.name,
         "revision": state.revision,

@@ -1,4 +1,4 @@
-"""Subjects, versions and ids as people and programs write them; and rules for what subjects are called."""
+"""Reads subjects, versions and ids from requests; and the naming rules of subjects."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from latecomer.schemas.registry.refusals import Refused, invalid_subject, invali
 
 LONGEST_SUBJECT = 500
 LARGEST = 2**31 - 1
-"""Of ids and versions: four bytes have room for an id in front of each record."""
+"""The largest id and version: an id has four bytes in front of each record."""
 LATEST = -1
 DEFAULT_CONTEXT = ":.:"
-"""What clients may write before a subject: there is one context, and it is that."""
+"""The prefix that clients may write before a subject. There is no other context."""
 _RESERVED = ("__GLOBAL", "__EMPTY")
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Controls, marks that nobody sees, halves of pairs, and separators of lines."""
+"""Control characters, invisible characters, surrogates and line separators."""
 _NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 def subject_of(written: str) -> str:
-    """A subject's name, if it may be one.
+    """The name of a subject. Refused if it is not allowed.
 
     >>> subject_of("orders-value"), subject_of(":.:orders-value")
     ('orders-value', 'orders-value')
@@ -41,9 +41,9 @@ def _problem(name: str) -> str | None:
     if len(name) > LONGEST_SUBJECT:
         return f"has {len(name)} characters; write at most {LONGEST_SUBJECT}"
     if any(unicodedata.category(each) in _UNSEEN for each in name):
-        return "has a control character, or one that nobody sees; leave it out"
+        return "has a control character or an invisible one; leave it out"
     if name in (".", ".."):
-        return "is a step in a path, which programs on the way may take; give it another name"
+        return "is a path step, which proxies may resolve; give it another name"
     if name.startswith(":."):
         return "names a context; contexts are not supported, so leave :.NAME: out"
     if name in _RESERVED:
@@ -69,14 +69,14 @@ def version_of(written: str) -> int:
 
 
 def id_of(written: str) -> int:
-    """An id as it is written in a path. What is no number is no id that we know."""
+    """An id as it is written in a path. Text that is no id is an unknown schema."""
     if not _NUMBER.fullmatch(written) or not 1 <= int(written) <= LARGEST:
         raise schema_not_found(_shown(written))
     return int(written)
 
 
 def guid_of(written: str) -> UUID:
-    """A GUID as it is written in a path. What is none is none that we know."""
+    """A GUID as it is written in a path. Text that is no GUID is an unknown schema."""
     try:
         return UUID(written)
     except ValueError:
@@ -88,7 +88,7 @@ def guid_of(written: str) -> UUID:
 
 @dataclass(frozen=True)
 class NamingRule:
-    """Subjects whose names fit a pattern have an owner. In a pattern `*` stands for any text."""
+    """A pattern for subjects, and their owner. In a pattern `*` stands for any text."""
 
     subjects: str
     owner: str | None = None
@@ -99,7 +99,7 @@ class NamingRule:
 
 @dataclass(frozen=True)
 class Naming:
-    """What subjects are called. Where `others` are refused, a new subject must fit a rule."""
+    """The naming rules. With `refuses_others`, a new subject must fit a rule."""
 
     rules: tuple[NamingRule, ...] = ()
     refuses_others: bool = False
@@ -113,7 +113,7 @@ class Naming:
         return next((each for each in self.rules if fits(subject, each.subjects)), None)
 
     def problem(self, subject: str) -> Refused | None:
-        """Why there may be no new subject of this name, if there may not."""
+        """Why a new subject may not have this name; None if it may."""
         if not self.refuses_others or self.rule_for(subject) is not None:
             return None
         known = ", ".join(each.subjects for each in self.rules[:10]) or "none yet"
@@ -135,8 +135,8 @@ def fits(name: str, pattern: str) -> bool:
         return False
     place, (*middle, last) = len(first), rest
     for part in middle:
-        found = name.find(part, place)
-        if found < 0:
+        at = name.find(part, place)
+        if at < 0:
             return False
-        place = found + len(part)
+        place = at + len(part)
     return name.endswith(last) and len(name) - len(last) >= place

@@ -1,4 +1,4 @@
-"""The database of a registry, by the path or the URL that `--store` names."""
+"""Opens the database of a registry at the path or URL in `--store`."""
 
 from __future__ import annotations
 

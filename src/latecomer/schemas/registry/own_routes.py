@@ -1,4 +1,4 @@
-"""Paths that Confluent's registry does not have: who owns a subject, naming rules, migrations, the audit."""
+"""Paths that Confluent's registry does not have: owners of subjects, naming rules, migrations, the audit."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def _audit(registry: Registry, asked: Asked) -> Any:
     if after < 0 or not 1 <= limit <= MOST_ENTRIES:
         raise unusable(f"after is a number from 0 on, and limit one from 1 to {MOST_ENTRIES}")
     subject = asked.query.get("subject")
-    found = registry.audit(after, limit, subject_of(subject) if subject else None)
-    return [each.body() for each in found]
+    entries = registry.audit(after, limit, subject_of(subject) if subject else None)
+    return [each.body() for each in entries]
 
 
 R, W, A = Scope.READ, Scope.WRITE, Scope.ADMIN

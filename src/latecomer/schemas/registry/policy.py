@@ -1,4 +1,4 @@
-"""What the registry decides, without touching anything: modes, levels, names, whom to ask."""
+"""Decisions of the registry, without effects: modes, levels, names, and whom to ask."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from latecomer.schemas.registry.refusals import (
 
 DEFAULT_LEVEL = Level.BACKWARD
 _MOST_COMPLAINTS = 20
-_GONE = "PROVEN"
-"""A policy that settings may still name (ADR 0089)."""
+_REMOVED = "PROVEN"
+"""A removed policy that settings may still have (ADR 0089)."""
 _READONLY = (Mode.READONLY, Mode.READONLY_OVERRIDE)
 
 
@@ -42,18 +42,18 @@ def policy_of(written: object) -> Policy:
     if isinstance(written, str) and written.upper() in Policy.__members__:
         return Policy[written.upper()]
     fix = did_you_mean(str(written)[:40].upper(), Policy.__members__)
-    if isinstance(written, str) and written.upper() == _GONE:
-        fix = 'it was taken away; set another: PUT /config or /config/SUBJECT with {"compatibilityPolicy": "STRICT"}'
+    if isinstance(written, str) and written.upper() == _REMOVED:
+        fix = 'it was removed; set another: PUT /config or /config/SUBJECT with {"compatibilityPolicy": "STRICT"}'
     raise Refused(422, 42203, f"Invalid compatibility policy: {str(written)[:40]!r} is none; {fix}")
 
 
 class HeldTo(NamedTuple):
-    """What new versions of a subject must keep to."""
+    """The rules that new versions of a subject must keep."""
 
     level: Level
     policy: Policy
     group: str | None
-    """The property of metadata that must be the same for two versions to be compared."""
+    """A property of metadata. Only versions with the same value are compared."""
 
 
 def held_to(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> HeldTo:
@@ -67,22 +67,22 @@ def level_in_force(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] 
 
 
 NORMALIZE, VALIDATE = "normalize", "validateNewSchemas"
-"""Flags of a subject or the registry: new schemas are normalized; they are held to the specification."""
+"""Flags of a subject or the registry: normalize new schemas; refuse what the specification forbids."""
 POLICY, GROUP, ALIAS = "compatibilityPolicy", "compatibilityGroup", "alias"
 LAYERS = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
 SETTINGS = (NORMALIZE, VALIDATE, POLICY, GROUP, *LAYERS)
-"""What a subject may have of its own, or else has from the registry, beside its level."""
+"""The settings besides the level that a subject may have, or else takes from the registry."""
 
 
 def in_force(name: str, own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> Any:
-    """A setting of a subject: its own, else that of the registry; none where there is neither."""
+    """A setting of a subject: its own, else that of the registry; None if neither is set."""
     return next((each[name] for each in (own, everywhere) if each and name in each), None)
 
 
 def refused_registration(
     subject: str, level: Level, complaints: Sequence[Complaint], owner: str | None
 ) -> Refused:
-    """Why a schema is not registered: every problem, what would pass, and whom to ask."""
+    """Why a schema is not registered: every problem with its fix, and whom to ask."""
     shown = [f"({number}) {each.text}" for number, each in enumerate(complaints[:_MOST_COMPLAINTS], 1)]
     if len(complaints) > _MOST_COMPLAINTS:
         shown.append(f"and {len(complaints) - _MOST_COMPLAINTS} more")
@@ -131,7 +131,7 @@ def require_writable(mode: Mode, subject: str | None) -> None:
 
 
 def require_registrable(mode: Mode, subject: str, number: int | None) -> None:
-    """Refuse a registration that the mode does not allow. Ids are given by hand in IMPORT alone."""
+    """Refuse a registration that the mode does not allow. Requests have ids in IMPORT only."""
     require_writable(mode, subject)
     if mode is Mode.IMPORT and number is None:
         raise not_permitted(
@@ -149,7 +149,7 @@ def require_registrable(mode: Mode, subject: str, number: int | None) -> None:
 
 
 def owner_of(about: Mapping[str, Any] | None, naming: Naming, subject: str) -> str | None:
-    """Who is asked about a subject: its own owner, else that of the naming rule that it fits."""
+    """The owner of a subject: its own, else that of the naming rule that it fits."""
     if about and about.get("owner"):
         return str(about["owner"])
     rule = naming.rule_for(subject)
@@ -157,7 +157,7 @@ def owner_of(about: Mapping[str, Any] | None, naming: Naming, subject: str) -> s
 
 
 def naming_of(setting: Mapping[str, Any] | None) -> Naming:
-    """Naming rules as they are kept."""
+    """Naming rules from their stored form."""
     if setting is None:
         return Naming()
     rules = tuple(NamingRule(each["subjects"], each.get("owner")) for each in setting["rules"])

@@ -16,7 +16,7 @@ from latecomer.schemas.registry import tables
 from latecomer.schemas.registry.databases import FORMAT, TO_FORMAT_3, Row, StorageError, require_format
 
 FRESH_SECONDS = 1.0
-"""A connection that was idle for longer is asked whether somebody is still there."""
+"""A connection that was idle for longer is tested before use."""
 _DURABLE = (
     "SELECT CASE current_setting('synchronous_commit') WHEN 'off' "
     "THEN set_config('synchronous_commit', 'on', true) END"
@@ -29,8 +29,8 @@ class PostgresSession:
         self._connection = connection
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
-        found: list[Row] = self._execute(sql, values).fetchall()
-        return found
+        rows: list[Row] = self._execute(sql, values).fetchall()
+        return rows
 
     def run(self, sql: str, *values: Any) -> None:
         self._execute(sql, values)
@@ -40,7 +40,7 @@ class PostgresSession:
 
 
 class PostgresDatabase:
-    """A database on a server; the tables are in the first schema of its search path."""
+    """A database on a server. The tables are in the first schema of the search path."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -66,7 +66,7 @@ class PostgresDatabase:
     def writing(self) -> Iterator[PostgresSession]:
         from psycopg import IsolationLevel
 
-        # What is read after the lock must be what the one before has left: a snapshot would be older.
+        # Reads after the lock must see the commit before it: the snapshot of a transaction may be older.
         with self._transaction(IsolationLevel.READ_COMMITTED) as session:
             session.run("LOCK TABLE registry_format IN EXCLUSIVE MODE")
             session.rows(_DURABLE)
@@ -105,7 +105,7 @@ class PostgresDatabase:
         from psycopg import IsolationLevel
 
         with self._transaction(IsolationLevel.READ_COMMITTED) as session:
-            # Two servers may start at once, and there is no table yet to lock.
+            # Two servers may start at the same time, and there is no table to lock yet.
             session.rows("SELECT pg_advisory_xact_lock(hashtext('latecomer registry'))")
             if session.rows("SELECT to_regclass('registry_format')")[0][0] is None:
                 for statement in (*tables.SCHEMA, *_TRIGGERS):

@@ -1,4 +1,4 @@
-"""What can be asked of a registry. Each question is one transaction that only reads."""
+"""The reading operations of a registry. Each is one transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Questions(Transactions):
             session.rows("SELECT version FROM registry_format")
 
     def subjects(self, prefix: str = "", deleted: Deleted = Deleted.LEFT_OUT) -> list[str]:
-        """The names of subjects. One is deleted where all of its versions are."""
+        """The names of subjects. A subject is deleted if all of its versions are."""
         with self._database.reading() as session:
             every = {place.subject for place in tables.places(session, Deleted.INCLUDED)}
             live = {place.subject for place in tables.places(session, Deleted.LEFT_OUT)}
@@ -34,11 +34,11 @@ class Questions(Transactions):
     def versions(self, subject: str, deleted: Deleted = Deleted.LEFT_OUT) -> list[int]:
         """The numbers of a subject's versions."""
         with self._database.reading() as session:
-            found = tables.places(session, Deleted.INCLUDED, subject)
-        chosen = [place.version for place in found if deleted.takes(place.deleted)]
-        if not chosen:
+            places = tables.places(session, Deleted.INCLUDED, subject)
+        numbers = [place.version for place in places if deleted.takes(place.deleted)]
+        if not numbers:
             raise refusals.subject_not_found(subject)
-        return chosen
+        return numbers
 
     def version(self, subject: str, which: int = LATEST, deleted: Deleted = Deleted.LEFT_OUT) -> Version:
         """One version of a subject."""
@@ -46,7 +46,7 @@ class Questions(Transactions):
             return tables.filled(session, chosen(session, subject, which, deleted))
 
     def parsed(self, version: Version) -> Parsed:
-        """The schema of a version, with all that it refers to."""
+        """The schema of a version, with its references."""
         with self._database.reading() as session:
             return self._schemas.kept(session, version.id, {}).parsed
 
@@ -55,22 +55,22 @@ class Questions(Transactions):
     ) -> list[Version]:
         """Every version of every subject, by subject and number."""
         with self._database.reading() as session:
-            found = [p for p in tables.places(session, deleted) if p.subject.startswith(prefix)]
+            places = [p for p in tables.places(session, deleted) if p.subject.startswith(prefix)]
             if latest_only:
-                found = list({place.subject: place for place in found}.values())
-            return [tables.filled(session, place) for place in found]
+                places = list({place.subject: place for place in places}.values())
+            return [tables.filled(session, place) for place in places]
 
     def aliases(self) -> dict[str, list[str]]:
-        """The other names of subjects."""
+        """Subject → its aliases."""
         with self._database.reading() as session:
-            found: dict[str, list[str]] = {}
+            aliases: dict[str, list[str]] = {}
             for subject, setting in sorted(tables.settings(session, CONFIG).items()):
                 if setting.get(policy.ALIAS):
-                    found.setdefault(setting[policy.ALIAS], []).append(subject)
-            return found
+                    aliases.setdefault(setting[policy.ALIAS], []).append(subject)
+            return aliases
 
     def behind_alias(self, subject: str) -> str:
-        """The subject that a name means. An alias of an alias is not followed."""
+        """The subject of an alias; any other name as it is. An alias of an alias is not followed."""
         with self._database.reading() as session:
             setting = tables.setting(session, CONFIG, subject) or {}
             return str(setting.get(policy.ALIAS) or subject)
@@ -82,18 +82,18 @@ class Questions(Transactions):
             if not places:
                 raise refusals.subject_not_found(subject)
             for place in reversed(places):
-                found = tables.filled(session, place)
-                if contracts.has_properties(found.definition.metadata, properties):
-                    return found
+                version = tables.filled(session, place)
+                if contracts.has_properties(version.definition.metadata, properties):
+                    return version
             raise refusals.schema_not_found()
 
     def definition(self, number: int) -> Definition:
-        """The schema of an id; also where it was deleted, but not for good."""
+        """The schema of an id, also if it is deleted but not permanently."""
         with self._database.reading() as session:
-            found = tables.definition(session, number)
-        if found is None:
+            schema = tables.definition(session, number)
+        if schema is None:
             raise refusals.schema_not_found(number)
-        return found
+        return schema
 
     def formatted(self, number: int, name: str) -> str:
         """The schema of an id in another format."""
@@ -101,24 +101,24 @@ class Questions(Transactions):
             return self._schemas.kept(session, number, {}).parsed.formatted(name)
 
     def guid(self, number: int) -> str:
-        """The GUID of the schema of an id, which is there."""
+        """The GUID of the schema of an existing id."""
         with self._database.reading() as session:
             return tables.guid_of_id(session, number)
 
     def ids_of_guid(self, guid: UUID) -> list[int]:
         """The ids of the schema that has a GUID."""
         with self._database.reading() as session:
-            found = tables.ids_of_guid(session, guid)
-        if not found:
+            ids = tables.ids_of_guid(session, guid)
+        if not ids:
             raise refusals.schema_not_found(guid)
-        return found
+        return ids
 
     def largest_id(self) -> int:
         with self._database.reading() as session:
             return tables.largest_id(session)
 
     def places_of_id(self, number: int, deleted: Deleted = Deleted.LEFT_OUT) -> list[Place]:
-        """Which versions of which subjects have an id."""
+        """The versions of subjects that have an id."""
         with self._database.reading() as session:
             if tables.definition(session, number) is None:
                 raise refusals.schema_not_found(number)
@@ -146,13 +146,13 @@ class Questions(Transactions):
     def complaints(
         self, subject: str, schema: Definition, which: int | None = None, *, normalize: bool = False
     ) -> list[Complaint]:
-        """Why a schema could not be registered: against one version, or those that the level wants."""
+        """Why a schema could not be registered: compared with one version, or with those of the level."""
         with self._database.reading() as session:
             new = self._schemas.sent(session, schema)
             self._require_valid(session, subject, new, normalize)
             places = tables.places(session, Deleted.LEFT_OUT, subject)
             if which == LATEST:
-                places = places[-1:]  # none where it would be the first
+                places = places[-1:]  # empty if it would be the first
             elif which is not None:
                 places = [place for place in places if place.version == which]
                 if not places:
@@ -165,7 +165,7 @@ class Questions(Transactions):
             return tables.entries(session, after, limit, subject)
 
     def _require_valid(self, session: Session, subject: str, new: Sent, normalize: bool) -> None:
-        """Refuse a schema that the specification forbids, where a subject is to have none."""
+        """Refuse a schema that the specification forbids, if the settings ask for that."""
         settings = self._settings(session, CONFIG, subject)
         if self._normalizes(session, subject, normalize) or policy.in_force(policy.VALIDATE, *settings):
             self._schemas.sent(session, new.definition, strict=True)

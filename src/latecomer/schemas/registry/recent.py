@@ -1,4 +1,4 @@
-"""The values that were asked for last, for several threads."""
+"""A cache of the values used last, for several threads."""
 
 from __future__ import annotations
 

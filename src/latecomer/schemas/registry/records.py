@@ -1,4 +1,4 @@
-"""What a registry keeps, as values."""
+"""The values that a registry stores."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+DEEPEST_REFERENCES = 50
+"""Schemas that references may lead through, one after the other."""
+
 
 @dataclass(frozen=True)
 class Reference:
-    """A name that a schema uses, and the version of a subject that defines it."""
+    """A name that a schema uses, with the version of a subject that defines it."""
 
     name: str
     subject: str
@@ -22,18 +25,18 @@ class Reference:
 
 @dataclass(frozen=True)
 class Definition:
-    """A schema as it is sent and answered."""
+    """A schema as it is sent and returned."""
 
     text: str
     type: str = "AVRO"
     references: tuple[Reference, ...] = ()
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
-    """What its owners say of it: tags, properties, and which of these are sensitive."""
+    """Metadata of its owners: tags, properties, and which of these are sensitive."""
     rules: Mapping[str, Any] | None = field(default=None, hash=False)
-    """Rules of a data contract. They are kept and handed out; nothing here runs them."""
+    """Rules of a data contract. They are stored and returned, and never run."""
 
     def body(self) -> dict[str, Any]:
-        """As Confluent's registry writes it: AVRO goes without saying, and so does that there are no references."""
+        """As Confluent's registry writes it: without the type AVRO, and without an empty list of references."""
         kind = {} if self.type == "AVRO" else {"schemaType": self.type}
         references = {"references": [each.body() for each in self.references]} if self.references else {}
         contract = {"metadata": self.metadata, "ruleSet": self.rules}
@@ -63,7 +66,7 @@ class Version:
 
 
 class Deleted(StrEnum):
-    """Whether versions that were deleted, and can still be read, are meant too."""
+    """Whether to include versions that are deleted but can still be read."""
 
     LEFT_OUT = "left out"
     INCLUDED = "included"
@@ -78,7 +81,7 @@ class Deleted(StrEnum):
 
 
 class Mode(StrEnum):
-    """What may be changed."""
+    """Which changes are allowed."""
 
     READWRITE = "READWRITE"
     READONLY = "READONLY"
@@ -87,12 +90,12 @@ class Mode(StrEnum):
 
 
 NOBODY = "anonymous"
-"""Who asks, where there are no tokens."""
+"""The name of every client where there are no tokens."""
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Who changes something, and from where."""
+    """Who makes a request, and from which address."""
 
     name: str
     address: str
@@ -100,7 +103,7 @@ class Actor:
 
 @dataclass(frozen=True)
 class Entry:
-    """A change, as the audit has it."""
+    """A change in the audit."""
 
     number: int
     at: str

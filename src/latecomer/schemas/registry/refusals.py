@@ -1,15 +1,18 @@
-"""What the registry refuses: an HTTP status, Confluent's error code, and a sentence.
+"""The refusals of the registry: an HTTP status, Confluent's error code, and a message.
 
-A sentence begins as Confluent's does: there are clients that look for its words. What helps comes after.
+A message begins with Confluent's words, since some clients look for them. The fix follows.
 """
 
 from __future__ import annotations
 
 from latecomer.errors import RegistryError
 
+NO_SUBJECT, NO_VERSION, NO_SCHEMA, NO_LEVEL = 40401, 40402, 40403, 40408
+"""Confluent's codes that clients look for."""
+
 
 class Refused(RegistryError):
-    """A request that cannot be granted as it is."""
+    """A request that is refused."""
 
     def __init__(self, status: int, code: int, message: str) -> None:
         self.status = status
@@ -17,7 +20,7 @@ class Refused(RegistryError):
 
 
 def unusable(message: str) -> Refused:
-    """A request whose form is wrong."""
+    """A request of a wrong form."""
     return Refused(422, 422, message)
 
 
@@ -25,15 +28,15 @@ def unusable(message: str) -> Refused:
 
 
 def subject_not_found(subject: str) -> Refused:
-    return Refused(404, 40401, f"Subject '{subject}' not found.")
+    return Refused(404, NO_SUBJECT, f"Subject '{subject}' not found.")
 
 
 def version_not_found(version: object) -> Refused:
-    return Refused(404, 40402, f"Version {version} not found.")
+    return Refused(404, NO_VERSION, f"Version {version} not found.")
 
 
 def schema_not_found(number: object = None) -> Refused:
-    return Refused(404, 40403, "Schema not found" if number is None else f"Schema {number} not found")
+    return Refused(404, NO_SCHEMA, "Schema not found" if number is None else f"Schema {number} not found")
 
 
 def subject_deleted(subject: str) -> Refused:
@@ -69,8 +72,8 @@ def version_not_deleted(subject: str, version: int) -> Refused:
 def no_level(subject: str) -> Refused:
     return Refused(
         404,
-        40408,
-        f"Subject '{subject}' does not have subject-level compatibility configured. Say defaultToGlobal=true for the "
+        NO_LEVEL,
+        f"Subject '{subject}' does not have subject-level compatibility configured. Send defaultToGlobal=true for the "
         "level in force.",
     )
 
@@ -79,7 +82,7 @@ def no_mode(subject: str) -> Refused:
     return Refused(
         404,
         40409,
-        f"Subject '{subject}' does not have subject-level mode configured. Say defaultToGlobal=true for the mode in "
+        f"Subject '{subject}' does not have subject-level mode configured. Send defaultToGlobal=true for the mode in "
         "force.",
     )
 
@@ -108,7 +111,7 @@ def not_the_next_version(asked: int, following: int) -> Refused:
         422,
         42201,
         f"Version is not one more than previous version: {asked} was asked for, and the next is {following}. Somebody "
-        "else may have been quicker; read the latest version, or leave version out.",
+        "else may have registered one before; read the latest version, or leave version out.",
     )
 
 

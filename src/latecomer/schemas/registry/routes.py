@@ -1,4 +1,4 @@
-"""Confluent's paths. Each route reads what was asked, asks the registry, and answers as Confluent's does."""
+"""Confluent's paths. Each route reads the request, calls the registry, and answers as Confluent's does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _contexts(registry: Registry, asked: Asked) -> Any:
 
 
 def _metadata(registry: Registry, asked: Asked) -> Any:
-    """Which cluster this is: none of Kafka's, and always the same."""
+    """The id of the cluster: always the same, and no Kafka cluster."""
     return {"id": "", "scope": {"path": [], "clusters": {"schema-registry-cluster": "latecomer"}}}
 
 
@@ -47,12 +47,12 @@ def _types(registry: Registry, asked: Asked) -> Any:
 
 
 def _schemas(registry: Registry, asked: Asked) -> Any:
-    found = registry.all_versions("", asked.deleted, asked.flag("latestOnly"))
+    versions = registry.all_versions("", asked.deleted, asked.flag("latestOnly"))
     names = registry.aliases() if asked.flag("aliases") else {}
     kind = asked.query.get("ruleType")
     wanted = [
         each
-        for each in found
+        for each in versions
         if any(name.startswith(asked.prefix) for name in (each.subject, *names.get(each.subject, ())))
         and (not kind or kind in contracts.rule_types(each.definition.rules))
     ]
@@ -62,8 +62,8 @@ def _schemas(registry: Registry, asked: Asked) -> Any:
 
 def _schema(registry: Registry, asked: Asked) -> Any:
     _check_subject(asked)
-    found = _read_id(registry, asked, asked.id)
-    return {**found, "maxId": registry.largest_id()} if asked.flag("fetchMaxId") else found
+    body = _read_id(registry, asked, asked.id)
+    return {**body, "maxId": registry.largest_id()} if asked.flag("fetchMaxId") else body
 
 
 def _schema_of_guid(registry: Registry, asked: Asked) -> Any:
@@ -71,31 +71,31 @@ def _schema_of_guid(registry: Registry, asked: Asked) -> Any:
 
 
 def _ids_of_guid(registry: Registry, asked: Asked) -> Any:
-    found = registry.ids_of_guid(guid_of(asked.path["guid"]))
-    return [{"context": DEFAULT_CONTEXT.strip(":"), "id": number} for number in found]
+    ids = registry.ids_of_guid(guid_of(asked.path["guid"]))
+    return [{"context": DEFAULT_CONTEXT.strip(":"), "id": number} for number in ids]
 
 
 def _read_id(registry: Registry, asked: Asked, number: int) -> dict[str, Any]:
-    found = {**registry.definition(number).body(), "guid": registry.guid(number)}
+    body = {**registry.definition(number).body(), "guid": registry.guid(number)}
     _note(registry, asked, number)
-    return _formatted(registry, asked, number, found)
+    return _formatted(registry, asked, number, body)
 
 
-def _formatted(registry: Registry, asked: Asked, number: int, found: dict[str, Any]) -> dict[str, Any]:
-    """A schema in the format that was asked for."""
-    return {**found, "schema": registry.formatted(number, asked.format)} if asked.format else found
+def _formatted(registry: Registry, asked: Asked, number: int, body: dict[str, Any]) -> dict[str, Any]:
+    """A schema in the requested format."""
+    return {**body, "schema": registry.formatted(number, asked.format)} if asked.format else body
 
 
 def _schema_text(registry: Registry, asked: Asked) -> Any:
     _check_subject(asked)
-    found = registry.definition(asked.id).text
+    text = registry.definition(asked.id).text
     _note(registry, asked, asked.id)
-    return registry.formatted(asked.id, asked.format) if asked.format else found
+    return registry.formatted(asked.id, asked.format) if asked.format else text
 
 
 def _subjects_of_id(registry: Registry, asked: Asked) -> Any:
-    found = _places(registry, asked)
-    return asked.page(sorted({subject for subject, _ in found}))
+    places = _places(registry, asked)
+    return asked.page(sorted({subject for subject, _ in places}))
 
 
 def _versions_of_id(registry: Registry, asked: Asked) -> Any:
@@ -107,12 +107,12 @@ def _versions_of_id(registry: Registry, asked: Asked) -> Any:
 def _places(registry: Registry, asked: Asked) -> list[tuple[str, int]]:
     only = _check_subject(asked)
     only = None if only is None else registry.behind_alias(only)
-    found = registry.places_of_id(asked.id, asked.deleted)
-    return [(each.subject, each.version) for each in found if only in (None, each.subject)]
+    places = registry.places_of_id(asked.id, asked.deleted)
+    return [(each.subject, each.version) for each in places if only in (None, each.subject)]
 
 
 def _check_subject(asked: Asked) -> str | None:
-    """The subject that a client may name beside an id. An id means the same under every subject."""
+    """The subject that a client may send with an id. The id has the same schema under every subject."""
     written = asked.query.get("subject")
     return subject_of(written) if written else None
 
@@ -129,8 +129,8 @@ def _subjects(registry: Registry, asked: Asked) -> Any:
 
 
 def _look_up(registry: Registry, asked: Asked) -> Any:
-    found = registry.look_up(_subject(registry, asked), asked.body.definition(), asked.deleted)
-    return _formatted(registry, asked, found.id, found.body())
+    version = registry.look_up(_subject(registry, asked), asked.body.definition(), asked.deleted)
+    return _formatted(registry, asked, version.id, version.body())
 
 
 def _delete_subject(registry: Registry, asked: Asked) -> Any:
@@ -144,7 +144,7 @@ def _versions(registry: Registry, asked: Asked) -> Any:
 
 def _register(registry: Registry, asked: Asked) -> Any:
     body: SchemaBody = asked.body
-    found = registry.register(
+    version = registry.register(
         asked.actor,
         _subject(registry, asked),
         body.new_definition(),
@@ -152,12 +152,12 @@ def _register(registry: Registry, asked: Asked) -> Any:
         number=body.asked_id,
         version=body.asked_version,
     )
-    return {"id": found.id, "version": found.version, "guid": found.guid, **found.definition.body()}
+    return {"id": version.id, "version": version.version, "guid": version.guid, **version.definition.body()}
 
 
 def _version(registry: Registry, asked: Asked) -> Any:
-    found = _read_version(registry, asked)
-    return _formatted(registry, asked, found.id, found.body())
+    version = _read_version(registry, asked)
+    return _formatted(registry, asked, version.id, version.body())
 
 
 def _with_metadata(registry: Registry, asked: Asked) -> Any:
@@ -165,23 +165,23 @@ def _with_metadata(registry: Registry, asked: Asked) -> Any:
     if len(keys) != len(values) or not keys:
         raise unusable("key and value come in pairs: write ?key=team&value=rides")
     wanted = dict(zip(keys, values, strict=True))
-    found = registry.latest_with(_subject(registry, asked), wanted, asked.deleted)
-    return _formatted(registry, asked, found.id, found.body())
+    version = registry.latest_with(_subject(registry, asked), wanted, asked.deleted)
+    return _formatted(registry, asked, version.id, version.body())
 
 
 def _version_text(registry: Registry, asked: Asked) -> Any:
-    found = _read_version(registry, asked)
-    return registry.formatted(found.id, asked.format) if asked.format else found.definition.text
+    version = _read_version(registry, asked)
+    return registry.formatted(version.id, asked.format) if asked.format else version.definition.text
 
 
 def _read_version(registry: Registry, asked: Asked) -> Version:
-    found = registry.version(_subject(registry, asked), asked.version, asked.deleted)
-    _note(registry, asked, found.id)
-    return found
+    version = registry.version(_subject(registry, asked), asked.version, asked.deleted)
+    _note(registry, asked, version.id)
+    return version
 
 
 def _note(registry: Registry, asked: Asked, number: int) -> None:
-    """Keep who has read a schema; without tokens nobody can tell."""
+    """Note who has read a schema; without tokens that is unknown."""
     if asked.actor.name != NOBODY:
         registry.note_read(asked.actor, number)
 
@@ -208,11 +208,11 @@ def _is_permanent(asked: Asked) -> bool:
 def _compatible(registry: Registry, asked: Asked) -> Any:
     which = asked.version if "version" in asked.path else None
     normalize = asked.flag("normalize")
-    found = registry.complaints(
+    problems = registry.complaints(
         _subject(registry, asked), asked.body.definition(), which, normalize=normalize
     )
-    messages = {"messages": [each.text for each in found]} if asked.flag("verbose") else {}
-    return {"is_compatible": not found, **messages}
+    messages = {"messages": [each.text for each in problems]} if asked.flag("verbose") else {}
+    return {"is_compatible": not problems, **messages}
 
 
 # Levels and modes, of the registry and of a subject
@@ -226,9 +226,9 @@ def _config(registry: Registry, asked: Asked) -> Any:
     return _config_body(registry.config(_whose(asked), asked.flag("defaultToGlobal")))
 
 
-def _config_body(found: dict[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in found.items() if key != "compatibility"}
-    return {"compatibilityLevel": found["compatibility"], **rest}
+def _config_body(config: dict[str, Any]) -> dict[str, Any]:
+    rest = {key: value for key, value in config.items() if key != "compatibility"}
+    return {"compatibilityLevel": config["compatibility"], **rest}
 
 
 def _set_config(registry: Registry, asked: Asked) -> Any:

@@ -1,6 +1,6 @@
-"""The schemas of a registry, parsed: those that are sent, and those that are kept.
+"""The parsed schemas of a registry: those that are sent, and those that are stored. Decides which schemas are the same.
 
-An id never means another schema, so what is kept is parsed once. Whether two schemas are one is decided here.
+The schema of an id never changes, so a stored schema is parsed once.
 """
 
 from __future__ import annotations
@@ -16,27 +16,26 @@ from latecomer.schemas.registry.databases import Session
 from latecomer.schemas.registry.kinds import Parsed, identity, parsed, require_kind
 from latecomer.schemas.registry.names import LATEST
 from latecomer.schemas.registry.recent import Recent
-from latecomer.schemas.registry.records import Definition, Deleted, Reference
+from latecomer.schemas.registry.records import DEEPEST_REFERENCES, Definition, Deleted, Reference
 from latecomer.schemas.registry.tables import Place
 
 MOST_REFERENCES = 200
-DEEPEST_REFERENCES = 50
 _REMEMBERED = 500
 _SENT = 20
 
 
 class Sent(NamedTuple):
-    """A schema from outside, and what it is known by."""
+    """A schema that was sent, with its identity."""
 
     definition: Definition
     parsed: Parsed
     identity: str
     bare: str
-    """The same, whatever its metadata and rules are."""
+    """The identity without metadata and rules."""
 
 
 class Kept(NamedTuple):
-    """A schema of an id, and through how many others its references lead."""
+    """The stored schema of an id, and the length of its longest chain of references."""
 
     parsed: Parsed
     height: int
@@ -46,12 +45,12 @@ Found = dict[int, Kept]
 
 
 class Schemas:
-    """Schemas as they are needed to decide."""
+    """Parses schemas, and remembers the last ones."""
 
     def __init__(self) -> None:
         self._kept: Recent[int, Kept] = Recent(_REMEMBERED)
         self._sent: Recent[Hashable, Parsed] = Recent(_SENT)
-        """What was sent: it is parsed before a transaction that writes, which holds up others."""
+        """Schemas that were sent. They are parsed before the writing transaction, which blocks others."""
 
     def sent(
         self,
@@ -61,7 +60,7 @@ class Schemas:
         strict: bool = False,
         deleted: Deleted = Deleted.LEFT_OUT,
     ) -> Sent:
-        """A schema that was sent, with the versions that its references lead to."""
+        """A schema that was sent, parsed with its references."""
         require_kind(schema.type)
         if len(schema.references) > MOST_REFERENCES:
             raise refusals.invalid_schema(f"it has more than {MOST_REFERENCES} references")
@@ -70,7 +69,7 @@ class Schemas:
         found: Found = {}
         for each in schema.references:
             if each.name in known:
-                raise refusals.invalid_schema(f"references.{each.name}: stands there twice; write it once")
+                raise refusals.invalid_schema(f"references.{each.name}: is written twice; write it once")
             place = _referred(session, each, deleted)
             ids[replace(each, version=place.version)] = place.id
             referred = self.kept(session, place.id, found)
@@ -89,12 +88,12 @@ class Schemas:
         return Sent(full, result, identity(result, ids, contract), identity(result, ids))
 
     def kept(self, session: Session, number: int, found: Found) -> Kept:
-        """A schema of an id; `found` are those of this transaction, each of which is looked at once."""
+        """The stored schema of an id. `found` has those that this transaction has parsed already."""
         known = found.get(number) or self._kept.get(number)
         if known is None:
             schema = tables.definition(session, number)
             if schema is None:
-                raise RegistryError(f"the schema {number} is not there, although it is referred to")
+                raise RegistryError(f"the schema {number} is missing, although others refer to it")
             below = {
                 each.name: self.kept(session, _exact(session, each).id, found) for each in schema.references
             }
@@ -107,8 +106,8 @@ class Schemas:
     def same(self, session: Session, subject: str, sent: Sent, places: Sequence[Place]) -> list[Place]:
         """The versions of a subject that are this schema, the latest first.
 
-        Where none is, those that are it once their references are written out: a program that was built with such a
-        schema has no references to send. And those whose metadata differs in the version alone that it names.
+        If there are none: the versions that are this schema once their references are written out, since a program
+        built with such a schema sends no references; and those whose metadata differs only in `confluent:version`.
         """
         ids = tables.ids_of_identity(session, sent.identity)
         if exact := [place for place in reversed(places) if place.id in ids]:
@@ -128,7 +127,7 @@ class Schemas:
             return False
         named = [contracts.version_in(each.metadata) is None for each in (sent.definition, definition)]
         is_written_out = bool(definition.references) and not sent.definition.references
-        if named[0] == named[1] and not is_written_out:  # then it would have the same identity
+        if named[0] == named[1] and not is_written_out:  # a version like that has the same identity
             return False
         kept = self.kept(session, place.id, found).parsed
         if is_written_out:
@@ -140,12 +139,12 @@ class Schemas:
 def chosen(session: Session, subject: str, which: int, deleted: Deleted) -> Place:
     """One version of a subject."""
     every = tables.places(session, Deleted.INCLUDED, subject)
-    found = [place for place in every if deleted.takes(place.deleted)]
-    if not found:
+    candidates = [place for place in every if deleted.takes(place.deleted)]
+    if not candidates:
         raise refusals.subject_not_found(subject)
     if which == LATEST:
-        return found[-1]
-    place = next((place for place in found if place.version == which), None)
+        return candidates[-1]
+    place = next((place for place in candidates if place.version == which), None)
     if place is None:
         raise refusals.version_not_found(which)
     return place

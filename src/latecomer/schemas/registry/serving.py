@@ -1,4 +1,4 @@
-"""The server: its socket, what is refused before it starts, and uvicorn."""
+"""The server: checks before it starts, its socket, and uvicorn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BACKLOG = 512
 
 
 def require_packages() -> None:
-    """Say what to install, where the extra is missing."""
+    """Raise an error that says what to install, if the extra is missing."""
     try:
         import fastapi  # noqa: F401
         import h11  # noqa: F401
@@ -58,28 +58,30 @@ def require_safe(host: str, tokens: Tokens | None) -> None:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that nobody else has. Port 0 is one that is free."""
+    """A listening socket. Port 0 means any free port."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind, protocol)
+        listening = socket.socket(family, kind, protocol)
         try:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            found.bind(address)
-            found.listen(BACKLOG)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(BACKLOG)
         except BaseException:
-            found.close()
+            listening.close()
             raise
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a UnicodeError where no host can have the name
         raise RegistryError(_bind_problem(error, host, port)) from None
-    return found
+    return listening
 
 
-def _bind_problem(error: OSError, host: str, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
+def _bind_problem(error: Exception, host: str, port: int) -> str:
+    number = getattr(error, "errno", None)
+    if number == errno.EADDRINUSE:
         return f"port {port} of {host} is in use by another program; stop it, or choose another with --port"
-    if error.errno == errno.EACCES:
+    if number == errno.EACCES:
         return f"port {port} may not be used by this user; choose one above 1023 with --port"
-    return f"{host} port {port} cannot be served ({error.strerror or error}); correct --host or --port"
+    reason = getattr(error, "strerror", None) or error
+    return f"{host} port {port} cannot be served ({reason}); correct --host or --port"
 
 
 def require_certificate(certificate: Path | None, key: Path | None) -> None:
@@ -100,7 +102,7 @@ def require_certificate(certificate: Path | None, key: Path | None) -> None:
 
 
 def _no_password() -> str:
-    """Asked for where a key has a password: OpenSSL would ask on the terminal."""
+    """An empty password for keys with a password, so that OpenSSL does not ask on the terminal."""
     return ""
 
 
@@ -111,9 +113,9 @@ def serve(
     certificate: Path | None = None,
     key: Path | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; requests under way are finished, and the database is closed."""
+    """Serve until SIGINT or SIGTERM. Running requests are finished first."""
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    # Uvicorn ends in good order, and then raises the signal again: that would end the process on the spot.
+    # Uvicorn shuts down cleanly, and then raises the signal again, which would kill the process.
     signal.signal(signal.SIGTERM, _end)
     uvicorn_server(registry, tokens, certificate, key).run(sockets=[listening])
 
@@ -137,7 +139,7 @@ def uvicorn_server(
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # whoever asks could say that it is somebody else
+        proxy_headers=False,  # clients could forge their address
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=30,
@@ -149,7 +151,7 @@ def uvicorn_server(
 
 
 def _protocol() -> Any:
-    """Uvicorn's HTTP, whose own refusals are JSON too."""
+    """Uvicorn's HTTP protocol, with refusals as JSON."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class JsonRefusals(H11Protocol):  # type: ignore[misc]

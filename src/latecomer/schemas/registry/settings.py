@@ -1,4 +1,4 @@
-"""What is set for a subject or for the whole registry: levels, modes, owners, naming rules."""
+"""The settings of a subject or of the whole registry: levels, modes, owners, naming rules."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from latecomer.schemas.registry.transactions import ABOUT, CONFIG, MODE, NAMING,
 
 
 class Settings(Transactions):
-    """Reads and changes what is set. Each change is in the audit."""
+    """Reads and changes settings. Each change is audited."""
 
     def config(self, subject: str | None = None, in_force: bool = False) -> dict[str, Any]:
-        """The level of a subject or of the registry, and whether schemas are normalized."""
+        """The level and other settings of a subject or of the registry."""
         with self._database.reading() as session:
             own, everywhere = self._settings(session, CONFIG, subject)
             if subject is not None and own is None and not in_force:
                 raise refusals.no_level(subject)
-            found = {name: policy.in_force(name, own, everywhere) for name in policy.SETTINGS}
-            found = {policy.ALIAS: (own or {}).get(policy.ALIAS), **found}
+            values = {name: policy.in_force(name, own, everywhere) for name in policy.SETTINGS}
+            values = {policy.ALIAS: (own or {}).get(policy.ALIAS), **values}
             level = policy.level_in_force(own, everywhere)
-            return {"compatibility": level} | {name: each for name, each in found.items() if each is not None}
+            return {"compatibility": level} | {
+                name: each for name, each in values.items() if each is not None
+            }
 
     def set_config(self, actor: Actor, subject: str | None, change: Mapping[str, Any]) -> None:
-        """Change what is given, remove what is given as none, and leave the rest as it is."""
+        """Change settings; None removes one. The others stay."""
         if not change:
             return
         with self._database.writing() as session:
@@ -37,7 +39,7 @@ class Settings(Transactions):
             self._change(session, actor, CONFIG, subject, after or None)
 
     def unset_config(self, actor: Actor, subject: str | None) -> dict[str, Any]:
-        """Back to what holds everywhere, or to the default; what was in force before."""
+        """Remove the settings of a subject or of the registry; the level that was in force."""
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, subject), subject)
             own, everywhere = self._settings(session, CONFIG, subject)
@@ -48,7 +50,7 @@ class Settings(Transactions):
             return before
 
     def mode(self, subject: str | None = None, in_force: bool = False) -> Mode:
-        """What may be changed in a subject or the registry."""
+        """The mode of a subject or of the registry."""
         with self._database.reading() as session:
             own, everywhere = self._settings(session, MODE, subject)
             if subject is not None and own is None and not in_force:
@@ -56,17 +58,17 @@ class Settings(Transactions):
             return policy.mode_in_force(own, everywhere)
 
     def set_mode(self, actor: Actor, subject: str | None, mode: Mode, *, force: bool = False) -> None:
-        """Set what may be changed. Importing begins with nothing, unless it is forced."""
+        """Set the mode. IMPORT needs an empty subject or registry, unless it is forced."""
         with self._database.writing() as session:
             begins = mode is Mode.IMPORT and self._mode(session, subject) is not Mode.IMPORT
             if begins and not force and tables.places(session, Deleted.LEFT_OUT, subject):
                 raise refusals.not_permitted(
-                    "Cannot import since found existing subjects. Delete them, or say force=true."
+                    "Cannot import since found existing subjects. Delete them, or send force=true."
                 )
             self._change(session, actor, MODE, subject, str(mode))
 
     def unset_mode(self, actor: Actor, subject: str | None) -> Mode:
-        """Back to what holds everywhere, or to the default; the mode that was set before."""
+        """Remove the mode of a subject or of the registry; the mode that was set."""
         with self._database.writing() as session:
             own, everywhere = self._settings(session, MODE, subject)
             if subject is not None and own is None:
@@ -75,7 +77,7 @@ class Settings(Transactions):
             return policy.mode_in_force(own, None if subject else everywhere)
 
     def about(self, subject: str) -> dict[str, Any]:
-        """Who is asked about a subject, and what else is known of it."""
+        """The owner of a subject, its metadata, and the naming rule that it fits."""
         with self._database.reading() as session:
             own = tables.setting(session, ABOUT, subject) or {}
             naming = self._naming(session)
@@ -97,7 +99,7 @@ class Settings(Transactions):
             return self._naming(session)
 
     def set_naming(self, actor: Actor, naming: Naming | None) -> None:
-        """Rules for the names of new subjects, and who owns which. Subjects that are there stay."""
+        """Set the rules for the names of new subjects, and for their owners. Existing subjects stay."""
         with self._database.writing() as session:
             policy.require_writable(self._mode(session, None), None)
             self._change(session, actor, NAMING, None, naming.body() if naming else None)

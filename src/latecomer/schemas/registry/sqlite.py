@@ -16,7 +16,7 @@ from latecomer.schemas.registry.databases import FORMAT, TO_FORMAT_3, Row, Stora
 
 BUSY_SECONDS = 30.0
 APPLICATION = 0x4C637267
-"""What the header of the file says about whose it is."""
+"""The application id in the header of the file."""
 _FIX = "give another file with --store"
 
 
@@ -32,12 +32,12 @@ class SqliteSession:
 
 
 class SqliteDatabase:
-    """A file. Connections are kept for the next transaction; writes of this process queue up here, not in the file."""
+    """A database file. Connections are reused. Writes of this process wait for a lock here, not for the file's lock."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path.absolute()
         self.shown = str(self.path)
-        self._queue = threading.Lock()
+        self._write_lock = threading.Lock()
         self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         if not create and not self.path.exists():
             raise RegistryError(f"there is no registry at {self.shown}; {_FIX}")
@@ -61,7 +61,7 @@ class SqliteDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[SqliteSession]:
-        with self._queue, self._in_words(), self._connection() as connection:
+        with self._write_lock, self._in_words(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield SqliteSession(connection)
@@ -73,7 +73,7 @@ class SqliteDatabase:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """One that is idle, or a new one. What was written to a file that is gone would be lost."""
+        """An idle connection, or a new one. Refused if the file is gone: writes to it would be lost."""
         if self._file_now() != self._file:
             self.close()
             raise StorageError(
@@ -95,10 +95,10 @@ class SqliteDatabase:
 
     def _file_now(self) -> tuple[int, int] | None:
         try:
-            found = self.path.stat()
+            state = self.path.stat()
         except FileNotFoundError:
             return None
-        return found.st_dev, found.st_ino
+        return state.st_dev, state.st_ino
 
     def _opened(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -118,11 +118,13 @@ class SqliteDatabase:
         return connection
 
     def _prepare(self) -> None:
-        """Make the tables, or see that they are ours."""
+        """Create the tables, or check that they are ours."""
         self._require_ours()
         connection = self._opened()
         try:
-            connection.execute("PRAGMA foreign_keys = OFF")  # a table that others refer to may be made anew
+            connection.execute(
+                "PRAGMA foreign_keys = OFF"
+            )  # a step may recreate a table that others refer to
             connection.execute("BEGIN IMMEDIATE")
             session = SqliteSession(connection)
             if not session.rows("SELECT 1 FROM sqlite_master WHERE name = 'registry_format'"):
@@ -140,18 +142,18 @@ class SqliteDatabase:
             connection.close()
 
     def _require_ours(self) -> None:
-        """Look before anything is changed: a file of another program stays as it is."""
+        """Refuse a file of another program before anything is changed."""
         if not self.path.exists():
             if not self.path.parent.is_dir():
                 raise RegistryError(f"there is no folder {self.path.parent}; make it, or {_FIX}")
             return
         connection = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
         try:
-            whose = connection.execute("PRAGMA application_id").fetchone()[0]
-            filled = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
+            is_filled = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
         finally:
             connection.close()
-        if filled and whose != APPLICATION:
+        if is_filled and application != APPLICATION:
             raise RegistryError(f"{self.shown} is a database of another program; {_FIX}")
 
     @contextmanager

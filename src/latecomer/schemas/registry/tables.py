@@ -1,8 +1,8 @@
 """The registry's tables and every statement on them: the same for SQLite and Postgres.
 
-Rows of `registry_schemas` stay for ever, so that an id never means another schema; `text` is null where every version
-of a schema was deleted for good. A schema has one id, unless it was imported under several. `contract` has its metadata
-and its rules as JSON, or is null.
+Rows of `registry_schemas` are never deleted, so the schema of an id never changes. `text` is null if every version of a
+schema was deleted permanently. A schema has one id, unless it was imported under several. `contract` has the metadata
+and rules as JSON, or is null.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SCHEMA = (
     "address TEXT NOT NULL, action TEXT NOT NULL, subject TEXT, version INTEGER, was TEXT, became TEXT)",
 )
 EVERYWHERE = ""
-"""The subject of settings that hold for the whole registry."""
+"""The subject of the settings of the whole registry."""
 
 
 class Place(NamedTuple):
@@ -54,13 +54,13 @@ class Place(NamedTuple):
 
 
 def definition(session: Session, number: int) -> Definition | None:
-    """The schema of an id; none if there is no such id, or every version of it was deleted for good."""
-    found = session.rows(
+    """The schema of an id; None if there is no such id, or all of its versions were deleted permanently."""
+    rows = session.rows(
         "SELECT text, type, contract FROM registry_schemas WHERE id = ? AND text IS NOT NULL", number
     )
-    if not found:
+    if not rows:
         return None
-    text, kind, contract = found[0]
+    text, kind, contract = rows[0]
     metadata, rules = (None, None) if contract is None else json.loads(contract)
     references = session.rows(
         "SELECT name, subject, version FROM registry_references WHERE id = ? ORDER BY place", number
@@ -69,28 +69,28 @@ def definition(session: Session, number: int) -> Definition | None:
 
 
 def ids_of_identity(session: Session, identity: str) -> list[int]:
-    """The ids of a schema, the one that new versions get first."""
-    found = session.rows("SELECT text IS NULL, id FROM registry_schemas WHERE identity = ?", identity)
-    return [number for _, number in sorted(found)]
+    """The ids of a schema, first the one for new versions."""
+    rows = session.rows("SELECT text IS NULL, id FROM registry_schemas WHERE identity = ?", identity)
+    return [number for _, number in sorted(rows)]
 
 
 def identity_of_id(session: Session, number: int) -> str | None:
-    found = session.rows("SELECT identity FROM registry_schemas WHERE id = ?", number)
-    return found[0][0] if found else None
+    rows = session.rows("SELECT identity FROM registry_schemas WHERE id = ?", number)
+    return rows[0][0] if rows else None
 
 
 def guid_of_id(session: Session, number: int) -> str:
-    """What a schema is called by programs that know nothing of ids: it follows from the schema."""
+    """The GUID of a schema, for programs that do not use ids. It is derived from the schema."""
     return str(UUID(hex=str(identity_of_id(session, number))[:32]))
 
 
 def ids_of_guid(session: Session, guid: UUID) -> list[int]:
-    """The ids of schemas that can be read."""
-    found = session.rows(
+    """The ids of the schemas with a GUID that can be read."""
+    rows = session.rows(
         "SELECT id FROM registry_schemas WHERE identity LIKE ? AND text IS NOT NULL ORDER BY id",
         f"{guid.hex}%",
     )
-    return [number for (number,) in found]
+    return [number for (number,) in rows]
 
 
 def largest_id(session: Session) -> int:
@@ -98,8 +98,8 @@ def largest_id(session: Session) -> int:
 
 
 def keep_schema(session: Session, number: int, identity: str, schema: Definition) -> None:
-    """Keep the text of a schema under its id, unless it is there."""
-    says_more = schema.metadata or schema.rules
+    """Store a schema under its id, unless it is stored already."""
+    has_contract = schema.metadata or schema.rules
     session.run(
         "INSERT INTO registry_schemas (id, identity, type, text, contract) VALUES (?, ?, ?, ?, ?) "
         "ON CONFLICT (id) DO UPDATE SET text = COALESCE(registry_schemas.text, excluded.text)",
@@ -107,7 +107,7 @@ def keep_schema(session: Session, number: int, identity: str, schema: Definition
         identity,
         schema.type,
         schema.text,
-        json.dumps([schema.metadata, schema.rules]) if says_more else None,
+        json.dumps([schema.metadata, schema.rules]) if has_contract else None,
     )
     for place, each in enumerate(schema.references):
         session.run(
@@ -122,7 +122,7 @@ def keep_schema(session: Session, number: int, identity: str, schema: Definition
 
 
 def forget_unused(session: Session, numbers: Iterable[int]) -> None:
-    """Forget the texts of ids that no version has any more."""
+    """Remove the texts of ids that no version uses any more."""
     for number in set(numbers):
         if not session.rows("SELECT 1 FROM registry_versions WHERE id = ? LIMIT 1", number):
             session.run("UPDATE registry_schemas SET text = NULL WHERE id = ?", number)
@@ -130,25 +130,25 @@ def forget_unused(session: Session, numbers: Iterable[int]) -> None:
 
 
 def ids_with_more(session: Session, subject: str) -> set[int]:
-    """The ids of a subject's versions that refer to others, or have a contract."""
-    found = session.rows(
+    """The ids of a subject's versions with references or a contract."""
+    rows = session.rows(
         "SELECT DISTINCT v.id FROM registry_versions v JOIN registry_schemas s ON s.id = v.id "
         "LEFT JOIN registry_references r ON r.id = v.id "
         "WHERE v.subject = ? AND (s.contract IS NOT NULL OR r.id IS NOT NULL)",
         subject,
     )
-    return {number for (number,) in found}
+    return {number for (number,) in rows}
 
 
 def referring_ids(session: Session, subject: str, version: int, deleted: Deleted) -> list[int]:
     """The ids of schemas that refer to a version of a subject."""
-    found = session.rows(
+    rows = session.rows(
         "SELECT DISTINCT r.id, v.deleted FROM registry_references r JOIN registry_versions v ON v.id = r.id "
         "WHERE r.subject = ? AND r.version = ?",
         subject,
         version,
     )
-    return sorted({number for number, gone in found if deleted.takes(bool(gone))})
+    return sorted({number for number, gone in rows if deleted.takes(bool(gone))})
 
 
 # Versions
@@ -167,8 +167,10 @@ def places_of_id(session: Session, number: int, deleted: Deleted) -> list[Place]
 
 
 def _places(rows: Iterable[Any], deleted: Deleted) -> list[Place]:
-    found = [Place(subject, version, number, bool(gone), at) for subject, version, number, gone, at in rows]
-    return sorted(each for each in found if deleted.takes(each.deleted))
+    versions = [
+        Place(subject, version, number, bool(gone), at) for subject, version, number, gone, at in rows
+    ]
+    return sorted(each for each in versions if deleted.takes(each.deleted))
 
 
 def filled(session: Session, place: Place) -> Version:
@@ -204,15 +206,15 @@ def remove_version(session: Session, subject: str, version: int) -> None:
 
 
 def setting(session: Session, kind: str, subject: str = EVERYWHERE) -> Any:
-    """What was set, or none."""
-    found = session.rows("SELECT value FROM registry_settings WHERE kind = ? AND subject = ?", kind, subject)
-    return json.loads(found[0][0]) if found else None
+    """A setting; None if it is not set."""
+    rows = session.rows("SELECT value FROM registry_settings WHERE kind = ? AND subject = ?", kind, subject)
+    return json.loads(rows[0][0]) if rows else None
 
 
 def settings(session: Session, kind: str) -> dict[str, Any]:
-    """What was set, by subject."""
-    found = session.rows("SELECT subject, value FROM registry_settings WHERE kind = ?", kind)
-    return {subject: json.loads(value) for subject, value in found}
+    """Subject → setting of a kind."""
+    rows = session.rows("SELECT subject, value FROM registry_settings WHERE kind = ?", kind)
+    return {subject: json.loads(value) for subject, value in rows}
 
 
 def put_setting(session: Session, kind: str, subject: str, value: Any) -> None:
@@ -251,14 +253,14 @@ def add_entry(session: Session, entry: Entry) -> None:
 def entries(session: Session, after: int, limit: int, subject: str | None) -> list[Entry]:
     """Entries after a number, the oldest first."""
     only, values = ("", ()) if subject is None else (" AND subject = ?", (subject,))
-    found = session.rows(
+    rows = session.rows(
         "SELECT number, at, who, address, action, subject, version, was, became FROM registry_audit "
         f"WHERE number > ?{only} ORDER BY number LIMIT ?",
         after,
         *values,
         limit,
     )
-    return [_entry(*row) for row in found]
+    return [_entry(*row) for row in rows]
 
 
 def _entry(

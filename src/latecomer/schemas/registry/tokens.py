@@ -1,6 +1,6 @@
-"""Who may do what. A token is random; what is kept of it is its hash.
+"""Tokens and what they allow. A token is random; only its hash is stored.
 
-A file has one token a line: its name, its scope and the hash of it. Lines that begin with # are for people.
+A file has one token a line: name, scope and hash. Lines that begin with # are comments.
 
     ana-laptop write sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
 """
@@ -29,7 +29,7 @@ _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 
 
 class Scope(IntEnum):
-    """What a token allows. Each has what the ones before it have."""
+    """What a token allows. Each scope includes the ones before it."""
 
     READ = 1
     WRITE = 2
@@ -48,7 +48,7 @@ class Scope(IntEnum):
 
 @dataclass(frozen=True)
 class Token:
-    """What is kept of a token."""
+    """A token as it is stored, without its secret."""
 
     name: str
     scope: Scope
@@ -56,12 +56,12 @@ class Token:
 
     @property
     def line(self) -> str:
-        """The line that lets it in."""
+        """Its line in a file of tokens."""
         return f"{self.name} {self.scope.word} sha256:{self.digest.hex()}"
 
 
 def new_token(name: str, scope: Scope) -> tuple[str, Token]:
-    """A token, which is shown once, and what is kept of it."""
+    """A new secret, which is shown once, and the token to store."""
     if not _NAME.fullmatch(name):
         raise RegistryError(
             f"{name[:40]!r} cannot be a token's name; write letters, digits, dots, @, - or _, at most 100"
@@ -71,36 +71,37 @@ def new_token(name: str, scope: Scope) -> tuple[str, Token]:
 
 
 def add_token(path: Path, token: Token) -> None:
-    """Add a token to a file, which is made if it is not there, for its user alone."""
+    """Add a token to a file. A new file can be read by its user alone."""
     try:
         if path.exists() and any(each.name == token.name for each in _read_file(path, empty=True)):
             raise RegistryError(f"{path} has a token called {token.name}; choose another name")
+        last_line_ends = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
         number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError as error:
         raise RegistryError(f"{path} cannot be written ({error.strerror}); correct --tokens") from None
     with os.fdopen(number, "a", encoding="utf-8") as file:
-        file.write(f"{token.line}\n")
+        file.write(f"{'' if last_line_ends else chr(10)}{token.line}\n")
 
 
 def read_tokens(text: str, place: str, *, empty: bool = False) -> tuple[Token, ...]:
-    """The tokens of a file or of the environment. The place is named in errors; what stands there is not."""
-    found: dict[str, Token] = {}
+    """The tokens in a text. Errors name the place, and never show the text."""
+    tokens: dict[str, Token] = {}
     for number, line in enumerate(re.split(r"[\n;]", text), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         token = _read_line(line, f"{place}, line {number}")
-        if token.name in found:
+        if token.name in tokens:
             raise RegistryError(
                 f"{place}, line {number}: the name {token.name} is there already; choose another"
             )
-        found[token.name] = token
-    if not found and not empty:
+        tokens[token.name] = token
+    if not tokens and not empty:
         raise RegistryError(f"{place}: there is no token; make one: latecomer registry token new --name NAME")
-    if len(found) > MOST_TOKENS:
+    if len(tokens) > MOST_TOKENS:
         raise RegistryError(
             f"{place}: there are more than {MOST_TOKENS} tokens; remove those that nobody uses"
         )
-    return tuple(found.values())
+    return tuple(tokens.values())
 
 
 def _read_line(line: str, place: str) -> Token:
@@ -113,7 +114,7 @@ def _read_line(line: str, place: str) -> Token:
     try:
         scope = Scope.of(parts[1])
     except RegistryError:
-        raise RegistryError(f"{place}: the scope is none; write read, write or admin") from None
+        raise RegistryError(f"{place}: the scope is not valid; write read, write or admin") from None
     return Token(parts[0], scope, bytes.fromhex(digest[1]))
 
 
@@ -122,7 +123,7 @@ def _digest(secret: str) -> bytes:
 
 
 class Tokens:
-    """The tokens that are let in now. A file is read again when it changes, so that one can be taken back."""
+    """The valid tokens. Their file is read again when it changes, so that tokens can be revoked."""
 
     def __init__(self, tokens: tuple[Token, ...], path: Path | None = None) -> None:
         self._tokens, self._path = tokens, path
@@ -137,7 +138,7 @@ class Tokens:
         return len(self._tokens)
 
     def found(self, secret: str) -> Token | None:
-        """The token of a secret. How long this takes says nothing about it."""
+        """The token of a secret. The time this takes reveals nothing about the tokens."""
         self._read_again()
         digest, found = _digest(secret), None
         for token in self._tokens:
@@ -162,10 +163,10 @@ class Tokens:
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        state = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return state.st_ino, state.st_mtime_ns, state.st_size
 
 
 def _read_file(path: Path, *, empty: bool = False) -> tuple[Token, ...]:
@@ -179,14 +180,12 @@ def _read_file(path: Path, *, empty: bool = False) -> tuple[Token, ...]:
     except UnicodeDecodeError:
         raise RegistryError(f"{path}: the tokens are no text; correct --tokens") from None
     if stat.S_IMODE(mode) & 0o022:
-        raise RegistryError(
-            f"{path}: others may write to this file, and let themselves in; take that back: chmod go-w {path}"
-        )
+        raise RegistryError(f"{path}: others may write to this file, and add tokens; run chmod go-w {path}")
     return read_tokens(text, str(path), empty=empty)
 
 
 def tokens_of(path: Path | None) -> Tokens | None:
-    """The tokens of a file, else of the environment, else none: then whoever asks is let in."""
+    """The tokens of a file, else of the environment. None lets everybody in."""
     if path is not None:
         return Tokens.of_file(path)
     text = os.environ.get(ENVIRONMENT)

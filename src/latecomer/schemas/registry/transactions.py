@@ -1,4 +1,4 @@
-"""What each operation of a registry begins with: its database, its clock, what is set, and the audit."""
+"""The base of all operations of a registry: database, clock, settings and audit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def utc_now() -> str:
 
 
 class Transactions:
-    """A registry's database, with what the operations share."""
+    """A registry's database, with what its operations share."""
 
     def __init__(self, database: Database, clock: Callable[[], str] = utc_now) -> None:
         self._database = database
@@ -36,7 +36,7 @@ class Transactions:
         self._database.close()
 
     def _settings(self, session: Session, kind: str, subject: str | None) -> tuple[Any, Any]:
-        """What is set for the subject, and for the registry."""
+        """The setting of the subject, and that of the registry."""
         own = None if subject is None else tables.setting(session, kind, subject)
         return own, tables.setting(session, kind)
 

@@ -1,8 +1,8 @@
-"""JSON checked against the schema of its writer, many records at once: valid for sure, or all `NotPlain`.
+"""Checks many JSON records at once against the schema of their writer: all are certainly valid, or `NotPlain`.
 
-Records are read as columns (`json_rows.py`), and the columns are held against the rules. That does for objects of
-plain values. Nested values, patterns and combinations of schemas are checked record by record, and so is whatever
-breaks a rule, or may do so (`checked_messages.py`).
+Records are read as columns (`json_rows.py`), and the columns are checked by the rules. This works for objects of plain
+values. Records with nested values, patterns or combined schemas are checked one by one (`checked_messages.py`), and so
+are records that break a rule, or may break one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from latecomer.source.decode.text_lines import Lines
 
 _INVALID = "a record that its schema may not allow"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
-"""Columns that are text in JSON, in so many characters."""
+"""Columns that are text in JSON, of limited lengths."""
 _SHORTEST_TIME, _LONGEST_TIME = len("2026-01-05"), len("2026-01-05T14:00:00.123456789+05:30")
 _KINDS = {
     frozenset(("string",)): "string",
@@ -40,26 +40,26 @@ _KINDS = {
 }
 _NULL = b"null"
 _LARGEST = 10**300
-"""Of the bounds that doubles are held against."""
+"""The largest bound that doubles are compared with."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a schema says of records that are read as columns."""
+    """The rules of a schema for records that are read as columns."""
 
     node: Node
     properties: Mapping[str, Node]
     columns: Mapping[str, str]
     extra: Mapping[str, str]
-    """Properties that are no columns, and as what they are read."""
+    """Properties that are no columns, and the types that they are read as."""
     others: bool
-    """Whether there may be any more."""
+    """Whether records may have still other properties."""
     kept: bool
-    """Whether what is no column is kept."""
+    """Whether properties that are no columns are kept."""
 
     @classmethod
     def of(cls, schema: Schema, columns: Mapping[str, str], unknown: UnknownFields) -> Rules:
-        """`NotPlain` where a schema has rules that are not checked here. Fields that are no columns may be there unless
+        """`NotPlain` if a schema has rules that are not checked here. Fields that are no columns are allowed unless
         they make a record a dead letter."""
         for kind in columns.values():
             column_type(kind)
@@ -107,15 +107,15 @@ class Rules:
         if column.null_count:
             _check_nulls(node, name in self.node.required, text)
         kind = {**self.columns, **self.extra}[name]
-        found = column.drop_null()
-        if not len(found):
+        values = column.drop_null()
+        if not len(values):
             return
         if node.values is not None:
-            _check_listed(node, kind, found)
+            _check_listed(node, kind, values)
         if kind == "string":
-            _check_lengths(node, found)
+            _check_lengths(node, values)
         elif kind not in ("boolean", *_TIMES):
-            _check_numbers(node, kind, found)
+            _check_numbers(node, kind, values)
 
 
 def _require_plain_object(node: Node) -> None:
@@ -130,11 +130,11 @@ _VALUE_RULES = ("types", "values", "lower", "upper", "multiples", "min_length", 
 
 
 def _kind(node: Node) -> str | None:
-    """As what a property is read that is no column; None if it may be anything."""
+    """The type that a property that is no column is read as; None if the schema allows any value."""
     if node.says_only():
         return None
-    found = node.own_types - {"null"}
-    kind = "double" if found == NUMBERS else _KINDS.get(found)
+    json_types = node.own_types - {"null"}
+    kind = "double" if json_types == NUMBERS else _KINDS.get(json_types)
     if kind is None:
         raise NotPlain("a property of several types")
     _require_plain_value(node, kind)
@@ -142,7 +142,7 @@ def _kind(node: Node) -> str | None:
 
 
 def _require_plain_value(node: Node, kind: str) -> None:
-    """Decline rules that are not checked for values that are read as this type."""
+    """Decline rules that are not checked here for values of this type."""
     if not node.says_only(*_VALUE_RULES):
         raise NotPlain("a schema that is more than an object of plain values")
     if kind in types.INTEGERS:
@@ -166,17 +166,17 @@ def _require_plain_value(node: Node, kind: str) -> None:
         raise NotPlain("a rule for the length of a time")
 
 
-# Whether values keep to the rules; `NotPlain` if not
+# The rules: `NotPlain` where values do not keep to them
 
 
 def _check_absent(name: str, column: pa.ChunkedArray, text: bytes) -> None:
-    """A property that may not be there, under its name or one that is written in another way."""
+    """A property that is not allowed, under its name or with escapes in its name."""
     if column.null_count < len(column) or f'"{name}"'.encode() in text or b"\\" in text:
         raise NotPlain(_INVALID)
 
 
 def _check_nulls(node: Node, required: bool, text: bytes) -> None:
-    """A column does not say whether a field is null, or is not there."""
+    """A null in a column may be a null in the record, or a missing field."""
     if required or ("null" not in node.own_types and _NULL in text):
         raise NotPlain(_INVALID)
 
@@ -220,7 +220,8 @@ def _check_numbers(node: Node, kind: str, found: pa.ChunkedArray) -> None:
 
 
 def _is_within(value: int | float | Decimal, bound: Bound, sign: int) -> bool:
-    """Whether a number is surely beyond a bound, upwards or downwards. A double may have been rounded to it."""
+    """Whether a number is certainly within a bound: above it with `sign` 1, below it with -1. A double that equals the
+    bound may have been rounded to it."""
     if not isinstance(value, float):
         beyond = (Fraction(value) - bound.number) * sign
         return beyond > 0 or (beyond == 0 and not bound.exclusive)

@@ -1,7 +1,7 @@
-"""Columns of text as columns of their type, all values at once, or `NotPlain`.
+"""Converts columns of text to their types, all values at once, or raises `NotPlain`.
 
-Only what is written in the usual way is taken. Each type has the characters that it may be written with; what Arrow
-makes of these is what `written.py` makes of one value.
+Only values that are written in the usual way are converted. Each type has a set of characters; for texts of these Arrow
+returns the same value as `written.py`.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ _OTHERS = {
 _WRITTEN_WITH = {"bigint": b"-0123456789", "double": b"-+.eE0123456789", "decimal": b"-.0123456789"}
 _LONGEST_NUMBER = 300
 """Characters of a number, at most."""
-_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_USUAL = rf"^{_DATE}[T ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?Z?$"
-"""A moment as nearly everybody writes it."""
+DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_USUAL = rf"^{DATE}[T ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?Z?$"
+"""A moment in the most usual form."""
 _ZONE = "(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])"
-_TIMED = rf"^{_DATE}([T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}(\.[0-9]{{1,9}})?{_ZONE}?)?)?$"
-"""A moment with or without seconds, more than six digits of them, and an offset; or a day alone. Before a zone, Spark
-wants the seconds."""
+_TIMED = rf"^{DATE}([T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}(\.[0-9]{{1,9}})?{_ZONE}?)?)?$"
+"""A moment with or without seconds, with up to nine of their digits, and with an offset; or only a day. Spark wants
+seconds before an offset."""
 _ZONED = r"(Z|[+-][0-9]{2}:[0-9]{2})$"
 _BEYOND_MICROS = r"(\.[0-9]{6})[0-9]{1,3}"
 _FIRST = int(np.datetime64("1900", "us").astype(np.int64))
-"""Calendars and zones are of one mind from here on."""
+"""From this year on, all readers agree on calendars and zones."""
 _LAST_LISTED = int(np.datetime64("2037", "us").astype(np.int64))
-"""Arrow knows the changes of clocks that are listed one by one, and not the rules that go on after them."""
+"""Arrow knows the clock changes that are listed one by one, but not the rules for the years after them."""
 
 
 def column_type(kind: str) -> pa.DataType:
-    """The type of a column in this process; `NotPlain` where it is none that texts are turned into here."""
+    """The Arrow type of a column; `NotPlain` if texts are not converted to it here."""
     if types.is_decimal(kind):
         return pa.decimal128(types.whole_digits(kind) + types.scale_of(kind), types.scale_of(kind))
-    found = NUMBERS.get(kind) or _OTHERS.get(kind)
-    if found is None:
+    arrow_type = NUMBERS.get(kind) or _OTHERS.get(kind)
+    if arrow_type is None:
         raise NotPlain(f"a column of type {kind}")
-    return found
+    return arrow_type
 
 
 def typed(texts: pa.Array, kind: str) -> pa.Array:
-    """A column of texts in its type; null where there is no text."""
+    """A column of texts in its type; null where the text is null."""
     wanted = column_type(kind)
     try:
         match kind:
@@ -69,9 +69,9 @@ def typed(texts: pa.Array, kind: str) -> pa.Array:
             case "date":
                 return _dates(texts)
             case "timestamp" | "timestamp_ntz":
-                found = moments(texts, bare=kind == "timestamp_ntz")
-                require_recent(found)
-                return found.cast(wanted)
+                micros = moments(texts, bare=kind == "timestamp_ntz")
+                require_recent(micros)
+                return micros.cast(wanted)
         return _numbers(texts, kind, wanted)
     except pa.ArrowInvalid:
         raise NotPlain(f"a text that is no {kind}") from None
@@ -85,59 +85,58 @@ def _booleans(texts: pa.Array) -> pa.Array:
 
 
 def _numbers(texts: pa.Array, kind: str, wanted: pa.DataType) -> pa.Array:
-    exact = types.is_decimal(kind)
     if len(with_other_letters(texts, kind)):
         raise NotPlain("a number that is written in another way")
     if (pc.max(pc.binary_length(texts)).as_py() or 0) > _LONGEST_NUMBER:
         raise NotPlain("a long number")
-    found = texts.cast(wanted)
-    if exact:
-        found.validate(full=True)
+    numbers = texts.cast(wanted)
+    if types.is_decimal(kind):
+        numbers.validate(full=True)
     if kind == "double":
-        require_finite(found)
-    return found
+        require_finite(numbers)
+    return numbers
 
 
 def with_other_letters(texts: pa.Array, kind: str) -> npt.NDArray[np.int64]:
-    """The texts in which there is more than numbers of this type are usually written with: spaces, digits of other
+    """The indices of texts with characters that numbers of this type usually do not have: spaces, digits of other
     scripts, letters of hexadecimal numbers."""
     letters = "decimal" if types.is_decimal(kind) else "double" if kind in types.FLOATS else "bigint"
     known = np.zeros(256, bool)
     known[np.frombuffer(_WRITTEN_WITH[letters], np.uint8)] = True
-    offsets, held = texts.buffers()[1:3]
-    if held is None or not len(texts):
+    offsets, data = texts.buffers()[1:3]
+    if data is None or not len(texts):
         return np.zeros(0, np.int64)
     places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    other = np.flatnonzero(~known[np.frombuffer(held, np.uint8)[places[0] : places[-1]]])
+    other = np.flatnonzero(~known[np.frombuffer(data, np.uint8)[places[0] : places[-1]]])
     if not len(other):
         return other
     return np.unique(np.searchsorted(places, other + places[0], side="right") - 1)
 
 
 def _dates(texts: pa.Array) -> pa.Array:
-    if not pc.all(pc.match_substring_regex(texts, f"^{_DATE}$"), min_count=0).as_py():
+    if not pc.all(pc.match_substring_regex(texts, f"^{DATE}$"), min_count=0).as_py():
         raise NotPlain("a day that is written in another way")
-    found = texts.cast(pa.date32())
-    require_recent(found.cast(pa.timestamp("us")).cast(pa.int64()))
-    return found
+    days = texts.cast(pa.date32())
+    require_recent(days.cast(pa.timestamp("us")).cast(pa.int64()))
+    return days
 
 
 def require_recent(micros: pa.Array | pa.ChunkedArray) -> None:
-    """Decline times before 1900, of which readers think differently, and those beyond the calendar."""
+    """Decline times before 1900, which readers interpret differently, and those beyond the calendar."""
     bounds = pc.min_max(micros).as_py()
     if bounds["min"] is not None and not _FIRST <= bounds["min"] <= bounds["max"] <= LATEST:
         raise NotPlain("times before 1900, or beyond the calendar")
 
 
 def require_finite(numbers: pa.Array | pa.ChunkedArray) -> None:
-    """Decline infinities, and what is no number."""
+    """Decline infinities and NaN."""
     if not pc.all(pc.is_finite(numbers), min_count=0).as_py():
         raise NotPlain("a number that is infinite, or none")
 
 
 def moments(texts: pa.Array, zone: str = "UTC", bare: bool = False) -> pa.Array:
-    """Written times in microseconds; those without a zone are the wall clock of `zone`. Of those that are to be `bare`
-    none may have a zone."""
+    """Written times in microseconds; those without a zone are wall clock times of `zone`. `bare` times must have no
+    zone."""
     usual = pc.all(pc.match_substring_regex(texts, _USUAL), min_count=0).as_py()
     if not usual and not pc.all(pc.match_substring_regex(texts, _TIMED), min_count=0).as_py():
         raise NotPlain("times that are written in another way")
@@ -147,12 +146,12 @@ def moments(texts: pa.Array, zone: str = "UTC", bare: bool = False) -> pa.Array:
     some = pc.any(zoned, min_count=0).as_py()
     if some and (bare or not pc.all(zoned, min_count=0).as_py()):
         raise NotPlain("times with a zone" if bare else "times with a zone among others without")
-    found = _in_utc(texts, usual)
-    return found if some or zone == "UTC" else at_wall_clock(found, zone)
+    micros = _in_utc(texts, usual)
+    return micros if some or zone == "UTC" else at_wall_clock(micros, zone)
 
 
 def at_wall_clock(local: pa.Array, zone: str) -> pa.Array:
-    """The instants at which the clock of a zone shows these times, the earlier of two; all in microseconds."""
+    """The instants at which the clock of a zone shows these times, the earlier of two, in microseconds."""
     require_recent(local)
     if (pc.max(local).as_py() or 0) >= _LAST_LISTED:
         raise NotPlain("times on wall clocks from 2037 on")
@@ -164,7 +163,7 @@ def at_wall_clock(local: pa.Array, zone: str) -> pa.Array:
 
 
 def _in_utc(texts: pa.Array, usual: bool) -> pa.Array:
-    """Those without a zone as if they were UTC."""
+    """Times in microseconds; those without a zone count as UTC."""
     try:
         if usual:
             return pc.utf8_rtrim(texts, "Z").cast(pa.timestamp("us")).cast(pa.int64())
@@ -175,7 +174,7 @@ def _in_utc(texts: pa.Array, usual: bool) -> pa.Array:
 
 def _other_moments(texts: pa.Array) -> pa.Array:
     micros = pc.replace_substring_regex(texts, _BEYOND_MICROS, r"\1")
-    of_days = pc.match_substring_regex(micros, f"^{_DATE}$")
+    of_days = pc.match_substring_regex(micros, f"^{DATE}$")
     timed = pc.if_else(of_days, pc.binary_join_element_wise(micros, "T00:00", ""), micros)
     has_zone = pc.match_substring_regex(timed, _ZONED)
     zoned = pc.if_else(has_zone, timed, pc.binary_join_element_wise(timed, "Z", ""))

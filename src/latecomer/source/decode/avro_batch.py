@@ -1,8 +1,8 @@
-"""Avro records of one writer, all at once: field by field, side by side in one buffer.
+"""Reads the Avro records of one writer all at once, field by field; they lie side by side in one buffer.
 
-`Cursor` knows where in each record the next field begins. A record in which something is not plain is marked as `odd`,
-and its values here mean nothing: `avro_data.py` reads it by itself. Schemas with lists, maps and unions of several
-types are `RowByRow` as a whole.
+`Cursor` keeps where the next field begins in each record. A record with something unusual is marked as `odd`, and its
+values here mean nothing: `avro_data.py` reads it by itself. Schemas with lists, maps and unions of several types are
+not read here at all: `RowByRow`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from latecomer.source.decode.frames import Numbers, words_of
 from latecomer.store.layout import source_type
 
 LONGEST = 32 << 20
-"""Bytes of a text; one that is longer is read by itself."""
+"""Bytes of a text; a record with a longer one is read by itself."""
 _Way = tuple[str, ...]
 _Columns = dict[_Way, pa.Array]
 _Mask = npt.NDArray[np.bool_]
@@ -37,26 +37,26 @@ _JOINED = tuple(
         (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
     )
 )
-"""How eight groups of seven bits become four of fourteen, two of 28, and one of 56."""
+"""The steps by which eight groups of seven bits become four of 14, two of 28, and one of 56."""
 _DEEPEST = 40
 _ONE, _LAST_BIT = np.uint64(1), np.uint64(63)
 _DEFAULTS = {"string": (str,), "boolean": (bool,), "int": (int,), "bigint": (int,), "double": (int, float)}
 _KEPT = {"string": "string", "enum": "string", "boolean": "boolean", "int": "int", "long": "bigint"}
-"""What is kept of a field that is no column without reading each record by itself, and as what it is read."""
+"""The types of unknown fields that can be kept without reading each record by itself, and what they are read as."""
 _PLAIN = ("plain", "nanos", "local_nanos", "millis_of_day")
 _MILLIS = ("timestamp-millis", "local-timestamp-millis")
 
 
 class RowByRow(Exception):
-    """The schemas have what is not read all at once."""
+    """The schemas have something that is not read all at once."""
 
 
 class Cursor:
-    """Where in each of some records the next field begins: never beyond the end of its record."""
+    """Where the next field of each record begins: never beyond the end of the record."""
 
     def __init__(self, data: bytes, at: Numbers, ends: Numbers, rows: Numbers, odd: _Mask) -> None:
-        """`data` has more bytes behind the last record than a number has. `rows` says which of all records these are,
-        and `odd` marks those that are not plain."""
+        """Behind the last record, `data` has more bytes than the longest number. `rows` are the indices of these
+        records among all, and `odd` marks records that are not plain."""
         self.data, self.at, self.ends, self.rows, self.odd = data, at, ends, rows, odd
         self.bytes = np.frombuffer(data, np.uint8)
         self.words = words_of(data)
@@ -72,7 +72,7 @@ class Cursor:
         self.odd[self.rows[wrong]] = True
 
     def skip(self, sizes: Numbers | int) -> Numbers:
-        """Pass over so many bytes of each; tells where they began."""
+        """Pass over so many bytes of each record; returns where they began."""
         began, self.at = self.at, self.at + sizes
         beyond = self.at > self.ends
         if beyond.any():
@@ -81,44 +81,44 @@ class Cursor:
         return began
 
     def integers(self, most: int) -> Numbers:
-        """A whole number of each, in so many bytes at most: five of 32 bits, ten of 64."""
+        """A whole number from each record, of `most` bytes: five for 32 bits, ten for 64."""
         words = self.words[self.at]
         last = ~words & _CONTINUES
         first = last & (~last + _ONE)
         inside = (first << _ONE) - _ONE  # the bits up to the end of the number
         sizes = (np.bitwise_count(inside) >> 3).astype(np.int64)
-        found = words & inside & _SEVEN_BITS
+        numbers = words & inside & _SEVEN_BITS
         for low, high, shift in _JOINED:
-            found = (found & low) | ((found & high) >> shift)
+            numbers = (numbers & low) | ((numbers & high) >> shift)
         if len(longer := np.flatnonzero(last == 0)):
-            self._read_on(longer, found, sizes)
-        if most == 5 and (wrong := (sizes > most) | (found >= 1 << 32)).any():
+            self._add_ninth_byte(longer, numbers, sizes)
+        if most == 5 and (wrong := (sizes > most) | (numbers >= 1 << 32)).any():
             self.mark(wrong)
-            found[wrong] = 0
+            numbers[wrong] = 0
         self.skip(sizes)
-        half = (found >> _ONE).view(np.int64)
-        return half ^ -(found & _ONE).view(np.int64)
+        half = (numbers >> _ONE).view(np.int64)
+        return half ^ -(numbers & _ONE).view(np.int64)
 
-    def _read_on(self, longer: Numbers, found: _Words, sizes: Numbers) -> None:
-        """The bytes of numbers behind their first eight."""
+    def _add_ninth_byte(self, longer: Numbers, numbers: _Words, sizes: Numbers) -> None:
+        """Add the ninth byte of longer numbers, and the tenth if they have one."""
         ninth, tenth = (self.bytes[self.at[longer] + nth].astype(np.uint64) for nth in (8, 9))
         more = ninth > 0x7F
         self.mark(longer[more & (tenth > 1)])
-        found[longer] |= (ninth & np.uint64(0x7F)) << np.uint64(56)
-        found[longer] |= np.where(more, tenth << _LAST_BIT, np.uint64(0))
+        numbers[longer] |= (ninth & np.uint64(0x7F)) << np.uint64(56)
+        numbers[longer] |= np.where(more, tenth << _LAST_BIT, np.uint64(0))
         sizes[longer] = np.where(more, 10, 9)
 
     def sizes(self) -> Numbers:
-        """How long the text or the bytes are that come next."""
-        found = self.integers(10)
-        wrong = (found < 0) | (found > LONGEST)
+        """The size of the text or bytes that come next."""
+        sizes = self.integers(10)
+        wrong = (sizes < 0) | (sizes > LONGEST)
         if wrong.any():
             self.mark(wrong)
-            found[wrong] = 0
-        return found
+            sizes[wrong] = 0
+        return sizes
 
     def slices(self) -> pa.Array:
-        """The bytes of each: slices of the buffer, of which every other one is the gap between two."""
+        """The bytes of each record: slices of the buffer. Every other slice is a gap between two records."""
         began = self.skip(self.sizes())
         bounds = np.stack([began, self.at], axis=1).ravel().astype(np.int32)
         count = 2 * len(self) - 1
@@ -129,13 +129,13 @@ class Cursor:
         return self.cast(self.slices(), pa.string())
 
     def cast(self, values: pa.Array, wanted: pa.DataType) -> pa.Array:
-        """Values of another type; those of which there is no such value are null, and their records marked."""
-        found, wrong = cast_each(values, wanted)
+        """Values as another type; those that it does not hold are null, and their records are marked."""
+        column, wrong = cast_each(values, wanted)
         self.mark(wrong)
-        return found
+        return column
 
     def decimals(self, size: int | None, kind: str) -> pa.Array:
-        """A decimal of each: of so many bytes, or as many as are said before it."""
+        """A decimal from each record: of `size` bytes, or with its size before it."""
         sizes = self.sizes() if size is None else np.full(len(self), size, np.int64)
         wrong = (sizes < 1) | (sizes > 2 * _WORD)
         self.mark(wrong)
@@ -148,15 +148,15 @@ class Cursor:
         halves = np.stack([np.where(short, first, last), np.where(short, first >> 63, first)], axis=1)
         wanted = source_type(kind)
         widest = pa.decimal128(38, wanted.scale)
-        found = pa.Array.from_buffers(widest, len(self), [None, pa.py_buffer(halves)])
-        return self.cast(found, wanted)
+        values = pa.Array.from_buffers(widest, len(self), [None, pa.py_buffer(halves)])
+        return self.cast(values, wanted)
 
 
 def cast_each(values: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Numbers]:
-    """Values of another type, null where there is no such value, and which those are."""
+    """Values as another type, null where it does not hold them, and the indices of those."""
     try:
-        found = values.cast(wanted)
-        found.validate(full=True)
+        column = values.cast(wanted)
+        column.validate(full=True)
     except pa.ArrowInvalid:
         if len(values) == 1:
             return pa.nulls(1, wanted), np.zeros(1, np.int64)
@@ -165,14 +165,14 @@ def cast_each(values: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Numbers]
             cast_each(part, wanted) for part in (values.slice(0, half), values.slice(half))
         )
         return pa.concat_arrays([one, other]), np.concatenate([wrong, more + half])
-    return found, np.empty(0, np.int64)
+    return column, np.empty(0, np.int64)
 
 
 # Values
 
 
 class Plan:
-    """How what one schema wrote is read with the schema of a reading, in which the same things have the same names."""
+    """How records of a writer's schema are read with the schema of a reading, which uses the same names."""
 
     def __init__(self, writer: Schema, reading: Reading, columns: Mapping[str, str]) -> None:
         self.writer, self.reading = writer, reading
@@ -187,17 +187,16 @@ class Plan:
         self.deepest = min(deepest_of(writer) or _DEEPEST, _DEEPEST)
 
     def columns(self, cursor: Cursor) -> dict[str, pa.Array]:
-        """The columns of some records, and the fields that are none but are kept; `RowByRow` where the schemas have
-        what is not read here."""
-        found = self._any(cursor, self.writer.root, self.reader.root, ())
+        """The columns of some records, and the unknown fields that are kept; `RowByRow` if the schemas have something
+        that is not read here."""
+        values = self._any(cursor, self.writer.root, self.reader.root, ())
         made = {}
         for name, value in self.named.items():
-            wanted = source_type(self.kinds[name])
             if value is None:
-                made[name] = pa.nulls(len(cursor), wanted)
+                made[name] = pa.nulls(len(cursor), source_type(self.kinds[name]))
             else:
-                made[name] = self._as_column(cursor, found[value.way], self.kinds[name])
-        return {**made, **{name: found[value.way] for name, value in self.extra.items()}}
+                made[name] = self._as_column(cursor, values[value.way], self.kinds[name])
+        return {**made, **{name: values[value.way] for name, value in self.extra.items()}}
 
     def _as_column(self, cursor: Cursor, column: pa.Array, kind: str) -> pa.Array:
         wanted = source_type(kind)
@@ -208,7 +207,7 @@ class Plan:
         return cursor.cast(column, wanted)
 
     def _extra(self, name: str) -> Value:
-        """How a field is read that is no column: plain numbers, texts and booleans, or null."""
+        """How an unknown field is read: plain numbers, texts and booleans, or null."""
         root = self.reader.resolve(self.reader.root)
         fields = root.fields if isinstance(root, Record) else ()
         branches = self._branches(next(each.type for each in fields if each.name == name))
@@ -218,7 +217,7 @@ class Plan:
         return Value((name,), _KEPT[others[0].kind])
 
     def _any(self, cursor: Cursor, written: Type, wanted: Type | None, way: _Way) -> _Columns:
-        """The columns on this way and beyond it; without what is `wanted`, what was written is passed over."""
+        """The columns at this way and below it. If nothing is `wanted`, the value is passed over."""
         source = self.writer.resolve(written)
         if not len(cursor):
             return self._nulls(0, way) if wanted is not None else {}
@@ -243,7 +242,7 @@ class Plan:
         return [self.reader.resolve(each) for each in whole.branches] if isinstance(whole, Union) else [whole]
 
     def _target(self, source: Defined, wanted: Type) -> Defined:
-        """What a value of this type is read as: of a union with null, the other type."""
+        """What a value of this type is read as: for a union with null, the other type."""
         others = [each for each in self._branches(wanted) if each.kind != "null"]
         if len(others) != 1:
             raise RowByRow
@@ -289,7 +288,7 @@ class Plan:
         return found
 
     def _missing(self, count: int, field: Field, way: _Way) -> _Columns:
-        """A field that was not written: its default."""
+        """The default of a field that was not written."""
         if field.default is None or field.aliases:
             raise RowByRow
         if not any(self._beyond(way)):

@@ -1,4 +1,4 @@
-"""The bytes of Avro: a place in them, and what is passed over, without recursion."""
+"""Reads the bytes of Avro, and passes over values without recursion."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from latecomer.schemas.avro.ends import NAMED, NUMBER, SKIP, TEXT, UNION, Step, 
 from latecomer.schemas.avro.types import Schema, Type
 
 LONGEST, MOST_ITEMS = 64 << 20, 4 << 20
-"""Bytes of a text, and items of a list: what claims more is damaged."""
+"""Bytes of a text, and items of a list, at most: what claims more is damaged."""
 
 
 class Damaged(Exception):
-    """Some bytes are no whole record of their schema."""
+    """The bytes are no whole record of their schema."""
 
 
 class TooDeep(Damaged):
-    """A record has more records in one another than are gone through."""
+    """A record has more records within one another than are read."""
 
 
 class Cursor:
@@ -58,29 +58,29 @@ class Cursor:
         return self.data[began : self.at]
 
     def sized(self) -> bytes:
-        """The bytes of a text, as many as are said before it."""
+        """The bytes of a text, whose size comes before it."""
         size = self.read_long()
         if size > LONGEST:
             raise Damaged
         return self.take(size)
 
     def items(self) -> Iterator[None]:
-        """Once for each item of a list or a map, which come in blocks. The size of a block is for those who pass over
+        """Once for each item of a list or a map. Items come in blocks; the size of a block is only needed to pass over
         it."""
-        held = 0
+        total = 0
         while count := self.read_long():
             if count < 0:
                 count = -count
                 self.read_long()
-            held += count
-            if held > MOST_ITEMS:
+            total += count
+            if total > MOST_ITEMS:
                 raise Damaged
             yield from repeat(None, count)
 
 
 Read = Callable[[Cursor], Any]
 _LEAVE = -1
-"""Behind the steps over a record that can hold itself."""
+"""The step after those over a record that can hold itself."""
 
 
 class Passing:
@@ -120,7 +120,7 @@ class Passing:
                 left.pop()
 
     def _more(self, cursor: Cursor, kind: int, of: Any) -> list[Iterator[Step]]:
-        """The steps that come next, the first of them last."""
+        """The steps that come next; the first of them is the last in the list."""
         if kind == NAMED:
             leave: Steps = ((_LEAVE, None),) if of in self.endless else ()
             return [iter(self.ways.over_record(of) + leave)]
@@ -136,6 +136,6 @@ class Passing:
         if count < 0:  # the size of the items follows
             cursor.take(cursor.read_long())
             return [rest]
-        if of and count > cursor.end - cursor.at:  # an item has a byte at least
+        if of and count > cursor.end - cursor.at:  # an item has at least one byte
             raise Damaged
         return [rest, chain.from_iterable(repeat(of, count))] if of else [rest]

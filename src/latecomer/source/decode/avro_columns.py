@@ -1,9 +1,10 @@
-"""The columns of Avro records that were read one by one (`avro_data.py`), and whether the columns take them."""
+"""Columns from Avro records that were read one by one (`avro_data.py`), and whether the columns take their values."""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context, Decimal, InvalidOperation, localcontext
 from functools import cached_property
@@ -12,7 +13,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from latecomer.model.types import FLOATS, INTEGERS, MOST_DIGITS, is_decimal
+from latecomer.model.types import FLOATS, INTEGERS, MOST_DIGITS, is_decimal, scale_of, whole_digits
 from latecomer.schemas.avro import Reading, Schema, Value, schema_of
 from latecomer.source.decode.avro_data import RecordReader
 from latecomer.source.decode.json_text import (
@@ -23,16 +24,17 @@ from latecomer.source.decode.json_text import (
     plain_text,
     shape_of,
 )
+from latecomer.source.decode.written import Misfit, in_range
 from latecomer.store.layout import source_type
 
 _Get = Callable[[Mapping[str, Any]], Any]
-_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+
 _EXACT = Context(prec=2 * MOST_DIGITS)
 
 
 @dataclass(frozen=True)
 class AvroColumns:
-    """How what one schema wrote becomes columns."""
+    """How records of one writer's schema become columns."""
 
     writer: Schema
     reading: Reading
@@ -43,36 +45,36 @@ class AvroColumns:
         return RecordReader(self.writer, schema_of(self.reading.schema, strict=False))
 
     def row(self, payload: bytes) -> tuple[dict[str, Any], str | None, bool]:
-        """The columns of a record, what is kept of its other fields, and whether its columns take it all; `Damaged`
-        where it cannot be read."""
-        found, _ = self.reader.record(payload)
-        if self.fits(found):
-            return self.values(found), self.kept(found), True
-        return self.known_values(found), None, False
+        """The columns of a record, its other fields as JSON, and whether the columns take all values; `Damaged` if it
+        cannot be read."""
+        record, _ = self.reader.record(payload)
+        if self.fits(record):
+            return self.values(record), self.kept(record), True
+        return self.known_values(record), None, False
 
-    def known_values(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of a record that its columns do not take: those that they do take, for the sums of the ledger."""
-        values = self.values(found)
+    def known_values(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Of a record that does not fit, the values that do: the ledger sums them up."""
+        values = self.values(record)
         return {
             name: value if has_valid_texts(shape_of(self.columns[name]), value) else None
             for name, value in values.items()
         }
 
-    def values(self, found: Mapping[str, Any], as_written: bool = False) -> dict[str, Any]:
-        """The columns of a record that was read; `as_written`, for people, with all digits that it has."""
-        return {name: get(found) for name, get in (self._written if as_written else self._gets).items()}
+    def values(self, record: Mapping[str, Any], as_written: bool = False) -> dict[str, Any]:
+        """The columns of a record that was read; `as_written`, for people, with all of its digits."""
+        return {name: get(record) for name, get in (self._written if as_written else self._gets).items()}
 
-    def fits(self, found: Mapping[str, Any]) -> bool:
-        """Whether the columns take what was read, and all texts are UTF-8."""
-        return all(test(found) for test in self._tests) and all(
-            has_valid_texts(shape, found.get(name)) for name, shape in self.unknown.items()
+    def fits(self, record: Mapping[str, Any]) -> bool:
+        """Whether the columns take all values, and all texts are UTF-8."""
+        return all(test(record) for test in self._tests) and all(
+            has_valid_texts(shape, record.get(name)) for name, shape in self.unknown.items()
         )
 
-    def kept(self, found: Mapping[str, Any]) -> str | None:
-        """The fields that are no columns, as JSON text."""
+    def kept(self, record: Mapping[str, Any]) -> str | None:
+        """The unknown fields, as JSON text."""
         if not self.unknown:
             return None
-        text = self._write_kept(found)
+        text = self._write_kept(record)
         return None if text == "{}" else text
 
     @cached_property
@@ -93,7 +95,7 @@ class AvroColumns:
 
     @cached_property
     def written_shapes(self) -> dict[str, Shape]:
-        """Of the columns as they were written."""
+        """The shapes of the columns as they were written."""
         return {
             name: self._written_shape(self.reading.values.get(name), kind)
             for name, kind in self.columns.items()
@@ -138,7 +140,7 @@ class AvroColumns:
         return shape
 
     def _get(self, name: str, kind: str, as_written: bool) -> _Get:
-        """A column: null where the record has none of it."""
+        """What reads a column from a record: null where the record does not have it."""
         if name not in self.reading.values:
             return lambda _: None
         value = self.reading.values[name]
@@ -158,7 +160,7 @@ class AvroColumns:
         match value.given:
             case "json":
                 return JsonText().of(self._shape(value))
-            case "list" if kind == "string":  # as it is in stores that were made before
+            case "list" if kind == "string":  # as in stores of earlier versions
                 return JsonText().of(self._shape(value))
             case "list":
                 read, wanted = shape_of(value.kind), shape_of(kind)
@@ -174,7 +176,7 @@ class AvroColumns:
         return lambda each: _cast(each, value.kind, kind)
 
     def _text_of_union(self, value: Value) -> _Get:
-        """A value of a union as text."""
+        """What reads a value of a union as text."""
         members = [(_getter(each.way), self._member_text(each)) for each in value.members]
 
         def text(found: Mapping[str, Any]) -> str | None:
@@ -195,7 +197,7 @@ class AvroColumns:
 
 
 def arrow_column(values: Sequence[Any], kind: str) -> pa.Array:
-    """Values as they are read here, as a column: dates and moments come as numbers."""
+    """Values as a column; dates and moments are given as numbers."""
     return pa.array(values, source_type(kind))
 
 
@@ -226,7 +228,7 @@ def _fits(value: Any, read: str, kind: str) -> bool:
         return not isinstance(value, str) or is_valid_text(value)
     if read == kind or not is_decimal_pair(read, kind):
         return True
-    if "binary" in (read, kind):  # more digits than a decimal has
+    if "binary" in (read, kind):  # it is a decimal with too many digits for the type
         return False
     cast = _cast(value, read, kind)
     return cast is not None and bool(cast == value)
@@ -249,11 +251,11 @@ def _list_fits(value: Any, read: Shape, wanted: Shape) -> bool:
 
 
 def _list(value: Any, read: Shape, wanted: Shape, as_written: bool) -> Any:
-    """A list or a map with what is in it as the column has it: objects have its names, in their order."""
+    """A list or a map with its values in the column's types: its objects have the column's names, in their order."""
     if value is None:
         return None
     if isinstance(read, str) or isinstance(wanted, str):
-        if (read, wanted) == ("bigint", "timestamp"):  # it has nanoseconds
+        if (read, wanted) == ("bigint", "timestamp"):  # nanoseconds
             return value // 1000
         kept = as_written and isinstance(wanted, str) and is_decimal(wanted)
         return value if kept or read == wanted else _cast(value, str(read), str(wanted))
@@ -269,7 +271,7 @@ def _list(value: Any, read: Shape, wanted: Shape, as_written: bool) -> Any:
 
 
 def _with_decimals_of(wanted: Shape, read: Shape) -> Shape:
-    """A shape with the digits that its decimals were written with."""
+    """A shape whose decimals have the digits that they were written with."""
     if isinstance(wanted, str) or isinstance(read, str):
         return read if isinstance(wanted, str) and is_decimal(wanted) else wanted
     parts = zip(wanted[1].items(), read[1].values(), strict=True)
@@ -277,7 +279,7 @@ def _with_decimals_of(wanted: Shape, read: Shape) -> Shape:
 
 
 def _cast(value: Any, read: str, kind: str) -> Any:
-    """A plain value as one of another type; None where that cannot hold it."""
+    """A plain value as another type; None if that type does not hold it."""
     if value is None or read == kind:
         return value
     if "binary" in (read, kind):
@@ -288,10 +290,11 @@ def _cast(value: Any, read: str, kind: str) -> Any:
     if is_decimal(kind) and number:
         return _as_decimal(value, kind)
     if kind in INTEGERS and number:
-        with localcontext(_EXACT):
-            whole = int(Decimal(value).to_integral_value(ROUND_DOWN)) if _is_finite(value) else None
-        beyond = 1 << (_BITS[kind] - 1)
-        return whole if whole is not None and -beyond <= whole < beyond else None
+        if not _is_finite(value):
+            return None
+        with localcontext(_EXACT), suppress(Misfit):
+            return in_range(int(Decimal(value).to_integral_value(ROUND_DOWN)), kind)
+        return None
     return float(value) if kind in FLOATS and number else None
 
 
@@ -302,10 +305,9 @@ def _is_finite(value: Any) -> bool:
 def _as_decimal(value: Any, kind: str) -> Decimal | None:
     if not _is_finite(value):
         return None
-    digits, scale = map(int, kind[len("decimal(") : -1].split(","))
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     try:
-        found = exact.quantize(Decimal(1).scaleb(-scale), "ROUND_HALF_UP", _EXACT)
+        rounded = exact.quantize(Decimal(1).scaleb(-scale_of(kind)), "ROUND_HALF_UP", _EXACT)
     except InvalidOperation:
         return None
-    return found if abs(found) < Decimal(10) ** (digits - scale) else None
+    return rounded if abs(rounded) < Decimal(10) ** whole_digits(kind) else None

@@ -1,8 +1,8 @@
 """Object files of Avro, decoded in a task, block by block.
 
-A file has its schema at its beginning, and blocks of records that may be packed. A block says how many records it has
-and in how many bytes, and ends with a mark that is the same in all of the file. Where a record ends, only the schema
-says. A file in which any of that does not hold is damaged as a whole.
+A file begins with its schema. Blocks of records follow, which may be compressed. A block begins with the number of its
+records and of its bytes, and ends with a mark that is the same for the whole file. Only the schema tells where a record
+ends. If any of this does not hold, the whole file is damaged.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from latecomer.config.sources import UnknownFields
 from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, parse_schema
 from latecomer.schemas.avro.ends import Ends
 from latecomer.source.decode.avro_bytes import MOST_ITEMS, Cursor, Damaged, TooDeep
+from latecomer.source.decode.avro_columns import AvroColumns
 from latecomer.source.decode.avro_reading import Rows, WriterReading, writer_reading
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.columns import CORRUPT, KEPT, POSITION
@@ -36,9 +37,9 @@ from latecomer.source.decode.retrying import remembered
 from latecomer.source.decode.stored_values import stored_rows
 
 MOST_UNPACKED = 512 << 20
-"""Bytes of a block; Avro's own writers make blocks of some ten thousand."""
+"""Bytes of a block, at most; Avro's own writers make blocks of some ten thousand."""
 _AT_ONCE, _MOST_ROWS = 16 << 20, 1 << 17
-"""Bytes and rows of blocks that are decoded together, about."""
+"""About so many bytes and rows are decoded together."""
 _PADDING = bytes(16)
 _NUMBER = 10
 """Bytes of a number, at most."""
@@ -46,12 +47,14 @@ _NUMBER = 10
 
 @dataclass(frozen=True)
 class _Block:
-    """Where a block begins, how many records it has, and how many are before it; where its records are."""
+    """A block of records."""
 
     start: int
     first: int
+    """The number of its first record within the file."""
     count: int
     body: int
+    """Where its records begin."""
     size: int
 
     @property
@@ -61,12 +64,12 @@ class _Block:
 
 @dataclass(frozen=True)
 class AvroContainers(FileDecoder):
-    """Object files, each with the schema that it was written with. A split begins and ends with a block, in bytes."""
+    """Object files, each with the schema of its writer. A split is a range of bytes that consists of whole blocks."""
 
     reader: Schema
-    """The schema that the columns follow from."""
+    """The schema that determines the columns."""
     columns: Mapping[str, str]
-    """Under the names that the source has for them."""
+    """By their names in the source."""
     unknown_fields: UnknownFields = "ignore"
 
     def misfit(self, file: SourceFile) -> str | None:
@@ -82,16 +85,16 @@ class AvroContainers(FileDecoder):
     def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
         if file.size <= size or file.url is not None:
             return [FileSplit(file)]
-        found, begins = [], 0
+        splits, begins = [], 0
         try:
             with reading_file(file), file.open() as opened:
                 for block in _blocks(opened, _head_of(file)[0]):
                     if block.end - begins >= size:
-                        found.append(FileSplit(file, begins, block.end))
+                        splits.append(FileSplit(file, begins, block.end))
                         begins = block.end
         except (DamagedFile, SchemaError):
-            return [FileSplit(file)]  # of which reading it tells what is wrong
-        return [*found, FileSplit(file, begins)] if begins < file.size else found
+            return [FileSplit(file)]  # reading it reports what is wrong
+        return [*splits, FileSplit(file, begins)] if begins < file.size else splits
 
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
         with reading_file(split.file), split.file.open("rb", ahead=_AT_ONCE) as opened:
@@ -100,24 +103,24 @@ class AvroContainers(FileDecoder):
             except SchemaError as error:
                 raise DamagedFile(str(error)) from None
             keeps = self.unknown_fields != "ignore"
-            found = writer_reading(self.reader, writer, keeps, tuple(self.columns.items()))
-            ends = Ends(writer)
+            of_writer = writer_reading(self.reader, writer, keeps, tuple(self.columns.items()))
+            record_ends = Ends(writer)
             for first, bodies in _batches(opened, head, split):
-                yield self._rows(found, ends, first, bodies)
+                yield self._rows(of_writer, record_ends, first, bodies)
 
     def _rows(
-        self, found: WriterReading, borders: Ends, first: int, bodies: Sequence[tuple[int, bytes]]
+        self, of_writer: WriterReading, record_ends: Ends, first: int, bodies: Sequence[tuple[int, bytes]]
     ) -> pa.Table:
-        """The rows of some blocks: how many records each has, and their bytes."""
+        """The rows of some blocks, given as the number of records and the bytes of each."""
         data = b"".join([*(body for _, body in bodies), _PADDING])
-        starts, ends = _borders(borders, bodies)
-        plain, odd = found.at_once(data, starts, ends, whole=True)
+        starts, ends = _borders(record_ends, bodies)
+        plain, odd = of_writer.at_once(data, starts, ends, whole=True)
         corrupt: list[bytes | None] = [None] * len(odd)
-        singly = []
+        odd_rows = []
         for nth in np.flatnonzero(odd):
-            row, kept, corrupt[nth] = self._single(found, data, int(starts[nth]), int(ends[nth]))
-            singly.append((row, kept))
-        whole = plain.with_odd(odd, Rows.of(singly, self.columns))
+            row, kept, corrupt[nth] = self._single(of_writer.columns, data[starts[nth] : ends[nth]])
+            odd_rows.append((row, kept))
+        whole = plain.with_odd(odd, Rows.of(odd_rows, self.columns))
         if self.unknown_fields == "dead_letter":
             corrupt = self._refused(whole, corrupt)
         rows = whole.columns.append_column(CORRUPT, pa.array(corrupt, pa.binary()))
@@ -125,13 +128,12 @@ class AvroContainers(FileDecoder):
         return rows if self.unknown_fields == "ignore" else rows.append_column(KEPT, whole.kept)
 
     def _single(
-        self, found: WriterReading, data: bytes, start: int, end: int
+        self, columns: AvroColumns, data: bytes
     ) -> tuple[Mapping[str, Any], str | None, bytes | None]:
-        """A record by itself: its columns, what is kept, and all of it as JSON where its columns do not take it."""
-        columns = found.columns
+        """One record: its columns, its other fields, and all of it as JSON where its columns do not take it."""
         try:
-            read, ended = columns.reader.record(data[start:end])
-            if ended < end - start:
+            read, end = columns.reader.record(data)
+            if end < len(data):
                 raise Damaged
         except TooDeep:
             raise DamagedFile("it has too many records in one another") from None
@@ -150,19 +152,19 @@ class AvroContainers(FileDecoder):
         )
 
     def _refused(self, rows: Rows, corrupt: list[bytes | None]) -> list[bytes | None]:
-        """What is kept makes a record a dead letter: all of it as JSON."""
+        """A record with unknown fields is a dead letter: all of it as JSON."""
         shapes = {name: shape_of(kind) for name, kind in self.columns.items()}
-        found = list(corrupt)
+        refused = list(corrupt)
         for nth in np.flatnonzero(np.asarray(rows.kept.is_valid())):
             (row,) = stored_rows(rows.columns.slice(int(nth), 1))
             kept = str(rows.kept[int(nth)].as_py()).encode()
-            found[nth] = b"%s,%s" % (refused_text(shapes, row)[:-1], kept[1:])
-        return found
+            refused[nth] = b"%s,%s" % (refused_text(shapes, row)[:-1], kept[1:])
+        return refused
 
 
 @remembered
 def _head_of(file: SourceFile) -> tuple[Head, Schema]:
-    """What a file begins with, and the schema that it was written with."""
+    """The head of a file, and the schema that it was written with."""
     head = file_head(file)
     return head, parse_schema(head.schema, strict=False)
 
@@ -171,7 +173,7 @@ def _head_of(file: SourceFile) -> tuple[Head, Schema]:
 
 
 def _blocks(opened: BinaryIO, head: Head) -> Iterator[_Block]:
-    """The blocks of a file, of which only the beginnings are read."""
+    """The blocks of a file. Only the beginning of each is read."""
     at, first = head.size, 0
     while True:
         opened.seek(at)
@@ -185,14 +187,16 @@ def _blocks(opened: BinaryIO, head: Head) -> Iterator[_Block]:
             raise DamagedFile("it ends within a block") from None
         if count < 0 or size < 0:
             raise DamagedFile(f"the block at byte {at} says that it has {min(count, size)} records or bytes")
+        if size > MOST_UNPACKED:
+            raise DamagedFile(f"the block at byte {at} says that it has {size} bytes")
         block = _Block(at, first, count, at + cursor.at, size)
         yield block
         at, first = block.end, first + count
 
 
 def _batches(opened: BinaryIO, head: Head, split: FileSplit) -> Iterator[tuple[int, list[tuple[int, bytes]]]]:
-    """Some blocks at a time: the number of their first record, and of each how many records it has and their bytes."""
-    first, held, count, bodies = 0, 0, 0, list[tuple[int, bytes]]()
+    """Some blocks at a time: the number of their first record, and the number of records and the bytes of each."""
+    first, size, count, bodies = 0, 0, 0, list[tuple[int, bytes]]()
     for block in _blocks(opened, head):
         if block.start < split.start:
             continue
@@ -202,18 +206,16 @@ def _batches(opened: BinaryIO, head: Head, split: FileSplit) -> Iterator[tuple[i
             first = block.first
         body = _body(opened, head, block)
         bodies.append((block.count, body))
-        held, count = held + len(body), count + block.count
-        if held > _AT_ONCE or count > _MOST_ROWS:
+        size, count = size + len(body), count + block.count
+        if size > _AT_ONCE or count > _MOST_ROWS:
             yield first, bodies
-            held, count, bodies = 0, 0, []
+            size, count, bodies = 0, 0, []
     if count:
         yield first, bodies
 
 
 def _body(opened: BinaryIO, head: Head, block: _Block) -> bytes:
     """The records of a block."""
-    if block.size > MOST_UNPACKED:
-        raise DamagedFile(f"the block at byte {block.start} says that it has {block.size} bytes")
     opened.seek(block.body)
     packed, sync = opened.read(block.size), opened.read(_SYNC)
     if len(packed) < block.size or len(sync) < _SYNC:
@@ -228,20 +230,20 @@ def _body(opened: BinaryIO, head: Head, block: _Block) -> bytes:
 
 def _deflated(packed: bytes) -> bytes:
     unpacking = zlib.decompressobj(-zlib.MAX_WBITS)
-    found = unpacking.decompress(packed, MOST_UNPACKED + 1)
-    return _limited(found, unpacking.eof)
+    body = unpacking.decompress(packed, MOST_UNPACKED + 1)
+    return _limited(body, unpacking.eof)
 
 
-def _limited(found: bytes, is_whole: bool) -> bytes:
-    if len(found) > MOST_UNPACKED:
+def _limited(body: bytes, is_whole: bool) -> bytes:
+    if len(body) > MOST_UNPACKED:
         raise ValueError(f"it has more than {MOST_UNPACKED} bytes")
     if not is_whole:
         raise ValueError("it ends too early")
-    return found
+    return body
 
 
 def _snapped(packed: bytes) -> bytes:
-    """Snappy says first how long the text is, and Avro puts a check sum behind it."""
+    """Snappy begins with the size of the content, and Avro appends a checksum."""
     try:
         size = Cursor(packed)
         length = 0
@@ -254,10 +256,10 @@ def _snapped(packed: bytes) -> bytes:
         raise ValueError("it ends too early") from None
     if length > MOST_UNPACKED:
         raise ValueError(f"it has more than {MOST_UNPACKED} bytes")
-    found = pa.Codec("snappy").decompress(packed[:-4], length, asbytes=True)
-    if crc32(found) != int.from_bytes(packed[-4:], "big"):
-        raise ValueError("its check sum is another")
-    return bytes(found)
+    body = pa.Codec("snappy").decompress(packed[:-4], length, asbytes=True)
+    if crc32(body) != int.from_bytes(packed[-4:], "big"):
+        raise ValueError("its checksum is wrong")
+    return bytes(body)
 
 
 def _streamed(packed: bytes) -> bytes:
@@ -287,21 +289,22 @@ _UNPACKED: dict[str, Callable[[bytes], bytes]] = {
 
 def _borders(ends: Ends, bodies: Sequence[tuple[int, bytes]]) -> tuple[Numbers, Numbers]:
     """Where each record begins and ends, in all blocks one behind the other."""
-    found: list[int] = []
+    starts: list[int] = []
+    stops: list[int] = []
     before = 0
-    starts = []
     for count, body in bodies:
         at = 0
-        if count > max(len(body), MOST_ITEMS):  # of records without a byte there may be some
+        # A record may have no bytes, so there may be more records than bytes; but not too many.
+        if count > max(len(body), MOST_ITEMS):
             raise DamagedFile(f"a block says that it has {count} records in {len(body)} bytes")
         for _ in range(count):
             end = ends.after(body, at)
             if end is None:
                 raise DamagedFile("it cannot be read to the end: a record is damaged")
             starts.append(before + at)
-            found.append(before + end)
+            stops.append(before + end)
             at = end
         if at < len(body):
             raise DamagedFile("it cannot be read to the end: a block has more bytes than its records")
         before += len(body)
-    return np.array(starts, np.int64), np.array(found, np.int64)
+    return np.array(starts, np.int64), np.array(stops, np.int64)

@@ -1,8 +1,8 @@
-"""One Avro record at a time: what a writer's schema wrote, read with the schema of a reading.
+"""Reads one Avro record at a time: a record of the writer's schema, with the schema of a reading.
 
-Every pair of types becomes a function once, and the functions go through the bytes of each record. What Java's library
-reads is read, and what it refuses is `Damaged`: lengths beyond the end, branches and symbols that are not there.
-A record can hold itself only in what is passed over, which is done without recursion.
+Every pair of types becomes a function once, and these functions read the bytes of each record. Java's library is the
+model: what it refuses is `Damaged`, such as lengths beyond the end, and branches and symbols that do not exist.
+Only fields that are passed over can hold their own record, and they are passed over without recursion.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _EXACT = Context(prec=MOST_DIGITS + 1)
 
 
 class RecordReader:
-    """Reads the records of one writer, with the schema of a reading, in which the same things have the same names."""
+    """Reads the records of one writer with the schema of a reading, which uses the same names."""
 
     def __init__(self, writer: Schema, reader: Schema) -> None:
         self.writer, self.reader = writer, reader
@@ -66,7 +66,7 @@ class RecordReader:
         self.shapes = self._fields_of(reader.resolve(reader.root))
 
     def record(self, data: bytes, at: int = 0) -> tuple[dict[str, Any], int]:
-        """The record that begins here, and where it ends; `Damaged` where there is none."""
+        """The record that begins at a byte, and where it ends; `Damaged` if there is none."""
         cursor = Cursor(data, at)
         found = self._read(cursor)
         return found, cursor.at
@@ -74,8 +74,8 @@ class RecordReader:
     # Pairs of types
 
     def _any(self, source: Type, target: Defined, depth: int) -> Read:
-        """Reads what was written as one type as another. `depth` is how many records it is in that can hold
-        themselves."""
+        """What reads a value of the written type as the target type. `depth` is the number of records around it that
+        can hold themselves."""
         written = self.writer.resolve(source)
         if isinstance(written, Union):
             return _chosen([self._any(each, target, depth) for each in written.branches])
@@ -156,7 +156,7 @@ class RecordReader:
         return None if field.default is None else self._given(field.type, field.default.value)
 
     def _given(self, kind: Type, value: Any) -> Any:
-        """A default, from its JSON."""
+        """A default value, from its JSON."""
         target = self.reader.resolve(kind)
         match target:
             case Union():
@@ -234,7 +234,7 @@ def _chosen(reads: Sequence[Read]) -> Read:
 
 
 def _members(branches: Sequence[Defined]) -> list[int] | None:
-    """The branches of a union that are fields of an object once they are read; None where a value stands for itself."""
+    """The branches of a union that is read as an object with a field for each; None if the value is read as it is."""
     others = [nth for nth, each in enumerate(branches) if each.kind != "null"]
     if len(others) == 1 or (len(others) == 2 and {branches[nth].kind for nth in others} in _WIDER):
         return None
@@ -257,7 +257,7 @@ def _branch(source: Defined, branches: Sequence[Defined]) -> int | None:
 
 
 def _same_name(source: Named, target: Defined, short: bool = True) -> bool:
-    """Whether two named types are one, also by an alias of the reader's; `short`, without their namespaces."""
+    """Whether two named types are the same, also by an alias of the reader; if `short`, also without namespaces."""
     if not isinstance(target, Named):
         return False
     if source.name == target.name or source.name in target.aliases:
@@ -266,7 +266,7 @@ def _same_name(source: Named, target: Defined, short: bool = True) -> bool:
 
 
 def _takes(kind: Defined, value: Any) -> bool:
-    """Whether a type may have a default that is written so."""
+    """Whether a JSON value can be a default of a type."""
     match kind.kind:
         case "null":
             return value is None
@@ -352,7 +352,7 @@ def _enum(source: Enum, target: Enum) -> Read:
 
 
 def _changed(read: Read, target: Defined) -> Read:
-    """Reads a value in the unit that its column has."""
+    """What reads a value in the unit of its column."""
     logical = logical_type(target)
     if logical is None:
         return read

@@ -1,4 +1,4 @@
-"""Messages of Avro in Confluent's framing, decoded in a task."""
+"""Decodes Avro messages in Confluent's framing, in a task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AvroMessages(FramedDecoder):
     """Messages as columns of the reader's schema."""
 
     reader: Schema = field(kw_only=True)
-    """The schema that the columns follow from."""
+    """The schema that determines the columns."""
 
     def ends(self, number: int) -> End:
         writer = self.writer(number)
@@ -31,7 +31,7 @@ class AvroMessages(FramedDecoder):
         return lambda data, at, _is_last: found.after(data, at)
 
     def depth_exceeded(self, number: int, payload: bytes) -> int | None:
-        """How many records may be in one another, where a message has more of them; else None."""
+        """The limit of records within one another, if a message exceeds it; else None."""
         reader = writer_reading(self.reader, self.writers[number], False, ()).columns.reader
         try:
             reader.record(payload)
@@ -43,23 +43,22 @@ class AvroMessages(FramedDecoder):
 
     def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
         keeps = self.unknown_fields != "ignore"
-        found = writer_reading(self.reader, self.writers[number], keeps, tuple(columns.items()))
-        plain, odd = found.at_once(frames.data, frames.starts[rows] + HEAD_SIZE, frames.ends[rows])
+        of_writer = writer_reading(self.reader, self.writers[number], keeps, tuple(columns.items()))
+        plain, odd = of_writer.at_once(frames.data, frames.starts[rows] + HEAD_SIZE, frames.ends[rows])
         corrupt = np.zeros(len(rows), np.bool_)
         payloads = [frames.records[row][HEAD_SIZE:] for row in rows[odd]]
-        singly, damaged = Rows.of([], columns), np.zeros(len(payloads), np.bool_)
-        if payloads:
-            singly = Rows.of(_one_by_one(found.columns, payloads, damaged), columns)
+        damaged = np.zeros(len(payloads), np.bool_)
+        odd_rows = Rows.of(_one_by_one(of_writer.columns, payloads, damaged), columns)
         corrupt[odd] = damaged
-        whole = plain.with_odd(odd, singly)
+        whole = plain.with_odd(odd, odd_rows)
         return Decoded(whole.columns, corrupt, whole.kept)
 
 
 def _one_by_one(
     columns: AvroColumns, payloads: Sequence[bytes], damaged: Mask
 ) -> Iterator[tuple[Mapping[str, Any], str | None]]:
-    """The columns of records, and what is kept of them. Those that cannot be read, or that their columns do not take,
-    are marked as `damaged`."""
+    """The columns of records, and their other fields. Records that cannot be read, or whose values the columns do not
+    take, are marked as `damaged`."""
     for nth, payload in enumerate(payloads):
         try:
             values, kept, fits = columns.row(payload)

@@ -1,4 +1,4 @@
-"""How the records of one writer become columns: plain ones all at once, odd ones by themselves."""
+"""Makes columns of the records of one writer: of plain ones all at once, of odd ones one by one."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from latecomer.source.decode.frames import Mask, Numbers
 from latecomer.source.decode.json_text import kept_text
 
 FEW = 8
-"""So few records of a writer are read one by one: to begin with all at once would take longer."""
+"""So few records are read one by one: to read them all at once takes longer."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The columns of some records, and what is kept of their other fields."""
+    """The columns of some records, and their other fields as JSON."""
 
     columns: pa.Table
     kept: pa.Array
 
     @classmethod
     def of(cls, found: Iterable[tuple[Mapping[str, Any], str | None]], columns: Mapping[str, str]) -> Rows:
-        """Of records that were read one by one."""
+        """For records that were read one by one."""
         values: dict[str, list[Any]] = {name: [] for name in columns}
         kept: list[str | None] = []
         for row, text in found:
@@ -40,7 +40,7 @@ class Rows:
         return cls(table, pa.array(kept, pa.string()))
 
     def with_odd(self, odd: Mask, others: Rows) -> Rows:
-        """The same rows, and in the place of odd ones others."""
+        """The same rows, with others in the place of the odd ones."""
         if not odd.any():
             return self
         places = np.arange(len(odd))
@@ -52,14 +52,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class WriterReading:
-    """How the records of one writer are read: one by one, and all at once where there is a plan for it."""
+    """How the records of one writer are read: one by one, or all at once if there is a plan."""
 
     columns: AvroColumns
     plan: Plan | None
 
     def at_once(self, data: bytes, starts: Numbers, ends: Numbers, whole: bool = False) -> tuple[Rows, Mask]:
-        """Records side by side in a buffer, and which of them are odd. Where they have to be `whole`, those that have
-        more bytes are odd, too."""
+        """The rows of records that lie side by side in a buffer, and which of them are odd. If they have to be `whole`,
+        records with bytes behind their end are odd too."""
         odd = np.zeros(len(starts), np.bool_)
         if self.plan is not None and len(starts) > FEW:
             cursor = Cursor(data, starts, ends, np.arange(len(starts)), odd)
@@ -88,10 +88,10 @@ class WriterReading:
 def writer_reading(
     reader: Schema, writer: Schema, keeps: bool, columns: tuple[tuple[str, str], ...]
 ) -> WriterReading:
-    """How what one schema wrote becomes these columns of another; with what else it has, if that is kept."""
-    found, kinds = reading(reader, writer, keeps), dict(columns)
+    """How records of a writer's schema become these columns, with their other fields if it `keeps` them."""
+    resolved, kinds = reading(reader, writer, keeps), dict(columns)
     try:
-        plan = Plan(writer, found, kinds)
+        plan = Plan(writer, resolved, kinds)
     except RowByRow:
         plan = None
-    return WriterReading(AvroColumns(writer, found, kinds), plan)
+    return WriterReading(AvroColumns(writer, resolved, kinds), plan)

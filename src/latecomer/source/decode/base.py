@@ -1,4 +1,4 @@
-"""What a decoder is: it turns what a source holds into typed columns, and says what it could not read.
+"""What a decoder is: it turns the content of a source into typed columns, and reports what it could not read.
 
 A record is the bytes of one event: a line of a file, a message of a topic. Decoders work in tasks: they can be pickled,
 and need no Spark.
@@ -17,13 +17,13 @@ from latecomer.source.decode.files import SourceFile
 
 @dataclass(frozen=True)
 class FileSplit:
-    """A part of a file that is read by itself: of text the lines that begin in it."""
+    """A part of a file that is read by itself; of a text file, the lines that begin in it."""
 
     file: SourceFile
     start: int = 0
     end: int | None = None
     unpacked: int | None = None
-    """How many bytes it has when it is unpacked, where start and end do not count bytes."""
+    """Its size in bytes when it is unpacked, if start and end do not count bytes."""
 
     @property
     def size(self) -> int:
@@ -33,12 +33,11 @@ class FileSplit:
         return (self.file.size if self.end is None else min(self.end, self.file.size)) - self.start
 
 
-def other_columns(found: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """The columns that are missing or of another type: what there is instead, the name, and the type that it should
-    have."""
+def other_columns(actual: Mapping[str, str], wanted: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """The columns that are missing or have another type: what is there instead, the name, and the wanted type."""
     for name, kind in wanted.items():
-        if found.get(name) != kind:
-            yield f"{name} is {found[name]}" if name in found else f"there is no {name}", name, kind
+        if actual.get(name) != kind:
+            yield f"{name} is {actual[name]}" if name in actual else f"there is no {name}", name, kind
 
 
 class RecordDecoder(ABC):
@@ -54,14 +53,14 @@ class FileDecoder(ABC):
     """Decodes files of one format."""
 
     def splits(self, file: SourceFile, size: int) -> list[FileSplit]:
-        """The parts of a file that can be read by themselves, in its order, of about so many bytes each."""
+        """The splits of a file, in its order, of about so many bytes each."""
         return [FileSplit(file)]
 
     @abstractmethod
     def misfit(self, file: SourceFile) -> str | None:
-        """Why a file cannot be read, as far as that can be seen before it is decoded."""
+        """Why a file cannot be read, as far as that is seen before it is decoded."""
 
     @abstractmethod
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
-        """The rows of a part, a chunk at a time: the columns, CORRUPT and POSITION; KEPT and BROKEN where one has it.
-        `DamagedFile` where the file cannot be read to the end: then none of its rows counts."""
+        """The rows of a split, a chunk at a time: the columns, CORRUPT and POSITION; KEPT and BROKEN if a row has them.
+        `DamagedFile` if the file cannot be read to the end: then none of its rows counts."""

@@ -1,4 +1,4 @@
-"""JSON whose records name the JSON Schema that they were written with, and are checked against it (ADR 0048)."""
+"""JSON whose records name the JSON Schema of their writer, and are checked against it (ADR 0048)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from latecomer.config.registered_json import RegisteredJson
-from latecomer.config.sources import UnknownFields
 from latecomer.errors import SourceError
 from latecomer.model.unknown_fields import Known, unknown_names
 from latecomer.schemas.jsonschema import Schema, SchemaError, Validator
@@ -21,7 +20,7 @@ _MOST_SHOWN = 3
 
 @dataclass
 class CheckedJson(FramedRecords):
-    """Records of JSON in Confluent's framing. One that its schema does not allow is INVALID."""
+    """JSON records in Confluent's framing. A record that its schema does not allow is INVALID."""
 
     @cached_property
     def schemas(self) -> WriterJsonSchemas:
@@ -37,11 +36,7 @@ class CheckedJson(FramedRecords):
         for number, schema in known.items():
             if isinstance(schema, Schema):
                 _require_checkable(number, schema)
-        return CheckedMessages(dict(known), self._unknown, self._validates)
-
-    @property
-    def _unknown(self) -> UnknownFields:
-        return self.pipeline.source.unknown_fields
+        return CheckedMessages(dict(known), self.pipeline.source.unknown_fields, self._validates)
 
     def unknown_names(self, raw: bytes, known: Known) -> list[str]:
         return unknown_names(raw[HEAD_SIZE:].decode(errors="replace"), known)
@@ -55,7 +50,7 @@ class CheckedJson(FramedRecords):
         return _faults(number, schema, raw[HEAD_SIZE:].decode()) if isinstance(schema, Schema) else None
 
     def _without_header(self, raw: bytes) -> str | None:
-        """What is wrong with a record that has its id in a header, and was not given the framing for it."""
+        """What is wrong with a record that should have its id in a header, and got no framing from it."""
         settings = self.pipeline.format
         name = settings.id_header if isinstance(settings, RegisteredJson) else None
         if name is None or raw[:1] == b"\0":
@@ -75,9 +70,9 @@ def _unread(raw: bytes) -> str | None:
 
 def _faults(number: int, schema: Schema, text: str) -> str | None:
     """Which rules of its schema a record breaks, and where."""
-    found = [str(each) for each in _validator(schema).faults(text)]
-    more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
-    return f"schema {number} does not allow it: {'; '.join(found[:_MOST_SHOWN])}{more}" if found else None
+    faults = [str(each) for each in _validator(schema).faults(text)]
+    more = f"; and {len(faults) - _MOST_SHOWN} more" if len(faults) > _MOST_SHOWN else ""
+    return f"schema {number} does not allow it: {'; '.join(faults[:_MOST_SHOWN])}{more}" if faults else None
 
 
 @lru_cache(maxsize=64)

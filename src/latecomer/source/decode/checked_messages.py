@@ -1,7 +1,7 @@
-"""JSON in Confluent's framing, decoded in a task and checked against the schema of its writer.
+"""Decodes JSON in Confluent's framing in a task, and checks it against the schema of its writer.
 
-Plain records of plain schemas are checked as columns, all at once (`arrow_checked.py`). Where that cannot tell, records
-are checked one by one, a few at a time, so that their neighbours are not.
+Plain records of plain schemas are checked as columns, all at once (`arrow_checked.py`). Records that this cannot decide
+are checked one by one: they are found by halving, so that few others are checked with them.
 """
 
 from __future__ import annotations
@@ -24,20 +24,15 @@ from latecomer.source.decode.plain import NotPlain
 from latecomer.source.decode.text_lines import Lines
 
 FEW = 64
-"""So many records are checked one by one where a check of all at once cannot decide."""
-
-
-def json_columns(records: Sequence[bytes], columns: Mapping[str, str], unknown: UnknownFields) -> pa.Table:
-    """The columns of records of JSON, CORRUPT, and KEPT where one has unknown fields."""
-    return JsonLines(columns, unknown, blank_rows=True).read(Lines.of_records(records))
+"""Fewer records are checked one by one."""
 
 
 @dataclass(frozen=True)
 class CheckedMessages(FramedDecoder):
-    """Records of JSON. One that its schema does not allow is INVALID."""
+    """JSON records. A record that its schema does not allow is INVALID."""
 
     validates: bool = True
-    """Whether records are checked; else only their ids are taken."""
+    """Whether records are checked; if not, only their ids are taken."""
 
     @property
     def asks(self) -> bool:
@@ -54,7 +49,7 @@ class CheckedMessages(FramedDecoder):
 
     def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
         texts = [frames.records[row][HEAD_SIZE:] for row in rows]
-        # With `keep`, what is kept is known; whether it makes a dead letter is decided for all writers alike.
+        # `keep` reports the unknown fields; `FramedDecoder` decides whether they make a record a dead letter.
         unknown: UnknownFields = "ignore" if self.unknown_fields == "ignore" else "keep"
         if not self.validates:
             return _read(
@@ -71,8 +66,8 @@ class CheckedMessages(FramedDecoder):
 def _read(
     texts: Sequence[bytes], columns: Mapping[str, str], unknown: UnknownFields, invalid: Mask, is_json: Mask
 ) -> Decoded:
-    """Records of which it is known whether they are JSON and whether that is valid."""
-    rows = json_columns(texts, columns, unknown)
+    """Decodes records that are checked already."""
+    rows = JsonLines(columns, unknown, blank_rows=True).read(Lines.of_records(texts))
     corrupt = np.asarray(rows.column(CORRUPT).is_valid()) | invalid | ~is_json
     kept = rows.column(KEPT).combine_chunks() if KEPT in rows.column_names else None
     return Decoded(rows.select(list(columns)), corrupt, kept, invalid)
@@ -99,7 +94,7 @@ class _Check:
 
     validator: Validator
     rules: Rules | None
-    """For all at once, where the schema has no more than they can tell."""
+    """For many records at once, if they cover the schema."""
     columns: Mapping[str, str]
     unknown: UnknownFields
 
@@ -122,7 +117,7 @@ class _Check:
         invalid, is_json = np.zeros(len(texts), np.bool_), np.ones(len(texts), np.bool_)
         for nth, text in enumerate(texts):
             try:
-                # what is not UTF-8 is corrupt in any case
+                # a record that is not UTF-8 is corrupt in any case
                 invalid[nth] = not self.validator.allows(text.decode(errors="replace"))
             except NotJson:
                 is_json[nth] = False

@@ -1,4 +1,4 @@
-"""The decoder for what the pipeline file says."""
+"""Makes the decoder that the pipeline file describes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def file_decoder(
     columns: Mapping[str, str],
     folders: Callable[[SourceFile], Mapping[str, str | None]],
 ) -> FileDecoder:
-    """The decoder for files; `folders` tells what the folders of a file say of its columns."""
+    """The decoder for files; `folders` returns the column values in the folder names of a file."""
     source = pipeline.source
     unknown, numbers = source.unknown_fields, source.numbers
     if pipeline.format == "parquet":
@@ -57,9 +57,7 @@ def framed_decoder(pipeline: Pipeline) -> FramedRecords:
         case Avro():
             return AvroRecords(pipeline)
         case Protobuf():
-            from latecomer.source.decode.protobuf import (
-                ProtobufRecords,  # it needs a package that is an extra
-            )
+            from latecomer.source.decode.protobuf import ProtobufRecords  # with a package that is optional
 
             return ProtobufRecords(pipeline)
     return CheckedJson(pipeline)

@@ -6,20 +6,20 @@ from latecomer.config.names import PRIVATE
 from latecomer.config.own import PolledSource
 
 RECORD = PolledSource.RECORD
-"""The bytes of a record that is to be decoded, binary."""
+"""The bytes of a record before it is decoded, binary."""
 CORRUPT = f"{PRIVATE}corrupt"
 """The bytes of a record that could not be decoded; null for all others."""
 KEPT = f"{PRIVATE}kept"
-"""The fields of a record that the pipeline does not declare, as JSON text; null where it has none. A record that is
-corrupt for nothing else has them too."""
+"""The fields of a record that the pipeline does not declare, as JSON text; null if it has none. Also set for a record
+that is corrupt only because of them."""
 INVALID = f"{PRIVATE}invalid"
-"""Whether a record is corrupt because the schema that it was written with does not allow it, where that is checked."""
+"""Whether a record is corrupt because its writer's schema does not allow it, if that is checked."""
 POSITION = PolledSource.POSITION
-"""Which row of its origin it is, bigint."""
+"""The number of a row within its origin, bigint."""
 BROKEN = f"{PRIVATE}broken"
-"""Why a whole file could not be read: such a row stands for it. A line that is too long has its size here, and its
+"""Why a whole file could not be read; the row stands for the file. A line that is too long has its size here, and its
 first bytes in CORRUPT."""
 SCHEMA_ID = f"{PRIVATE}schema_id"
-"""The id of the schema that a record was written with, where it says one."""
+"""The id of the schema that a record was written with, if the record names one."""
 EXTRA = f"{PRIVATE}extra_"
-"""Before a column's place in a line of CSV: one that the pipeline does not declare, text."""
+"""Prefix for the CSV columns that the pipeline does not declare; their place in the line follows. Text."""

@@ -1,4 +1,4 @@
-"""CSV files: a column is found by its name in the header, wherever it stands."""
+"""CSV files: columns are found by their names in the header, in any order."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class CsvFiles(TextFiles):
     """Files of CSV, with a header or without."""
 
     folders: Callable[[SourceFile], Mapping[str, str | None]]
-    """What the folders of a file say of its columns."""
+    """The column values in the folder names of a file."""
 
     def misfit(self, file: SourceFile) -> str | None:
-        return super().misfit(file) or (self._misled(file) if self.settings.header else None)
+        return super().misfit(file) or (self._header_mistake(file) if self.settings.header else None)
 
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
         header = self.header(split.file)
-        if not header:  # there is nothing but blank lines
+        if not header:  # all lines are blank
             return
         rows = CsvLines(
             header, dict(self.columns), self.settings.delimiter, self.unknown_fields, self.numbers
@@ -48,8 +48,8 @@ class CsvFiles(TextFiles):
         yield from self.numbered(split, read)
 
     def header(self, file: SourceFile) -> tuple[str, ...]:
-        """The names of a file's columns, in their order; none where it has only blank lines. `DamagedFile`
-        where they cannot be read."""
+        """The names of a file's columns, in their order; none if all lines are blank. `DamagedFile` if they cannot be
+        read."""
         settings = self.settings
         if not settings.header:
             return self._headless(file)
@@ -68,12 +68,12 @@ class CsvFiles(TextFiles):
         return ()
 
     def _headless(self, file: SourceFile) -> tuple[str, ...]:
-        """The columns of a file without a header: those that its folders do not say, as declared."""
+        """The columns of a file without a header: the declared ones that its folders do not have, in their order."""
         in_folders = self.folders(file)
         return tuple(column for column in self.columns if column not in in_folders)
 
-    def _misled(self, file: SourceFile) -> str | None:
-        """Why a file's header cannot be followed."""
+    def _header_mistake(self, file: SourceFile) -> str | None:
+        """Why a file's header cannot be used."""
         encoding = self.settings.encoding
         try:
             header = self.header(file)

@@ -12,12 +12,12 @@ from latecomer.model.written_numbers import AS_USUAL, Numbers, Signs
 from latecomer.source.decode.written import Misfit, value_of
 
 MOST_FIELDS = 20_480
-"""A file with a line of more fields is no CSV, or one with another delimiter."""
+"""Fields of a line, at most: a file with more is no CSV, or has another delimiter."""
 
 
 def csv_fields(line: str, delimiter: str) -> list[str]:
-    """The fields of a line. A quote within quotes is doubled; a quote that is never closed ends with the line. What
-    follows a closing quote makes the quotes part of the field, but for blanks.
+    """The fields of a line. A quote within quotes is doubled; a quote that is not closed ends with the line. If more
+    than blanks follow a closing quote, the quotes are part of the field.
 
     >>> csv_fields('a,"b,c",', ","), csv_fields('"a"b,"c" ,d"e', ",")
     (['a', 'b,c', ''], ['"a"b', 'c', 'd"e'])
@@ -38,7 +38,7 @@ def csv_fields(line: str, delimiter: str) -> list[str]:
 
 
 def _quoted(line: str, at: int, delimiter: str) -> tuple[str, int]:
-    """The field whose quotes have been opened, and where it ends."""
+    """The field after an opening quote, and where it ends."""
     if at == len(line):
         return '"', at
     content, begin = "", at
@@ -73,7 +73,7 @@ class CsvRow:
         return {name: self.numbers.of(name) for name, _ in self.columns}
 
     def read(self, line: str) -> tuple[dict[str, Any], bool]:
-        """What a line holds, and whether all of it could be read. A field without anything is null."""
+        """The values of a line, and whether all of it could be read. An empty field is null."""
         fields = csv_fields(line, self.delimiter)
         if len(fields) > MOST_FIELDS:
             raise DamagedFile(f"a line has more than {MOST_FIELDS} fields")
@@ -90,6 +90,6 @@ class CsvRow:
 
 
 def layout(header: Sequence[str], columns: Mapping[str, str], extra: str) -> Iterator[tuple[str, str]]:
-    """The columns of a line, in their order. One that is not declared is text, under a name that clashes with none."""
+    """The columns of a line, in their order. One that is not declared is text, under a name that no column has."""
     for nth, name in enumerate(header):
         yield (name, columns[name]) if name in columns else (f"{extra}{nth}", "string")

@@ -1,7 +1,7 @@
-"""Lines of CSV as typed columns: plain ones by Arrow, all others one by one (`csv_row.py`), in their order.
+"""Lines of CSV as typed columns: Arrow reads plain lines, and `csv_row.py` all others, one by one.
 
-In the text that Arrow reads, a line of empty fields stands in the place of each that is not plain: with other quotes
-than around whole fields, with too many or too few fields, with a value that its column does not take.
+A line is not plain if it has quotes that are not around whole fields, too many or too few fields, or a value that its
+column does not take. In the text that Arrow reads, such a line is replaced by one of empty fields.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from latecomer.model.arrays import flat
 from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.source.decode.columns import CORRUPT, EXTRA, KEPT
 from latecomer.source.decode.csv_row import CsvRow, layout
-from latecomer.source.decode.text_lines import Lines, Mask
+from latecomer.source.decode.null_rows import null_columns
+from latecomer.source.decode.text_lines import BYTE_ORDER_MARK, FEED, SPACE, Lines, Mask
 from latecomer.source.decode.typed_columns import of_texts, sparse, with_rows
-from latecomer.store.layout import source_type
 
-_QUOTE, _FEED, _SPACE = 0x22, 0x0A, 0x20
-_MARK = b"\xef\xbb\xbf"
+_QUOTE = 0x22
 _BLOCK = 1 << 20
 _ESCAPE = re.compile(r"\\u00[0-9a-f]{2}")
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -35,7 +34,7 @@ _as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 @dataclass(frozen=True)
 class CsvLines:
-    """Reads lines with these columns, which are in the order of the header."""
+    """Reads lines whose fields are in the order of the header."""
 
     header: Sequence[str]
     columns: Mapping[str, str]
@@ -44,35 +43,33 @@ class CsvLines:
     numbers: Numbers = AS_USUAL
 
     def read(self, lines: Lines) -> pa.Table:
-        """The columns, CORRUPT, and KEPT where a row has unknown fields. Blank lines are none."""
+        """The columns, CORRUPT, and KEPT if a row has unknown fields. Blank lines have no row."""
         odd, blank = self._odd(lines)
         texts = self._texts(lines, odd)
-        found: dict[str, pa.Array] = {}
+        columns = null_columns(self.columns, len(lines))
         for name, kind in self.columns.items():
             if name in texts:
-                found[name], wrong = of_texts(texts[name], kind, self.numbers.of(name))
-                odd[list(wrong)] = True
-            else:
-                found[name] = pa.nulls(len(lines), source_type(kind))
+                columns[name], misfits = of_texts(texts[name], kind, self.numbers.of(name))
+                odd[list(misfits)] = True
         places = np.flatnonzero(odd & ~blank).tolist()
         rows: list[dict[str, Any]] = []
-        wrong_ones: dict[int, bytes] = {}
+        corrupt: dict[int, bytes] = {}
         for nth in places:
             text, whole = lines.text_of(nth)
             values, fits = self._row.read(text)
             rows.append(values)
             if not (whole and fits):
-                wrong_ones[nth] = lines.bytes_of(nth)
+                corrupt[nth] = lines.bytes_of(nth)
         mask = np.zeros(len(lines), bool)
         mask[places] = True
         kept = self._kept(
-            texts, {nth: row for nth, row in zip(places, rows, strict=True) if nth not in wrong_ones}, mask
+            texts, {nth: row for nth, row in zip(places, rows, strict=True) if nth not in corrupt}, mask
         )
         if self.unknown == "dead_letter":
-            wrong_ones |= {nth: lines.bytes_of(nth) for nth in kept}
-        table = pa.table(with_rows(found, self.columns, mask, rows))
+            corrupt |= {nth: lines.bytes_of(nth) for nth in kept}
+        table = pa.table(with_rows(columns, self.columns, mask, rows))
         table = table.append_column(
-            CORRUPT, sparse(len(lines), list(wrong_ones), _in_order(wrong_ones), pa.binary())
+            CORRUPT, sparse(len(lines), list(corrupt), _in_order(corrupt), pa.binary())
         )
         if kept:
             table = table.append_column(KEPT, sparse(len(lines), list(kept), _in_order(kept), pa.string()))
@@ -88,7 +85,7 @@ class CsvLines:
 
     @cached_property
     def _extra(self) -> dict[str, str]:
-        """The names of columns that are not declared, and the columns; of several with one name, the last."""
+        """The columns that are not declared, by name; of several with the same name, the last."""
         if self.unknown == "ignore":
             return {}
         return {
@@ -100,30 +97,30 @@ class CsvLines:
     # Lines that are not plain
 
     def _odd(self, lines: Lines) -> tuple[Mask, Mask]:
-        """Lines that only a look at each can tell, and those that are blank."""
+        """Lines that must be read one by one, and lines that are blank."""
         count = len(lines)
         odd, blank = np.zeros(count, bool), np.zeros(count, bool)
         if not count:
             return odd, blank
         letters, begins, ends = lines.letters, lines.begins, lines.ends
-        if (letters[begins] <= _SPACE).any():
-            blank |= np.add.reduceat(letters > _SPACE, begins, dtype=np.int64) == 0
+        if (letters[begins] <= SPACE).any():
+            blank |= np.add.reduceat(letters > SPACE, begins, dtype=np.int64) == 0
         by_arrow = len(self.delimiter.encode()) == 1 and self.delimiter != '"'
         odd |= blank if by_arrow else True
         if not by_arrow:
             return odd, blank
         delimiter = ord(self.delimiter)
-        control = np.flatnonzero(letters < _SPACE)
+        control = np.flatnonzero(letters < SPACE)
         if len(control) > count:
-            odd[lines.holding(control[(letters[control] != _FEED) & (letters[control] != delimiter)])] = True
+            odd[lines.holding(control[(letters[control] != FEED) & (letters[control] != delimiter)])] = True
         odd[lines.not_utf8()] = True
-        odd[0] |= lines.body.startswith(_MARK)  # which Arrow would pass over
+        odd[0] |= lines.body.startswith(BYTE_ORDER_MARK)  # Arrow would drop it
         odd |= ends - begins > _BLOCK // 2
         odd |= self._fields_of(lines, odd, delimiter) != len(self.header)
         return odd, blank
 
     def _fields_of(self, lines: Lines, odd: Mask, delimiter: int) -> Any:
-        """How many fields each line has; lines with quotes that are not around whole fields are odd from then on."""
+        """How many fields each line has. Lines with quotes that are not around whole fields are marked as odd."""
         letters = lines.letters
         is_delimiter = letters == delimiter
         fields = np.add.reduceat(is_delimiter, lines.begins, dtype=np.int64) + 1
@@ -134,18 +131,18 @@ class CsvLines:
         odd |= np.bincount(line, minlength=len(lines)) % 2 == 1
         quotes, line = quotes[~odd[line]], line[~odd[line]]
         begin, end, line = quotes[::2], quotes[1::2], line[::2]
-        before = np.where(begin == 0, _FEED, letters[begin - 1])
+        before = np.where(begin == 0, FEED, letters[begin - 1])
         after = letters[end + 1]
-        whole = ((before == delimiter) | (before == _FEED)) & ((after == delimiter) | (after == _FEED))
+        whole = ((before == delimiter) | (before == FEED)) & ((after == delimiter) | (after == FEED))
         odd[line[~whole]] = True
         places = np.flatnonzero(is_delimiter)
         within = np.searchsorted(places, end) - np.searchsorted(places, begin)
         return fields - np.bincount(line, within, len(lines)).astype(np.int64)
 
-    # Lines that are
+    # Plain lines
 
     def _texts(self, lines: Lines, odd: Mask) -> dict[str, pa.Array]:
-        """The fields of plain lines, by their columns, and those that are kept."""
+        """The texts of plain lines, by column, with those of undeclared columns that are kept."""
         wanted = {
             str(place): name
             for place, (name, _) in enumerate(self._layout)

@@ -1,7 +1,6 @@
 """Why a row is a dead letter, in words: which column, which value, what was expected. Pure Python.
 
-It is asked for dead letters alone, after they have been set aside; it explains a verdict and
-never gives one.
+It explains rows that are dead letters already, and never decides whether they are.
 """
 
 from __future__ import annotations
@@ -43,22 +42,22 @@ _A_TIME = "write ISO-8601 with a date, such as 2026-04-25T14:00:00Z, or a number
 
 @dataclass(frozen=True)
 class Explainer:
-    """What the rows of a pipeline's source should have been."""
+    """Explains dead letters of a pipeline's source."""
 
     pipeline: Pipeline
     columns: Mapping[str, str]
-    """Under the names that the source has for them."""
+    """By their names in the source."""
     as_json: bool = False
-    """Whether records are JSON, whatever the pipeline's format."""
+    """Whether records are JSON, whatever the format of the pipeline."""
 
     @cached_property
     def _framed(self) -> FramedRecords | None:
-        """What knows the schemas of records that name them."""
+        """The decoder with the schemas of records, if records name schemas."""
         has_schemas = isinstance(self.pipeline.format, Registered) and self.pipeline.source.has_records
         return framed_decoder(self.pipeline) if has_schemas and not self.as_json else None
 
     def detail(self, reason: str, raw: str, header: Sequence[str] = ()) -> str | None:
-        """What is wrong with a row, as far as its text says so; `header` is that of its CSV file."""
+        """What is wrong with a row, as far as its text shows it; `header` is that of its CSV file."""
         order_by = self.pipeline.order_by
         event = self.pipeline.source_name(self.pipeline.event.time)
         order_by = order_by and self.pipeline.source_name(order_by)
@@ -110,7 +109,7 @@ class Explainer:
         )
 
     def _framed_mistake(self, raw: bytes) -> str | None:
-        """What is wrong with a record that names its schema: with its schema, or, of JSON, with its columns."""
+        """What is wrong with a record that names its schema: for its schema or, for JSON, for its columns."""
         assert self._framed is not None  # noqa: S101
         wrong = self._framed.mistake(raw)
         if wrong is None:
@@ -118,7 +117,7 @@ class Explainer:
         return wrong
 
     def undecodable(self, raw: bytes, encoding: str) -> str | None:
-        """Which byte of a row is not in its encoding."""
+        """Which byte of a row does not belong to its encoding."""
         if self._framed is not None:
             return self._framed_mistake(raw)
         described = isinstance(self.pipeline.format, SchemaFormat)
@@ -134,7 +133,7 @@ class Explainer:
         return f"{where} is not {encoding}; {other_encoding(encoding)}"
 
     def rest(self, raw: bytes) -> str:
-        """Why a file of messages was read no further than to these bytes."""
+        """Why a file of messages was not read from these bytes on."""
         written = self.pipeline.format
         assert self._framed is not None and isinstance(written, Registered)  # noqa: S101, PT018
         if written.messages == "sized":
@@ -147,7 +146,7 @@ class Explainer:
         return f"{wrong}; nothing is read of the file from here on: correct it, and deliver the rest under another name"
 
     def too_long(self, size: int, start: int) -> str:
-        """How long a line is that was not read."""
+        """The size of a line that is too long."""
         limit = format_size(self.pipeline.files.max_line)
         return (
             f"the line has {size} bytes from byte {start} on, and source.files.max_line is {limit}; its first "
@@ -167,7 +166,7 @@ class Explainer:
 
     def _misread_json(self, raw: str) -> str | None:
         try:
-            found = _parsed(raw)
+            record = _parsed(raw)
         except ValueError as error:
             if raw.count("\0") * 3 > len(raw):
                 return "it looks like UTF-16; set source.files.encoding: utf-16"
@@ -175,15 +174,15 @@ class Explainer:
             return f"not JSON: {what} at character {getattr(error, 'pos', 0) + 1}"
         except RecursionError:
             return "not JSON that can be read: it is nested too deeply"
-        if not isinstance(found, dict):
+        if not isinstance(record, dict):
             return f"{shortened(raw, LONGEST)} is not a JSON object"
-        return self._misfits(self._by_column(found), _fits_json)
+        return self._misfits(self._by_column(record), _fits_json)
 
-    def _by_column(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of a record, those of its objects among them."""
-        row, ways = dict(found), ways_of(self.columns)
+    def _by_column(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a record, including those within its objects."""
+        row, ways = dict(record), ways_of(self.columns)
         for column, way in ways.items():
-            inner: Any = found
+            inner: Any = record
             for name in way:
                 inner = inner.get(name) if isinstance(inner, Mapping) else None
             if row.get(column) is None:
@@ -196,8 +195,8 @@ class Explainer:
         except csv.Error as error:
             return f"not CSV: {error}"
         if len(fields) != len(header):
-            found = counted(len(fields), "field")
-            return f"{found}, and the file has {len(header)} columns: {shortened(', '.join(header), LONGEST)}"
+            count = counted(len(fields), "field")
+            return f"{count}, and the file has {len(header)} columns: {shortened(', '.join(header), LONGEST)}"
         return self._misfits(dict(zip(header, fields, strict=True)), _fits_text)
 
     def _misfits(self, row: Mapping[str, Any], fits: Fits) -> str | None:
@@ -212,7 +211,7 @@ class Explainer:
 
 
 def _misfit(place: str, value: Any, kind: str, signs: Signs, fits: Fits) -> str | None:
-    """The first value there that does not fit, in words: of a list or a map, which of its values."""
+    """The first value at a place that does not fit, in words; for a list or a map, which of its values."""
     if value is None:
         return None
     match types.nested_type(kind), value:
@@ -230,7 +229,7 @@ def _misfit(place: str, value: Any, kind: str, signs: Signs, fits: Fits) -> str 
 
 
 def _not_a(place: str, value: Any, kind: str, signs: Signs, in_json: bool) -> str:
-    """What is wrong with a plain value; of numbers with other signs, which setting reads them."""
+    """What is wrong with a plain value; for numbers with other signs, which setting reads them."""
     wrong = f"{_shown(place, value)} is not {_a(kind)}"
     if not types.is_numeric(kind) or not isinstance(value, str) or isinstance(value, _Number):
         return wrong
@@ -263,7 +262,7 @@ _OTHER_SIGNS = [
 
 
 class _Number(str):
-    """A number as it is written, too long or too large for Python to be bothered with it."""
+    """A number as it is written: a fraction, or one with too many digits to be converted."""
 
 
 def _parsed(raw: str) -> Any:
@@ -274,16 +273,16 @@ def _parsed(raw: str) -> Any:
 
 
 def _fields(raw: str) -> Mapping[str, Any]:
-    """The columns of a row that could be parsed: its raw text is JSON."""
+    """The fields of a row that could be parsed: its raw text is JSON."""
     try:
-        found = _parsed(raw)
+        fields = _parsed(raw)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def _no_time(column: str, value: object) -> str:
-    """Why a value is no moment: it is beyond those that there are, or not written as one."""
+    """Why a value is no moment: it lies beyond the calendar, or is not written as a time."""
     date = _DATE.match(value) if isinstance(value, str) else None
     if date is not None and not 2 <= int(date[1]) < 9997:
         return (
@@ -331,7 +330,7 @@ def _fits_decimal(text: str, kind: str) -> bool:
 
 
 def _fits_exactly(value: Any, kind: str, _: Signs) -> bool:
-    """Whether a column takes a value of Avro, of which no digit may be lost."""
+    """Whether a column takes a value of Avro or Parquet without losing a digit."""
     if not types.is_decimal(kind):
         return kind != "binary" or isinstance(value, str)
     number = written_number(str(value))

@@ -14,15 +14,15 @@ from latecomer.objects.locations import PLAIN, Storage, Url, reached_by, scheme_
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of a batch, as it was found. It prints as its name."""
+    """A file of a batch, as it was found. `str` gives its name."""
 
     path: str
     landed: int
     size: int
     reached: Storage = field(default=PLAIN, compare=False)
-    """How it is reached, where it is at a URL."""
+    """How it is reached, if it is at a URL."""
     seen: Seen | None = field(default=None, compare=False)
-    """What it was when it was cut into splits, where it is at a URL: all of them are read of the same object."""
+    """The object that was cut into splits, if it is at a URL: all splits are read from the same object."""
 
     def __str__(self) -> str:
         return str(self.named)
@@ -38,14 +38,14 @@ class SourceFile:
 
     @cached_property
     def url(self) -> Url | None:
-        """Where it is, if that is not on this machine."""
+        """Its URL, if it is not on this machine."""
         if scheme_of(self.path) in (None, "file"):
             return None
         place = Url(self.path)
         return place if self.reached == PLAIN else reached_by(place, self.reached)
 
     def open(self, mode: Literal["rb"] = "rb", /, ahead: int = AHEAD) -> BinaryIO:
-        """Its bytes; of an object, so many at once."""
+        """Its bytes; those of an object are fetched `ahead`, so many at once."""
         match self.named:
             case Url() as url:
                 return cast(BinaryIO, open_object(url, self.seen, ahead))
@@ -54,7 +54,7 @@ class SourceFile:
 
     @property
     def state(self) -> Hashable:
-        """What tells it from one that has taken its place, or that has been written on."""
+        """What changes if it is replaced or written to."""
         match self.named:
             case Url() as url:
                 return self.seen or seen(url)
@@ -63,10 +63,10 @@ class SourceFile:
                 return status.st_ino, status.st_size, status.st_mtime_ns
 
     def as_it_is(self) -> SourceFile:
-        """The same, with what it is at this moment."""
+        """The same file with its size at this moment."""
         match self.named:
             case Url() as url:
-                found = seen(url)
-                return replace(self, size=found.size, seen=found)
+                now = seen(url)
+                return replace(self, size=now.size, seen=now)
             case path:
                 return replace(self, size=path.stat().st_size)

@@ -1,7 +1,7 @@
-"""Records in Confluent's framing, decoded in a task: which schema each was written with, and all of one writer at once.
+"""Decodes records in Confluent's framing in a task: all records of one writer's schema at once.
 
-A task knows the schemas that the driver has learned (`framing.py`), and asks nobody. It says which ids it does not
-know, and the batch is read again once they are.
+A task has the schemas that the driver knows (`framing.py`), and does not ask a registry. If it meets other ids it
+reports them, and the batch is read again once the driver knows them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from latecomer.config.sources import UnknownFields
 from latecomer.errors import LatecomerError
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
-from latecomer.store.layout import source_type
+from latecomer.source.decode.null_rows import null_columns
 
 HEAD_SIZE = 5
 """Bytes before the payload: a zero, and the id of the schema."""
 LARGEST_ID = 2**31 - 1
 End = Callable[[bytes, int, bool], int | None]
-"""Finds the end of a payload that begins at a place in some bytes, which may be the last of their file; None where it
-has no end in them."""
+"""Finds the end of a payload in some bytes, from where it begins; the flag says whether they are the last of the file.
+None if the payload does not end in them."""
 MOST_BYTES = 256 << 20
-"""Of records that are decoded at once."""
+"""Bytes of records that are decoded at once."""
 _WORD = 8
 _PADDING = bytes(2 * _WORD)
 Numbers = npt.NDArray[np.int64]
@@ -37,15 +37,15 @@ Mask = npt.NDArray[np.bool_]
 
 
 class UnknownSchemas(LatecomerError):
-    """Records name schemas that have to be learned before they can be decoded."""
+    """Records name schemas that the driver must fetch before they can be decoded."""
 
     def __init__(self, ids: Sequence[int]) -> None:
         super().__init__([*ids])
         self.ids = tuple(ids)
 
     def joined(self, others: Sequence[Exception]) -> UnknownSchemas:
-        found = [each.ids for each in (self, *others) if isinstance(each, UnknownSchemas)]
-        return UnknownSchemas(sorted({number for ids in found for number in ids}))
+        every = [each.ids for each in (self, *others) if isinstance(each, UnknownSchemas)]
+        return UnknownSchemas(sorted({number for ids in every for number in ids}))
 
     def __str__(self) -> str:
         return f"the schemas {', '.join(map(str, self.ids))} are not known yet"
@@ -68,7 +68,7 @@ def framing_mistake(raw: bytes) -> str | None:
 
 
 def number_of(raw: bytes) -> int:
-    """The id that a record has in its framing.
+    """The id of the schema in a record's framing.
 
     >>> number_of(bytes([0, 0, 0, 1, 2]) + b"{}")
     258
@@ -82,7 +82,7 @@ class Frames:
 
     records: Sequence[bytes]
     data: bytes
-    """All of them, and behind the last more bytes than a number has."""
+    """All of them; behind the last there are more bytes than the longest number has."""
     starts: Numbers
     ends: Numbers
 
@@ -95,9 +95,9 @@ class Frames:
     @cached_property
     def numbers(self) -> Numbers:
         """The ids of their schemas; 0 where a record has no framing."""
-        found = (words_of(self.data)[self.starts].byteswap() >> np.uint64(24)).view(np.int64)
-        framed = (self.ends - self.starts >= HEAD_SIZE) & (found >= 1) & (found <= LARGEST_ID)
-        return np.where(framed, found, 0)
+        ids = (words_of(self.data)[self.starts].byteswap() >> np.uint64(24)).view(np.int64)
+        framed = (self.ends - self.starts >= HEAD_SIZE) & (ids >= 1) & (ids <= LARGEST_ID)
+        return np.where(framed, ids, 0)
 
     @cached_property
     def distinct(self) -> list[int]:
@@ -106,7 +106,7 @@ class Frames:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Records of one writer: their columns, those that could not be decoded, and what else is known of them."""
+    """Records of one writer: their columns, which of them are corrupt, their unknown fields, and which are invalid."""
 
     columns: pa.Table
     corrupt: Mask
@@ -116,40 +116,40 @@ class Decoded:
 
 @dataclass(frozen=True)
 class FramedDecoder(RecordDecoder):
-    """Decodes records by what is known of their writers."""
+    """Decodes records with the schemas of their writers."""
 
     writers: Mapping[int, Any]
-    """The schemas by their ids; in words why one cannot be used, where that is so."""
+    """The schemas by id; for one that cannot be used, the reason in words."""
     unknown_fields: UnknownFields = "ignore"
 
     @abstractmethod
     def of_writer(self, number: int, frames: Frames, rows: Numbers, columns: Mapping[str, str]) -> Decoded:
-        """The records of an id, in their order."""
+        """Decodes the records of one id, in their order."""
 
     @abstractmethod
     def ends(self, number: int) -> End:
-        """What finds the end of payloads of this id; `UnknownSchemas` while that is not known."""
+        """What finds the end of payloads of this id; `UnknownSchemas` if its schema is needed and not known."""
 
     def writer(self, number: int) -> Any:
-        """The schema of an id."""
+        """The schema of an id; `UnknownSchemas` if it is not known."""
         if number not in self.writers:
             raise UnknownSchemas([number])
         return self.writers[number]
 
     @property
     def asks(self) -> bool:
-        """Whether records can be decoded only with the schemas of their writers."""
+        """Whether the schemas of writers are needed to decode records."""
         return True
 
     def unknown_ids(self, records: Sequence[bytes]) -> list[int]:
-        """The ids of schemas that have to be learned before these records can be decoded."""
+        """The ids of schemas that must be fetched before these records can be decoded."""
         return self._unknown(Frames.of(records)) if records else []
 
     def _unknown(self, frames: Frames) -> list[int]:
         return [each for each in frames.distinct if each not in self.writers] if self.asks else []
 
     def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
-        """One row a record; `UnknownSchemas` where some have to be learned first."""
+        """One row a record; `UnknownSchemas` if some must be fetched first."""
         if len(records) > 1 and sum(map(len, records)) > MOST_BYTES:
             half = len(records) // 2
             parts = [self.decode(part, columns) for part in (records[:half], records[half:])]
@@ -159,37 +159,38 @@ class FramedDecoder(RecordDecoder):
             raise UnknownSchemas(unknown)
         usable = [each for each in frames.distinct if self._is_usable(each)]
         order = [np.flatnonzero(frames.numbers == number) for number in usable]
-        found = [
+        parts = [
             self.of_writer(number, frames, rows, columns) for number, rows in zip(usable, order, strict=True)
         ]
-        return self._together(frames, usable, order, found, columns)
+        return self._in_order(frames, usable, order, parts, columns)
 
     def _is_usable(self, number: int) -> bool:
         return not self.asks or not isinstance(self.writers[number], str)
 
-    def _together(
+    def _in_order(
         self,
         frames: Frames,
         numbers: Sequence[int],
         order: Sequence[Numbers],
-        found: Sequence[Decoded],
+        parts: Sequence[Decoded],
         columns: Mapping[str, str],
     ) -> pa.Table:
-        """All records in their order; those without a schema that can be used are null."""
+        """All records in their order; those without a usable schema are null."""
         count = len(frames.records)
         places = np.full(count, -1, np.int64)
         if order:
             places[np.concatenate(order)] = np.arange(sum(map(len, order)))
         back = pa.array(places, mask=places < 0)
         corrupt, invalid, ids = np.ones(count, np.bool_), np.zeros(count, np.bool_), np.zeros(count, np.int32)
-        for number, rows, each in zip(numbers, order, found, strict=True):
+        for number, rows, each in zip(numbers, order, parts, strict=True):
             corrupt[rows], ids[rows] = each.corrupt, number
             if each.invalid is not None:
                 invalid[rows] = each.invalid
         kept = [
-            pa.nulls(len(each.corrupt), pa.string()) if each.kept is None else each.kept for each in found
+            pa.nulls(len(each.corrupt), pa.string()) if each.kept is None else each.kept for each in parts
         ]
-        whole = pa.concat_tables([each.columns for each in found]) if found else _no_rows(columns)
+        tables = [each.columns for each in parts]
+        whole = pa.concat_tables(tables) if tables else pa.table(null_columns(columns, 0))
         rows = whole.take(back)
         others: dict[str, pa.Array] = {}
         if any(each.null_count < len(each) for each in kept):
@@ -198,7 +199,7 @@ class FramedDecoder(RecordDecoder):
                 corrupt |= np.asarray(others[KEPT].is_valid())
         raw = [record if wrong else None for record, wrong in zip(frames.records, corrupt, strict=True)]
         others[CORRUPT] = pa.array(raw, pa.binary())
-        if any(each.invalid is not None for each in found) or self._checks:
+        if self._checks:
             others[INVALID] = pa.array(invalid)
         others[SCHEMA_ID] = pa.array(ids, mask=ids == 0)
         for name, column in others.items():
@@ -207,12 +208,8 @@ class FramedDecoder(RecordDecoder):
 
     @property
     def _checks(self) -> bool:
-        """Whether records are held against their schemas."""
+        """Whether records are checked against their schemas."""
         return False
-
-
-def _no_rows(columns: Mapping[str, str]) -> pa.Table:
-    return pa.table({name: pa.array([], source_type(kind)) for name, kind in columns.items()})
 
 
 def words_of(data: bytes) -> npt.NDArray[np.uint64]:

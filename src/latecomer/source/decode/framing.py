@@ -1,4 +1,4 @@
-"""Records in Confluent's framing, as the driver sees them: it learns the schemas of their writers, id by id."""
+"""Records in Confluent's framing on the driver's side: it fetches the schemas of their writers, id by id."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from latecomer.store.schemas import KnownSchemas, not_known
 
 @dataclass
 class FramedRecords(RecordDecoder):
-    """Records whose schemas are learned, id by id, as they come."""
+    """Records whose schemas are fetched as their ids come."""
 
     pipeline: Pipeline
     _missing: set[int] = field(default_factory=set)
-    """Ids that could not be had when they were asked for."""
+    """Ids whose schemas could not be fetched last time."""
 
     @property
     @abstractmethod
@@ -31,7 +31,7 @@ class FramedRecords(RecordDecoder):
 
     @abstractmethod
     def mistake(self, raw: bytes) -> str | None:
-        """What is wrong with a record that could not be decoded, as far as its schema says so."""
+        """What is wrong with a record that could not be decoded, as far as its schema shows it."""
 
     @abstractmethod
     def unknown_names(self, raw: bytes, known: Known) -> list[str]:
@@ -39,31 +39,28 @@ class FramedRecords(RecordDecoder):
 
     @abstractmethod
     def in_tasks(self) -> FramedDecoder:
-        """What decodes records in a task, with the schemas that are known now."""
+        """The decoder in tasks, with the schemas that are known now."""
 
     def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:
         return self.in_tasks().decode(records, columns)
 
     def ends(self, number: int) -> End:
-        """What finds the end of payloads of this id. `SchemaOutage` while that is not known."""
+        """What finds the end of payloads of this id; `SchemaOutage` if its schema is needed and cannot be fetched."""
         if self.in_tasks().asks:
             self.know([number])
         return self.in_tasks().ends(number)
 
     def prepare(self) -> None:
-        """Ask once more for what could not be had; `SchemaOutage` while it still cannot."""
+        """Ask again for schemas that could not be fetched; `SchemaOutage` if one still cannot."""
         self.know(sorted(self._missing))
 
     def know(self, numbers: Sequence[int], wait: bool = True) -> None:
-        """Learn the schemas of these ids, as far as they are not known; `SchemaOutage` while one cannot be had. Unless
-        they are to `wait`, records of which nothing is known anywhere are corrupt."""
-        self._have([number for number in numbers if number not in self.schemas.known], wait)
-
-    def _have(self, numbers: Sequence[int], wait: bool) -> bool:
-        self._missing = set(numbers) if wait else set()
-        self.schemas.learn(numbers, wait and self.schemas.registered.unknown_id == "wait")
+        """Fetch the schemas of these ids that are not known; `SchemaOutage` if one cannot be fetched. Without `wait`,
+        records whose schema is not known anywhere are corrupt."""
+        missing = [number for number in numbers if number not in self.schemas.known]
+        self._missing = set(missing) if wait else set()
+        self.schemas.learn(missing, wait and self.schemas.registered.unknown_id == "wait")
         self._missing = set()
-        return bool(numbers)
 
     def head_mistake(self, raw: bytes) -> str | None:
         """What is wrong with the framing of a record, or with the schema that it names."""

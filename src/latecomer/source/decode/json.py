@@ -1,4 +1,4 @@
-"""JSON: one object a line, or one a message."""
+"""JSON: one object for each line, or for each message."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class JsonRecords(RecordDecoder):
 
     unknown_fields: UnknownFields = "ignore"
     known: Mapping[str, str] | None = None
-    """Fields that are known besides the columns that are asked for."""
+    """Fields that count as known, besides the columns."""
     numbers: Numbers = AS_USUAL
 
     def decode(self, records: Sequence[bytes], columns: Mapping[str, str]) -> pa.Table:

@@ -1,8 +1,8 @@
-"""One record of JSON in the types of its columns, exactly, however it is written.
+"""Reads one JSON record in the types of its columns, exactly, however it is written.
 
-Arrow reads plain records by the thousand (`json_rows.py`). What is left for here: records with single quotes, numbers
-that are none, names that come twice, values of another type than their column has, objects, and no JSON at all. A
-record that cannot be read still gives what can be read of it: its amounts are in the ledger.
+Arrow reads plain records by the thousand (`json_rows.py`). All others are read here: records with single quotes, NaN,
+names that come twice, values of other types than their columns, objects, and text that is no JSON at all. A record that
+cannot be read as a whole still gives the values that can be read: the ledger counts its amounts.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from latecomer.source.decode.json_values import (
 from latecomer.source.decode.written import Misfit
 
 DEEPEST, LONGEST_NUMBER, LONGEST_NAME = 1000, 1000, 50_000
-"""Objects and lists within each other, digits of a number, characters of a name."""
+"""Levels of objects and lists, digits of a number, characters of a name, at most."""
 _WHITE = re.compile(r"[ \t\r\n]*")
 _PLAIN_TEXT = r'"([^"\\\x00-\x1f]*)"'
 _MEMBER = re.compile(
     rf"[ \t\r\n]*{_PLAIN_TEXT}[ \t\r\n]*:[ \t\r\n]*"
     rf"(?:(?:{_PLAIN_TEXT}|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)|(true|false|null))[ \t\r\n]*([,}}]))?"
 )
-"""A field; and its value with what follows it, where that is plain."""
+"""The name of a field; if its value is plain, also the value and the character after it."""
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _WORD = re.compile(r"true|false|null|NaN|[+-]?Infinity|[+-]INF")
 _RUN = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
@@ -44,22 +44,22 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 _HEX = re.compile("[0-9a-fA-F]{4}")
 _PAIR, _HALF = re.compile("[\ud800-\udbff][\udc00-\udfff]"), re.compile("[\ud800-\udfff]")
 _AFTER = re.compile(r"[ \t\n\x0b\f\r,]*")
-"""What may follow an object in its line."""
+"""What may follow an object on its line."""
 
 
 class NoJson(Exception):
-    """A record that is not JSON. Nothing of it is known."""
+    """A record that is not JSON: nothing of it is read."""
 
 
 @dataclass
 class Row:
-    """What a record holds."""
+    """What was read of a record."""
 
     values: dict[str, Any] = field(default_factory=dict)
     whole: bool = False
     """Whether all of it could be read."""
     names: list[str] = field(default_factory=list)
-    """The fields that it has."""
+    """The names of its fields."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class JsonRow:
 
     @cached_property
     def _fields(self) -> dict[str, Value]:
-        """What is read of each field: a column, or an object on the way to some."""
+        """How each field is read: as a column, or as an object that holds columns."""
         known = {name: value_for(kind, self.numbers.of(name)) for name, kind in self.columns.items()}
         tree: dict[str, Any] = {}
         for name, way in ways_of(self.columns).items():
@@ -86,7 +86,7 @@ class JsonRow:
         return ways_of(self.columns)
 
     def read(self, text: str) -> Row:
-        """What a text holds, with nothing in it where it is no object."""
+        """What is read of a text; nothing, if it is no object."""
         row = Row()
         at = _white(text, 0)
         if text[at : at + 1] != "{":
@@ -99,11 +99,11 @@ class JsonRow:
         row.whole = fits and after is not None and after.end() == len(text)
         for name, way in self._ways.items():
             if row.values.get(name) is None:
-                row.values[name] = _at_the_end(row.values, way)
+                row.values[name] = _value_at(row.values, way)
         return row
 
 
-def _at_the_end(values: Any, way: tuple[str, ...]) -> Any:
+def _value_at(values: Any, way: tuple[str, ...]) -> Any:
     for name in way:
         if not isinstance(values, dict):
             return None
@@ -122,7 +122,8 @@ def _read_object(
     depth: int,
     names: list[str] | None = None,
 ) -> tuple[bool, int]:
-    """Whether all fields of the object fit that goes on there, and where it ends. What fits is among the values."""
+    """Reads an object from behind its opening brace: puts the values that fit into `values`, and returns whether all
+    fit, and where the object ends."""
     fits = True
     for name, value in (steps := _Members(text, at)):
         if names is not None:
@@ -150,8 +151,8 @@ def _read_object(
 
 
 class _Members:
-    """The fields of an object, one after the other: the name of each, and where its value begins. A value that is plain
-    has been read; of others, `end` has to be set before the next is asked for."""
+    """Iterates over the fields of an object: the name of each, and where its value begins. A plain value is in `plain`;
+    for any other, the caller sets `end` to where it ends before the next field."""
 
     def __init__(self, text: str, at: int) -> None:
         self.text, self.end = text, at
@@ -204,7 +205,7 @@ def _name(text: str, at: int) -> tuple[str, int]:
 
 
 def _read(text: str, at: int, known: Value, depth: int) -> tuple[bool | None, Any, int]:
-    """Whether the value that begins there fits (None: not at all), what of it fits, and where it ends."""
+    """Reads the value at a place: whether it fits (None: nothing of it), what of it fits, and where it ends."""
     opening = text[at : at + 1]
     if opening == "{" or opening == "[":
         return _read_nested(text, at, known, depth)
@@ -275,7 +276,7 @@ def _read_list(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list
 
 
 def _skipped(text: str, at: int, depth: int) -> int:
-    """Where the value ends that begins there."""
+    """Where the value at a place ends."""
     open_ones: list[str] = []
     while True:
         opening = text[at : at + 1]
@@ -304,8 +305,8 @@ def _skipped(text: str, at: int, depth: int) -> int:
 
 
 def _token(text: str, at: int) -> tuple[str, str, int]:
-    """The plain value that begins there: its kind, what it says, and where it ends."""
-    if text[at : at + 1] in _RUN and at < len(text):
+    """The plain value at a place: its kind, its text, and where it ends."""
+    if text[at : at + 1] in _RUN:
         return TEXT, *_text(text, at)
     found = _WORD.match(text, at)
     if found is not None:
@@ -318,7 +319,7 @@ def _token(text: str, at: int) -> tuple[str, str, int]:
 
 
 def _text(text: str, at: int) -> tuple[str, int]:
-    """The text that begins there, and where it ends."""
+    """The quoted text at a place, and where it ends."""
     quote, run, parts = text[at], _RUN[text[at]], []
     at += 1
     while True:
@@ -349,7 +350,7 @@ def _escaped(text: str, at: int) -> tuple[str, int]:
 
 
 def _whole_characters(text: str) -> str:
-    """Halves that belong together are one character; a half alone is a question mark."""
+    """Two surrogates that belong together become one character; a lone surrogate becomes a question mark."""
     if not _HALF.search(text):
         return text
     joined = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)

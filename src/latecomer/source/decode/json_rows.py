@@ -1,8 +1,7 @@
-"""Lines of JSON as typed columns: plain ones by Arrow, all others one by one (`json_row.py`), in their order.
+"""Lines of JSON as typed columns: Arrow reads plain lines, and `json_row.py` all others, one by one.
 
-In the text that Arrow reads, `{}` stands in the place of each line that is not plain. Which those are is seen by
-looking at the letters; where Arrow refuses a text all the same, its lines are looked at with patterns, and at last a
-few at a time.
+In the text that Arrow reads, each line that is not plain is replaced by `{}`. Most of these lines are found by their
+characters. If Arrow still refuses the text, they are found by patterns, and at last by trying a few lines at a time.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
 from latecomer.model.written_numbers import AS_USUAL, POINT, Numbers
 from latecomer.source.decode.columns import CORRUPT, KEPT
 from latecomer.source.decode.json_row import JsonRow, Row
+from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.plain import NotPlain
 from latecomer.source.decode.text_lines import Lines, Mask
 from latecomer.source.decode.typed_columns import of_texts, sparse, with_rows
@@ -36,17 +36,18 @@ _BLANK = b" \t\r\n"
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz", "binary")
 """Columns that are text in JSON."""
 _BY_ARROW = frozenset({*types.INTEGERS, *types.FLOATS, "string", "boolean"})
-"""What Arrow reads within lists, too."""
+"""Types that Arrow reads within lists too."""
 _LONG_LINE, _LONGEST_LINE = 900, 50_000
-"""Lines of which only a longer one may have too many levels or digits in it, or too long names."""
+"""Only lines longer than the first may have too many levels or digits; only those longer than the second, too long
+names."""
 _HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]")
 _NO_NUMBER = re.compile(rb"[^\"\w](?:NaN|Inf|Infinity) *[],}]")
 _RAISED_FAR = re.compile(rb"[0.](?:[eE]|\\u00[46]5)[-+]?[0-9]{4}")
 _ESCAPED_NAME = re.compile(rb'\\.(?:[^"\\]|\\.){0,64}+(?:"[ \t]*+:|[^"])')
-"""A backslash in a text that a colon follows, or that goes on for long: it may be a name."""
+"""A backslash in a text before a colon, or in a long text: it may be in a name."""
 _BLOCK = 1 << 20
 _FEW, _ATTEMPTS = 512, 8
-"""So many lines are looked at together where Arrow refuses them, and so often before all are read one by one."""
+"""Lines that are tried together when Arrow refuses the text, and attempts before all of them are read one by one."""
 _IN_ROW = re.compile(r" in row (\d+)")
 _TEXT_PATTERN = r'"(?:[^"\\]|\\.)*"'
 _VALUE_PATTERN = rf"(?:{_TEXT_PATTERN}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null)"
@@ -61,26 +62,26 @@ class JsonLines:
 
     columns: Mapping[str, str]
     unknown: UnknownFields = "ignore"
-    """What is done with fields that are no columns."""
+    """What is done with unknown fields."""
     known: Mapping[str, str] = field(default_factory=dict)
-    """Fields that are known besides the columns."""
+    """Fields that count as known, besides the columns."""
     blank_rows: bool = False
-    """Whether a blank line is a record that cannot be read; else it is none."""
+    """Whether a blank line is a corrupt record; if not, it has no row."""
     numbers: Numbers = AS_USUAL
 
     def read(self, lines: Lines) -> pa.Table:
-        """The columns, CORRUPT, and KEPT where a row has unknown fields."""
+        """The columns, CORRUPT, and KEPT if a row has unknown fields."""
         odd = self._odd(lines)
-        found, has_others = self._plain(lines, odd)
-        rows, wrong = self._odd_rows(lines, odd)
-        columns = with_rows(found, self.columns, odd, rows)
+        plain, has_others = self._plain(lines, odd)
+        rows, corrupt = self._odd_rows(lines, odd)
+        columns = with_rows(plain, self.columns, odd, rows)
         kept = self._kept(lines, odd, rows, has_others)
         if self.unknown == "dead_letter":
-            wrong |= {nth: lines.bytes_of(nth) for nth in kept}
+            corrupt |= {nth: lines.bytes_of(nth) for nth in kept}
         table = pa.table(columns) if columns else pa.table({}).select([])
-        places = sorted(wrong)
+        places = sorted(corrupt)
         table = table.append_column(
-            CORRUPT, sparse(len(lines), places, [wrong[nth] for nth in places], pa.binary())
+            CORRUPT, sparse(len(lines), places, [corrupt[nth] for nth in places], pa.binary())
         )
         if kept:
             table = table.append_column(
@@ -89,20 +90,19 @@ class JsonLines:
         return table if self.blank_rows else self._without_blanks(table, lines, odd)
 
     def read_plain(self, lines: Lines) -> pa.Table:
-        """The columns of lines all of which are plain, and have no unknown fields unless these are ignored; else
-        `NotPlain`."""
+        """The columns of lines; `NotPlain` unless all of them are plain and have no unknown fields that count."""
         odd = self._odd(lines)
         if not len(lines) or odd.any():
             raise NotPlain("a line that is not plain")
-        found, has_others = self._plain(lines, odd)
+        columns, has_others = self._plain(lines, odd)
         if has_others or odd.any():
             raise NotPlain("a line that is not plain, or has other fields")
-        return pa.table(found)
+        return pa.table(columns)
 
     # Lines that are not plain
 
     def _odd(self, lines: Lines) -> Mask:
-        """Lines that only a look at each can tell."""
+        """Lines that must be read one by one."""
         odd = np.zeros(len(lines), bool)
         if not self._by_arrow:
             odd[:] = True
@@ -122,7 +122,7 @@ class JsonLines:
         return odd
 
     def _odd_patterns(self, text: bytes) -> Iterator[re.Pattern[bytes]]:
-        # A single letter is found much faster than a word.
+        # To look for a single letter is much faster than for a word.
         if b"\\" in text:
             yield _HALF_CHARACTER
         if any(word[:1] in text and word in text for word in (b"NaN", b"Inf")):
@@ -134,15 +134,16 @@ class JsonLines:
             yield _RAISED_FAR
 
     def _odd_rows(self, lines: Lines, odd: Mask) -> tuple[list[_Odd], dict[int, bytes]]:
+        """The odd rows, and the bytes of those that are corrupt."""
         rows: list[_Odd] = []
-        wrong: dict[int, bytes] = {}
+        corrupt: dict[int, bytes] = {}
         for nth in np.flatnonzero(odd).tolist():
             text, whole = lines.text_of(nth)
             row = self._row.read(text)
             if not (row.whole and whole):
-                wrong[nth] = lines.bytes_of(nth)
+                corrupt[nth] = lines.bytes_of(nth)
             rows.append(_Odd(row.values, text, row, row.whole and whole))
-        return rows, wrong
+        return rows, corrupt
 
     @staticmethod
     def _without_blanks(table: pa.Table, lines: Lines, odd: Mask) -> pa.Table:
@@ -157,15 +158,13 @@ class JsonLines:
     def _row(self) -> JsonRow:
         return JsonRow(self.columns, self.numbers)
 
-    # Lines that are
+    # Plain lines
 
     def _plain(self, lines: Lines, odd: Mask) -> tuple[dict[str, pa.Array], bool]:
-        """The columns of plain lines, and whether any may have unknown fields. Lines that turn out not to be plain are
-        odd from then on."""
+        """The columns of plain lines, and whether any line may have unknown fields. Lines that turn out not to be plain
+        are marked as odd."""
         if odd.all():
-            return {
-                name: pa.nulls(len(lines), source_type(kind)) for name, kind in self.columns.items()
-            }, False
+            return null_columns(self.columns, len(lines)), False
         others, screens = self.unknown == "ignore", {True: self._wrong_types, False: _FLAT_OBJECT}
         while True:
             try:
@@ -179,12 +178,13 @@ class JsonLines:
                     self._screen(lines, odd, screens.pop(for_type), is_right=not for_type)
                 else:
                     self._look_closer(lines, odd)
-        found = {}
+        columns = {}
         for name, kind in self.columns.items():
-            found[name], wrong = self._checked(self._column(rows, name), kind)
-            odd[list(wrong)] = True
-        escaped = self.unknown != "ignore" and b"\\" in lines.body and bool(_ESCAPED_NAME.search(lines.body))
-        return found, self.unknown != "ignore" and (others or escaped)
+            columns[name], misfits = self._checked(self._column(rows, name), kind)
+            odd[list(misfits)] = True
+        if self.unknown == "ignore":
+            return columns, False
+        return columns, others or (b"\\" in lines.body and bool(_ESCAPED_NAME.search(lines.body)))
 
     def _by_arrow_read(self, text: bytes, others: bool, count: int) -> pa.Table:
         try:
@@ -205,7 +205,7 @@ class JsonLines:
 
     @staticmethod
     def _screen(lines: Lines, odd: Mask, pattern: str, is_right: bool) -> None:
-        """Take lines that do not look right for odd, unless they are many: then it is the pattern that does not fit."""
+        """Mark lines that look wrong as odd, unless they are many: then the pattern does not fit."""
         offsets = np.append(0, lines.ends + 1).astype(np.int32)
         texts = pa.StringArray.from_buffers(len(lines), pa.py_buffer(offsets), pa.py_buffer(lines.body))
         suspect = pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False) != is_right
@@ -213,11 +213,11 @@ class JsonLines:
             odd |= suspect
 
     def _look_closer(self, lines: Lines, odd: Mask) -> None:
-        """A few lines at a time: find those that Arrow refuses."""
+        """Find the lines that Arrow refuses, a few lines at a time."""
         before = odd.copy()
         for begin in range(0, len(lines), _FEW):
             self._find_refused(lines, odd, begin, min(begin + _FEW, len(lines)), [_ATTEMPTS])
-        if (before == odd).all():  # each few of them were read, and all together are not
+        if (before == odd).all():  # Arrow reads each few of them, but not all together
             odd[:] = True
 
     def _find_refused(self, lines: Lines, odd: Mask, begin: int, end: int, left: list[int]) -> None:
@@ -239,7 +239,7 @@ class JsonLines:
 
     @cached_property
     def _by_arrow(self) -> bool:
-        """Whether Arrow knows all types, and the signs of all numbers: it reads decimals from texts, too."""
+        """Whether Arrow can read all types, and the signs of all decimals, which it also reads from texts."""
         return all(
             _is_by_arrow(kind) and (not types.is_decimal(kind) or self.numbers.of(name) == POINT)
             for name, kind in self.columns.items()
@@ -267,13 +267,13 @@ class JsonLines:
         return pc.coalesce(found, inner)
 
     def _checked(self, column: pa.Array, kind: str) -> tuple[pa.Array, Sequence[int]]:
-        """A column as Arrow has read it, in its type, and the rows in which it is not what it should be."""
+        """A column that Arrow has read, in its type, and the rows whose values do not fit."""
         if kind == "binary":
             return pa.nulls(len(column), pa.binary()), np.flatnonzero(pc.is_valid(column)).tolist()
         if kind in _AS_TEXT:
             empty = np.flatnonzero(pc.fill_null(pc.equal(column, ""), False))
-            found, refused = of_texts(column, kind)
-            return found, [*refused, *empty.tolist()]
+            typed, refused = of_texts(column, kind)
+            return typed, [*refused, *empty.tolist()]
         wrong: Sequence[int] = ()
         if kind in types.FLOATS:
             wrong = np.flatnonzero(pc.fill_null(pc.invert(pc.is_finite(column)), False)).tolist()
@@ -295,7 +295,7 @@ class JsonLines:
     # Unknown fields
 
     def _kept(self, lines: Lines, odd: Mask, rows: list[_Odd], has_others: bool) -> dict[int, str]:
-        """What is kept of each line that has any."""
+        """The unknown fields of each line that has some."""
         if self.unknown == "ignore":
             return {}
         places = np.flatnonzero(odd).tolist()
@@ -312,7 +312,8 @@ class JsonLines:
         return kept
 
     def kept_of(self, text: str, names: list[str] | None = None) -> str | None:
-        """What is kept of a record. One that cannot be cut is kept whole if it has a field that is no column."""
+        """The unknown fields of a record, cut out of its text. A text that cannot be cut is kept whole if it has
+        unknown fields."""
         found = self._cut.match(text)
         if found is not None:
             left = "".join(found.groups()).rstrip(BETWEEN)
@@ -332,7 +333,7 @@ class JsonLines:
 
 
 class _Odd(dict[str, Any]):
-    """The values of an odd row, and what else is known of it."""
+    """The values of an odd row, with its text."""
 
     def __init__(self, values: Mapping[str, Any], text: str, row: Row, whole: bool) -> None:
         super().__init__(values)
@@ -340,16 +341,16 @@ class _Odd(dict[str, Any]):
 
 
 class _Refused(Exception):
-    """A text that Arrow does not read."""
+    """Arrow does not read a text."""
 
     @property
     def for_others(self) -> bool:
-        """Whether it is for a field that is not in the schema."""
+        """Whether the reason is a field that is not in the schema."""
         return "unexpected field" in str(self)
 
     @property
     def for_a_type(self) -> bool:
-        """Whether it is for a value of another type than its column."""
+        """Whether the reason is a value of another type than its column."""
         return "changed from" in str(self) or "convert" in str(self)
 
     @property
@@ -359,7 +360,7 @@ class _Refused(Exception):
 
 
 def _replaced(lines: Lines, odd: Mask, begin: int = 0, end: int | None = None) -> bytes:
-    """The text of lines, with an empty object in the place of each odd one."""
+    """The text of lines, in which each odd line is replaced by an empty object."""
     end = len(lines) if end is None else end
     places = np.flatnonzero(odd[begin:end]) + begin
     if not len(places):
@@ -395,7 +396,7 @@ def _struct(tree: Mapping[str, Any]) -> pa.DataType:
 
 
 def _too_long(column: pa.Array, kind: str) -> list[int]:
-    """Arrow reads numbers with more digits than the type has."""
+    """The rows with more digits than the type has: Arrow reads them all the same."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -410,7 +411,7 @@ _BEYOND = {
     "int": "[0-9]{11}|[3-9][0-9]{9}|2[2-9][0-9]{8}",
     "bigint": "[0-9]{20}|9[3-9][0-9]{17}",
 }
-"""Numbers that no column of the type takes: nearly all of them."""
+"""Patterns for nearly all numbers that are too large for the type."""
 
 
 def _wrong(kind: str) -> str:

@@ -1,7 +1,7 @@
-"""Values as JSON text, written as `to_json` of Spark writes them: what a store holds was written so, and stays so.
+"""Values as JSON text, exactly as Spark's `to_json` writes them: stores have texts that were written so.
 
-A value comes as the numbers that are stored: a date in days, a moment in microseconds, both since 1970. That way there
-is no year that cannot be written. A text that was not UTF-8 has a lone surrogate for each of its wrong bytes.
+Dates are given as days and moments as microseconds since 1970, as they are stored, so that every year can be written. A
+text that was not UTF-8 has a lone surrogate for each wrong byte.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from latecomer.model.float_text import double_text, float_text
 from latecomer.model.types import is_decimal, nested_type
 
 Shape = str | tuple[str, Mapping[str, Any]]
-"""A type as `model.types` writes it, or one of array, map and struct with the shapes in it."""
+"""A type as `model.types` writes it; or array, map or struct with the shapes within it."""
 Writer = Callable[[Any], str]
 _DAY, _SECOND = 86_400_000_000, 1_000_000
 _ESCAPED = re.compile(r"\\u00[01][0-9a-f]")
@@ -46,14 +46,14 @@ class JsonText:
     """How values are written."""
 
     digits: int = 6
-    """Of a second: six in all that is kept, three in what is only to be read."""
+    """Of a second: six in texts that are kept, three in texts for people."""
     nulls: bool = False
-    """Whether fields of objects are written that are null."""
+    """Whether null fields of objects are written."""
     by_byte: bool = False
-    """Whether a text has a character for each of its bytes, whatever they are."""
+    """Whether a text is written with one character for each byte."""
 
     def of(self, shape: Shape) -> Writer:
-        """What writes a value of this shape that is not null.
+        """What writes values of this shape that are not null.
 
         >>> JsonText().of(shape_of("struct<a:array<int>,b:timestamp>"))({"a": [1, None], "b": 1})
         '{"a":[1,null],"b":"1970-01-01T00:00:00.000001Z"}'
@@ -130,12 +130,12 @@ class JsonText:
         if self.by_byte:
             value = raw_text(value).decode("iso-8859-1")
         text = _encode(value)
-        # Python has the letters of an escape small, and Java large.
+        # Python writes escapes in lower case, Java in upper case.
         return _ESCAPED.sub(lambda each: "\\u" + each[0][2:].upper(), text) if "\\u00" in text else text
 
 
 def raw_text(value: str) -> bytes:
-    """The bytes of a text, also of one that was not UTF-8."""
+    """The bytes of a text, even if they were not UTF-8."""
     return value.encode("utf-8", "surrogateescape")
 
 
@@ -184,12 +184,12 @@ def _key_text(shape: Shape) -> Writer:
 
 
 def _number(text: str) -> str:
-    """JSON has no number that is infinite, or none."""
+    """A number; infinity and NaN, which JSON does not have, are texts."""
     return f'"{text}"' if text[-1] in "yN" else text
 
 
 def date_text(days: int) -> str:
-    """A day of the Gregorian calendar, also before it was in use and beyond the year 9999.
+    """A day in the Gregorian calendar, even before it was in use and beyond the year 9999.
 
     >>> date_text(0), date_text(-719529), date_text(2932897)
     ('1970-01-01', '-0001-12-31', '+10000-01-01')
@@ -233,7 +233,7 @@ def plain_text(value: Any, kind: str) -> str:
 
 
 def kept_text(columns: Mapping[str, Shape], rows: Iterable[Mapping[str, Any]]) -> list[str | None]:
-    """What is kept of some rows: an object of the values that are not null; None where all are.
+    """An object of the values that are not null, for each row; None if all are null.
 
     >>> kept_text({"tip": "int"}, [{"tip": 5}, {"tip": None}])
     ['{"tip":5}', None]
@@ -243,7 +243,7 @@ def kept_text(columns: Mapping[str, Shape], rows: Iterable[Mapping[str, Any]]) -
 
 
 def misread_text(columns: Mapping[str, Shape], row: Mapping[str, Any]) -> bytes:
-    """A row that its columns do not take, as JSON for people, with all the bytes that its texts have."""
+    """A row that its columns do not take, as JSON for people, with all bytes of its texts."""
     write = JsonText(digits=3, nulls=True, by_byte=True).of(struct_of(columns))
     return write(row).encode("iso-8859-1")
 

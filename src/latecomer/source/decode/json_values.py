@@ -1,4 +1,4 @@
-"""Values of JSON in the types of columns: what a column makes of a text, a number, a word, a list or an object."""
+"""JSON values in the types of columns: how a column reads a text, a number, a word, a list or an object."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 from latecomer.model import types
 from latecomer.model.written_numbers import POINT, Signs
 from latecomer.model.written_times import written_date, written_moment, written_wall_clock
-from latecomer.source.decode.written import Misfit, bytes_of, decimal_of, float_of, number_in
+from latecomer.source.decode.written import Misfit, bytes_of, decimal_of, float_of, in_range
 
-_SIZES = {"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31, "bigint": 1 << 63}
 _NO_NUMBERS = {
     "NaN": float("nan"),
     **dict.fromkeys(("+INF", "+Infinity", "Infinity"), float("inf")),
@@ -20,7 +19,7 @@ _NO_NUMBERS = {
 TEXT, NUMERIC, WORD, NESTED = "text", "number", "word", "nested"
 
 Convert = Callable[[str, str], Any]
-"""A value from its kind and what is written there; `Misfit` where a column does not take it."""
+"""Makes a value from the kind of a JSON token and its text; `Misfit` where the column does not take it."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Value:
 
     convert: Convert
     as_written: bool = False
-    """Whether a list or an object is taken, too, as it is written."""
+    """Whether the column takes a list or an object too, as its JSON text."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,13 @@ class Struct(Value):
     fields: Mapping[str, Value] = field(kw_only=True)
 
 
-def _no(_: str, __: str) -> Any:
+def _refused(_: str, __: str) -> Any:
     raise Misfit
 
 
 def struct_of(tree: Mapping[str, Any]) -> Struct:
     return Struct(
-        _no,
+        _refused,
         fields={name: struct_of(inner) if isinstance(inner, dict) else inner for name, inner in tree.items()},
     )
 
@@ -61,17 +60,17 @@ def struct_of(tree: Mapping[str, Any]) -> Struct:
 def value_for(kind: str, signs: Signs = POINT) -> Value:
     match types.nested_type(kind):
         case "array", {"element": element}:
-            return ListOf(_no, inner=value_for(element, signs))
+            return ListOf(_refused, inner=value_for(element, signs))
         case "map", {"value": value}:
-            return MapOf(_no, inner=value_for(value, signs))
+            return MapOf(_refused, inner=value_for(value, signs))
         case "struct", fields:
-            return Struct(_no, fields={name: value_for(each, signs) for name, each in fields.items()})
+            return Struct(_refused, fields={name: value_for(each, signs) for name, each in fields.items()})
     return Value(_converter(kind, signs), as_written=kind == "string")
 
 
 def _converter(kind: str, signs: Signs) -> Convert:
-    if kind in _SIZES:
-        return lambda token, text: _whole(token, text, _SIZES[kind])
+    if kind in types.INTEGERS:
+        return lambda token, text: _whole(token, text, kind)
     if types.is_decimal(kind):
         digits, scale = types.whole_digits(kind), types.scale_of(kind)
         return lambda token, text: _decimal(token, text, digits, scale, signs)
@@ -87,13 +86,10 @@ def _converter(kind: str, signs: Signs) -> Convert:
     }[kind]
 
 
-def _whole(token: str, text: str, size: int) -> int:
+def _whole(token: str, text: str, kind: str) -> int:
     if token != NUMERIC or not text.lstrip("-").isdigit():
         raise Misfit
-    number = int(text)
-    if not -size <= number < size:
-        raise Misfit
-    return number
+    return in_range(int(text), kind)
 
 
 def _decimal(token: str, text: str, digits: int, scale: int, signs: Signs) -> Any:
@@ -117,16 +113,16 @@ def _float(token: str, text: str, parse: Callable[[str], float]) -> float:
 
 
 def _time(token: str, text: str, parse: Callable[[str], int | None]) -> int:
-    found = parse(text) if token == TEXT else None
-    if found is None:
+    time = parse(text) if token == TEXT else None
+    if time is None:
         raise Misfit
-    return found
+    return time
 
 
 def _timestamp(token: str, text: str) -> int:
     """A number is in seconds."""
     if token == NUMERIC:
-        return number_in(_whole(token, text, 1 << 63) * 1_000_000, 1 << 63)
+        return in_range(_whole(token, text, "bigint") * 1_000_000, "bigint")
     return _time(token, text, written_moment)
 
 

@@ -1,4 +1,4 @@
-"""Lines and files that no memory would hold, and what a compressed file holds, a little at a time (ADR 0029)."""
+"""Limits for lines and files that are too large for memory, and compressed files unpacked piecemeal (ADR 0029)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from latecomer.config.sizes import format_size
 
 KEPT = 4096
-"""How many bytes of a line that is too long its dead letter keeps."""
+"""Bytes of a line that is too long that its dead letter keeps."""
 MOST_LONG = 100
-"""A file with more lines that are too long is set aside as a whole."""
+"""Lines that are too long in one file: with more of them, the whole file becomes a dead letter."""
 LONGEST_PASSED_OVER = (1 << 31) - 1
 _CHUNK = 1 << 20
 UNBOUNDED = (".deflate", ".lz4", ".snappy", ".zst")
-"""What cannot be unpacked within a limit."""
+"""Compressions that cannot be unpacked within a limit."""
 _ENDS = {"utf-16le": (b"\n\0",), "utf-16be": (b"\0\n",)}
 PLAIN_ENDS = (b"\n", b"\r")
 
@@ -25,7 +25,7 @@ Ends = tuple[bytes, ...]
 
 @dataclass(frozen=True)
 class LongLine:
-    """A line that is too long: where it starts in the file, unpacked, its size with its end, and its first bytes."""
+    """A line that is too long: where it starts in the unpacked file, its size with its end, and its first bytes."""
 
     start: int
     size: int
@@ -33,17 +33,17 @@ class LongLine:
 
 
 def too_many_long(longest: int) -> str:
-    """Why a file is set aside that has too many lines that are too long."""
+    """Why a file with too many lines that are too long becomes a dead letter."""
     return f"more than {MOST_LONG} of its lines have over {format_size(longest)} (source.files.max_line)"
 
 
 def line_ends(encoding: str) -> Ends:
-    """What a line ends with."""
+    """The bytes that a line may end with."""
     return _ENDS.get(encoding, PLAIN_ENDS)
 
 
 def unpacked(read: Callable[[int], bytes], suffix: str) -> Iterator[bytes]:
-    """What a compressed file holds, a MiB at a time."""
+    """The content of a compressed file, a MiB at a time."""
     return (_gunzipped if suffix == ".gz" else _bunzipped)(read)
 
 
@@ -52,10 +52,16 @@ def _gunzipped(read: Callable[[int], bytes]) -> Iterator[bytes]:
     while data:
         yield unpacker.decompress(data, _CHUNK)
         whole, data = unpacker.eof, unpacker.unconsumed_tail
-        if unpacker.eof:  # several files one after the other are one
-            data = unpacker.unused_data.lstrip(b"\0")
+        if (
+            unpacker.eof
+        ):  # several files one after the other are one; zeros may fill up the space between them
+            data, block = unpacker.unused_data.lstrip(b"\0"), b"\0"
+            while not data and block:
+                block = read(_CHUNK)
+                data = block.lstrip(b"\0")
             unpacker = zlib.decompressobj(31)
-        data = data or read(_CHUNK)
+        else:
+            data = data or read(_CHUNK)
     while rest := unpacker.decompress(b"", _CHUNK):
         yield rest
     if not (whole or unpacker.eof):

@@ -1,8 +1,8 @@
-"""A file of messages, each in Confluent's framing, divided into them.
+"""Cuts a file into messages, each in Confluent's framing.
 
-Messages that are `joined` lie one behind another, with line ends between them or nothing: where one ends, its schema
-says. Those that are `sized` have their length before them, in four bytes, the highest first. Where a message has no
-end, nothing is known of what follows it: it is the rest of the file.
+Messages that are `joined` lie one behind another, with line ends or nothing between them: the schema of a message tells
+where it ends. Those that are `sized` have their length before them, in four bytes, big-endian. If a message has no end,
+nothing is known of what follows: it is the rest of the file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from latecomer.source.decode.frames import HEAD_SIZE, End, framing_mistake, numb
 from latecomer.source.decode.retrying import reading
 
 LARGEST_MESSAGE = 64 << 20
-"""Bytes. What is larger is taken for damage."""
+"""Bytes of a message, at most: what is larger is taken for damage."""
 MOST_KEPT = 1 << 20
-"""Bytes that are kept of the rest of a file."""
+"""Bytes of the rest of a file that are kept."""
 _CHUNK = 16 << 20
 _SIZE = 4
 """Bytes of a length."""
@@ -28,7 +28,7 @@ _LINE_END = b"\r\n"
 
 @dataclass(frozen=True)
 class Message:
-    """A message and where it begins in its file. Of the rest of a file these are the first bytes."""
+    """A message, and where it begins in its file; or the first bytes of the rest of a file."""
 
     start: int
     record: bytes
@@ -36,14 +36,14 @@ class Message:
 
 
 class KnowsEnds(Protocol):
-    """Knows where payloads end."""
+    """What can find the ends of payloads."""
 
     def ends(self, number: int) -> End: ...
 
 
 def messages_of(file: Readable, layout: Layout, decoder: KnowsEnds) -> Iterator[Message]:
-    """The messages of a file, in their order; at the end, perhaps, the rest. `SchemaOutage` or `UnknownSchemas` while a
-    schema is not to be had that says where a message ends."""
+    """The messages of a file in their order, and the rest of the file if there is one. `SchemaOutage` or
+    `UnknownSchemas` if a schema is needed to find an end and cannot be fetched or is not known."""
     with reading(file):
         opened = file.open("rb")
     with opened:
@@ -51,7 +51,7 @@ def messages_of(file: Readable, layout: Layout, decoder: KnowsEnds) -> Iterator[
 
 
 def _divided(file: Readable, opened: BinaryIO, borders: _Sized | _Joined) -> Iterator[Message]:
-    """As much of the file is in memory as a message may have."""
+    """At most as much of the file is in memory as a message may have, and one chunk."""
     data, before, at, is_last = b"", 0, 0, False
     while True:
         at = borders.next_start(data, at)

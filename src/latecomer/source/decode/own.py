@@ -1,4 +1,4 @@
-"""A decoder of the user's own: one record at a time, as a Spark column. Spark decodes what tasks have read."""
+"""A user's own decoder, which is a Spark column: tasks read the records, and Spark decodes them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from latecomer.source.decode.base import FileSplit, RecordDecoder, other_columns
 from latecomer.source.decode.columns import BROKEN, CORRUPT, POSITION, RECORD
 from latecomer.source.decode.limits import LongLine
 from latecomer.source.decode.text import TextFiles
-from latecomer.source.decode.text_lines import Lines
+from latecomer.source.decode.text_lines import BLANK, Lines
 from latecomer.store.sql import quoted
 
-_BLANK = bytes(range(0x21))
 _FIELDS = f"{PRIVATE}fields"
 
 
 @dataclass(frozen=True)
 class OwnRecords(RecordDecoder):
-    """Records as a class outside latecomer decodes them."""
+    """Records that a class outside latecomer decodes."""
 
     decoder: Decoder
 
@@ -56,22 +55,22 @@ class OwnRecords(RecordDecoder):
             )
         return fields
 
-    def _require_columns(self, found: Mapping[str, str], columns: Mapping[str, str]) -> None:
-        for there, name, kind in other_columns(found, columns):
+    def _require_columns(self, fields: Mapping[str, str], columns: Mapping[str, str]) -> None:
+        for actual, name, kind in other_columns(fields, columns):
             raise SourceError(
-                f"decoder {self.decoder.kind}: decode() returned another struct than it was asked for: {there}, "
+                f"decoder {self.decoder.kind}: decode() returned another struct than it was asked for: {actual}, "
                 f"and the pipeline has {name} {kind}; make it so, or correct source.schema"
             )
 
 
 @dataclass(frozen=True)
 class OwnLines(TextFiles):
-    """Files of text, of which every line that is not blank is a record."""
+    """Text files in which every line that is not blank is a record."""
 
     records: OwnRecords
 
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
-        """RECORD and POSITION, for Spark to decode. A line that is too long has its first bytes, and BROKEN."""
+        """RECORD and POSITION, which Spark decodes. A line that is too long has its first bytes, and BROKEN."""
         return self.numbered(split, _records)
 
     def too_long(self, line: LongLine) -> pa.Table:
@@ -86,6 +85,6 @@ class OwnLines(TextFiles):
 
 def _records(lines: Lines) -> pa.Table:
     """The lines that are not blank."""
-    records = [each for each in map(lines.bytes_of, range(len(lines))) if each.strip(_BLANK)]
+    records = [each for each in map(lines.bytes_of, range(len(lines))) if each.strip(BLANK)]
     count = len(records)
     return pa.table({RECORD: pa.array(records, pa.binary()), BROKEN: pa.nulls(count, pa.string())})

@@ -1,7 +1,7 @@
-"""Parquet files, decoded in a task: group by group of their rows, some thousand rows at a time.
+"""Decodes Parquet files in a task, row group by row group, some thousand rows at a time.
 
-Moments are cut to microseconds. Days and moments are those of the Gregorian calendar, also before it was in use. A row
-with a text that is not UTF-8 is corrupt; a file that cannot be read to its end is damaged as a whole.
+Moments are cut to microseconds. Days and moments are in the Gregorian calendar, even before it was in use. A row with a
+text that is not UTF-8 is corrupt; a file that cannot be read to the end is damaged as a whole.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.sources import UnknownFields
+from latecomer.model.arrays import flat
 from latecomer.model.paths import ways_of
 from latecomer.model.types import is_nested, nested_type, with_fields_of
 from latecomer.source.decode.base import FileDecoder, FileSplit
@@ -33,6 +34,7 @@ from latecomer.source.decode.json_text import (
     has_valid_texts,
     kept_text,
     misread_text,
+    raw_text,
     shape_of,
 )
 from latecomer.source.decode.retrying import reading, remembered
@@ -42,14 +44,14 @@ from latecomer.store.layout import source_type
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _WIDENINGS = {("float", "double"), *((kind, "double") for kind in _INTEGERS), *combinations(_INTEGERS, 2)}
 _AT_ONCE, _MOST_WRITTEN = 1 << 14, 128 << 20
-"""So many rows are read at a time, and so many bytes of texts written out that are stored once."""
+"""Rows that are read at a time, and bytes of their texts once repeated texts are written out, at most."""
 _Path = tuple[str, ...]
 _Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class ParquetReading(FileDecoder):
-    """Parquet files with the columns that were pinned, or narrower ones. A split is some groups of rows."""
+    """Parquet files with the pinned columns, or with narrower types. A split is some row groups."""
 
     columns: Mapping[str, str]
     unknown_fields: UnknownFields = "ignore"
@@ -57,34 +59,34 @@ class ParquetReading(FileDecoder):
     def misfit(self, file: SourceFile) -> str | None:
         try:
             with reading(file):
-                found = columns_of(file)
+                stored = columns_of(file)
         except DamagedFile as error:
             return f"not a readable Parquet file: {error}"
-        return next(self._misfits(found), None)
+        return next(self._misfits(stored), None)
 
-    def _misfits(self, found: ParquetColumns) -> Iterator[str]:
+    def _misfits(self, stored: ParquetColumns) -> Iterator[str]:
         for column, pinned in self.columns.items():
-            kind = found.kinds.get(column) or found.left_out.get(column)
-            if column in found.int96 and pinned == "timestamp_ntz":
+            kind = stored.kinds.get(column) or stored.left_out.get(column)
+            if column in stored.int96 and pinned == "timestamp_ntz":
                 continue
-            if is_nested(pinned) and column in found.lists:
-                if not self._takes(pinned, found.lists[column]):
-                    yield f"column {column} is {found.lists[column]}, pinned as {pinned}"
+            if is_nested(pinned) and column in stored.lists:
+                if not self._takes(pinned, stored.lists[column]):
+                    yield f"column {column} is {stored.lists[column]}, pinned as {pinned}"
                 continue
             if kind is not None and kind != pinned and (kind, pinned) not in _WIDENINGS:
-                yield f"column {column} is {found.nested.get(column, kind)}, pinned as {pinned}"
+                yield f"column {column} is {stored.nested.get(column, kind)}, pinned as {pinned}"
 
     def _takes(self, pinned: str, stored: str) -> bool:
-        """Whether a column takes what is stored. An object may have fewer fields; or more, unless unknown fields are
-        dead letters."""
+        """Whether a column takes the stored type. An object may have fewer fields. It may have more, unless unknown
+        fields make dead letters."""
         match nested_type(pinned), nested_type(stored):
             case None, None:
                 return pinned == stored or (stored, pinned) in _WIDENINGS
-            case (outer, wanted), (found, there) if outer == found:
+            case (outer, wanted), (stored_outer, parts) if outer == stored_outer:
                 strict = outer == "struct" and self.unknown_fields == "dead_letter"
-                known = not strict or there.keys() <= wanted.keys()
+                known = not strict or parts.keys() <= wanted.keys()
                 return known and all(
-                    self._takes(kind, there[name]) for name, kind in wanted.items() if name in there
+                    self._takes(kind, parts[name]) for name, kind in wanted.items() if name in parts
                 )
         return False
 
@@ -93,7 +95,7 @@ class ParquetReading(FileDecoder):
             with damage_found(PARQUET):
                 sizes = _group_sizes(file)
         except DamagedFile:
-            return [FileSplit(file)]  # of which reading it tells what is wrong
+            return [FileSplit(file)]  # reading it reports what is wrong
         at_once = max(1, len(sizes) * size // max(file.size, 1))
         bounds = pairwise([*range(0, len(sizes), at_once), len(sizes)])
         return [FileSplit(file, *each, sum(sizes[slice(*each)])) for each in bounds] or [FileSplit(file)]
@@ -101,16 +103,16 @@ class ParquetReading(FileDecoder):
     def decode(self, split: FileSplit) -> Iterator[pa.Table]:
         with reading(split.file), split.file.open() as content:
             with damage_found(PARQUET):
-                found = _Stored(self, columns_of(split.file), pq.read_schema(content))
-            for position, rows in _batches(content, split, found):
+                stored = _Stored(self, columns_of(split.file), pq.read_schema(content))
+            for position, rows in _batches(content, split, stored):
                 with damage_found(PARQUET):
-                    table = found.decoded(rows)
+                    table = stored.decoded(rows)
                 numbers = pa.array(position + np.arange(table.num_rows))
                 yield table.append_column(POSITION, numbers)
 
 
 def _group_sizes(file: SourceFile) -> list[int]:
-    """How many bytes each group of rows has unpacked: the footer says it."""
+    """The unpacked size of each row group, from the footer."""
     with reading(file), file.open() as content:
         about = pq.read_metadata(content)
     return [max(about.row_group(n).total_byte_size, 0) for n in range(about.num_row_groups)]
@@ -122,16 +124,16 @@ def columns_of(file: SourceFile) -> ParquetColumns:
     return parquet_columns(file)
 
 
-def _batches(content: BinaryIO, split: FileSplit, found: _Stored) -> Iterator[tuple[int, pa.Table]]:
+def _batches(content: BinaryIO, split: FileSplit, stored: _Stored) -> Iterator[tuple[int, pa.Table]]:
     """Some rows at a time, and the number of the first of them.
 
-    What is damaged in a footer Arrow may not say, and end the process: so nothing is asked of a column before it was
-    read.
+    On a damaged footer Arrow may end the process instead of raising: so the footer is asked nothing about a column
+    before it was read.
     """
     with damage_found(PARQUET):
         opened = pq.ParquetFile(
             content,
-            read_dictionary=found.texts,
+            read_dictionary=stored.texts,
             page_checksum_verification=True,
             coerce_int96_timestamp_unit="us",
         )
@@ -148,7 +150,7 @@ def _batches(content: BinaryIO, split: FileSplit, found: _Stored) -> Iterator[tu
             left = count
             with damage_found(PARQUET):
                 at_once = _rows_at_once(about.row_group(group))
-            for rows in _of_group(opened, group, count, found.read, at_once):
+            for rows in _of_group(opened, group, count, stored.read, at_once):
                 for part in _short_enough(rows):
                     yield first + count - left, part
                     left -= part.num_rows
@@ -160,7 +162,7 @@ def _batches(content: BinaryIO, split: FileSplit, found: _Stored) -> Iterator[tu
 
 
 def _rows_at_once(group: pq.RowGroupMetaData) -> int:
-    """So many rows that they are not too much when they are unpacked."""
+    """How many rows of a group are read at once, so that they are not too large when they are unpacked."""
     size = max(int(group.total_byte_size), 1)
     return min(_AT_ONCE, max(1, _MOST_WRITTEN * int(group.num_rows) // size))
 
@@ -172,10 +174,10 @@ def _of_group(
         for start in range(0, count, _AT_ONCE):
             yield pa.table({"": pa.nulls(min(_AT_ONCE, count - start))})
         return
-    found = opened.iter_batches(at_once, row_groups=[group], columns=list(names), use_threads=False)
+    batches = opened.iter_batches(at_once, row_groups=[group], columns=list(names), use_threads=False)
     while True:
         with damage_found(PARQUET):
-            rows = next(found, None)
+            rows = next(batches, None)
         if rows is None:
             return
         if not rows.num_rows and count:
@@ -184,7 +186,7 @@ def _of_group(
 
 
 def _short_enough(rows: pa.Table) -> Iterator[pa.Table]:
-    """Rows whose texts are not too long when they are written out. Texts that come often are stored once."""
+    """The rows in parts whose texts are not too large. Repeated texts are stored once, and written out later."""
     lengths = np.zeros(rows.num_rows, np.int64)
     for column in rows.columns:
         if pa.types.is_dictionary(column.type):
@@ -195,8 +197,8 @@ def _short_enough(rows: pa.Table) -> Iterator[pa.Table]:
                 lengths += np.asarray(each.cast(pa.int64()).fill_null(0))
     start = 0
     while start < rows.num_rows:
-        held = np.cumsum(lengths[start:])
-        count = max(1, int(np.searchsorted(held, _MOST_WRITTEN, "right")))
+        sizes = np.cumsum(lengths[start:])
+        count = max(1, int(np.searchsorted(sizes, _MOST_WRITTEN, "right")))
         yield rows.slice(start, count)
         start += count
 
@@ -211,17 +213,17 @@ class _Stored:
 
     @cached_property
     def _paths(self) -> dict[str, list[_Path]]:
-        """Where each column may be: under its name, or as a field of objects."""
+        """Where each column is: under its name, or as a field of objects, or both."""
         ways = ways_of(self.decoder.columns)
-        found = {}
+        paths = {}
         for name in self.decoder.columns:
-            there = [self._path((name,)), self._path(ways[name]) if name in ways else None]
-            found[name] = [path for path in there if path is not None]
-        return found
+            both = [self._path((name,)), self._path(ways[name]) if name in ways else None]
+            paths[name] = [path for path in both if path is not None]
+        return paths
 
     def _path(self, way: Sequence[str]) -> _Path | None:
-        """A way, where a file has something at its end; else None."""
-        fields, found = list(self.schema), list[str]()
+        """A way as a path, if the file has a field at its end; else None."""
+        fields, path = list(self.schema), list[str]()
         for nth, step in enumerate(way):
             alike = [field for field in fields if field.name == step]
             if not alike:
@@ -229,16 +231,16 @@ class _Stored:
             if len(alike) > 1:
                 raise DamagedFile(f"it has {len(alike)} columns named {step}")
             (field,) = alike
-            found.append(field.name)
+            path.append(field.name)
             if nth + 1 < len(way):
                 if not pa.types.is_struct(field.type):
                     return None
                 fields = list(field.type.fields)
-        return tuple(found)
+        return tuple(path)
 
     @cached_property
     def extra(self) -> dict[str, _Path]:
-        """The columns that are unknown fields, and where they are."""
+        """The unknown fields, and where they are."""
         if self.decoder.unknown_fields == "ignore":
             return {}
         seen = {name.lower() for name in self.decoder.columns}
@@ -252,7 +254,7 @@ class _Stored:
 
     @cached_property
     def wider(self) -> dict[str, str]:
-        """Lists and maps whose objects have fields that are not declared, and the types with these fields."""
+        """Lists and maps whose objects have unknown fields, and their types with these fields."""
         columns = self.decoder.columns
         return {
             name: kind
@@ -263,13 +265,13 @@ class _Stored:
 
     @cached_property
     def read(self) -> list[str]:
-        """The columns that are read, as Arrow names them."""
+        """The stored columns that are read, as Arrow names them."""
         paths = [path for each in self._paths.values() for path in each]
         return list(dict.fromkeys(".".join(path) for path in (*paths, *self.extra.values())))
 
     @cached_property
     def texts(self) -> list[str]:
-        """Those of them that are texts by themselves."""
+        """Those of them that are texts, and not within objects."""
         kinds = {field.name: field.type for field in self.schema}
         return [name for name in self.read if name in kinds and _is_text(kinds[name])]
 
@@ -301,7 +303,7 @@ class _Stored:
 
     @cached_property
     def _whole_as_doubles(self) -> list[tuple[str, _Path]]:
-        """The columns that are whole numbers here, and doubles elsewhere."""
+        """The double columns that this file has as whole numbers."""
         kinds = {path: self.found.kinds.get(".".join(path)) for path in self._every_path}
         return [
             (name, path)
@@ -330,7 +332,7 @@ class _Stored:
         return _plain(column, kind)
 
     def _kept(self, odd: _Mask, extra: Mapping[str, pa.Array], stored: Mapping[_Path, pa.Array]) -> pa.Array:
-        """What is kept of each row that is not odd."""
+        """The unknown fields of each row that is not odd."""
         if not extra and not self.wider:
             return pa.nulls(len(odd), pa.string())
         columns = {name: stored_values(column) for name, column in extra.items()}
@@ -349,7 +351,7 @@ class _Stored:
     def _whole(
         self, nth: int, made: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]
     ) -> tuple[dict[str, Shape], dict[str, Any]]:
-        """A row with all that it has, and the shapes of that."""
+        """The shapes of all fields of a row, and the row."""
         columns = {name: column.slice(nth, 1) for name, column in {**made, **extra}.items()}
         shapes = {name: shape_of(kind) for name, kind in self.decoder.columns.items()}
         shapes |= {name: shape_of_type(column.type) for name, column in extra.items()}
@@ -360,11 +362,11 @@ class _Stored:
 
     def _refused(self, nth: int, made: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]) -> bytes:
         shapes, row = self._whole(nth, made, extra)
-        return JsonText().of(("struct", shapes))(row).encode("utf-8", "surrogateescape")
+        return raw_text(JsonText().of(("struct", shapes))(row))
 
 
 def _leaves(fields: Sequence[pa.Field], around: _Path = ()) -> Iterator[tuple[str, _Path]]:
-    """The columns of a file by their names with dots, as `parquet_columns` has them, and where they are."""
+    """The fields of a file with their dotted names, as in `parquet_columns`, and their paths."""
     for field in fields:
         path = (*around, field.name)
         yield ".".join(path), path
@@ -373,12 +375,11 @@ def _leaves(fields: Sequence[pa.Field], around: _Path = ()) -> Iterator[tuple[st
 
 
 def _at(rows: pa.Table, path: _Path) -> pa.Array:
-    """What is on a way, null where an object on it is."""
-    column = rows.column(path[0])
-    found = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    """The field at a path; null where an object on the path is null."""
+    column = flat(rows.column(path[0]))
     for step in path[1:]:
-        found = pc.struct_field(found, step)
-    return found
+        column = pc.struct_field(column, step)
+    return column
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -386,9 +387,9 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _is_readable(stored: pa.DataType, kind: str) -> bool:
-    """Whether a column takes what is stored; of columns that have its very name, `misfit` says so before."""
+    """Whether a column takes the stored type. For columns with the same name, `misfit` has checked it before."""
     shape = shape_of_type(stored)
-    if kind in ("timestamp", "timestamp_ntz"):  # those of the old form have no zone, and are read as either
+    if kind in ("timestamp", "timestamp_ntz"):  # the old INT96 has no zone, and is read as either
         return bool(pa.types.is_timestamp(stored))
     if kind in _INTEGERS:
         return bool(pa.types.is_integer(stored))
@@ -398,7 +399,7 @@ def _is_readable(stored: pa.DataType, kind: str) -> bool:
 
 
 def _plain(column: pa.Array, kind: str) -> pa.Array:
-    """A plain column in its type. What its type does not hold is damage: Arrow raises."""
+    """A plain column in its type. A value that the type does not hold is damage: Arrow raises."""
     wanted, stored = source_type(kind), column.type
     if pa.types.is_dictionary(stored):
         column, stored = column.dictionary_decode(), stored.value_type
@@ -411,14 +412,16 @@ def _plain(column: pa.Array, kind: str) -> pa.Array:
         else:
             column = column.cast(pa.timestamp("us", stored.tz)).cast(pa.int64())
         return column.cast(wanted)
-    found = column.cast(wanted, safe=kind != "double")  # rows with a number that it does not hold are corrupt
+    cast = column.cast(
+        wanted, safe=kind != "double"
+    )  # rows with whole numbers that are rounded become corrupt
     if pa.types.is_decimal(wanted):
-        found.validate(full=True)
-    return found
+        cast.validate(full=True)
+    return cast
 
 
 def _rounded(whole: pa.Array, doubles: pa.Array) -> _Mask:
-    """Which whole numbers are others as doubles."""
+    """Which whole numbers change when they become doubles."""
     numbers = np.asarray(whole.cast(pa.int64()).fill_null(0))
     as_doubles = np.asarray(doubles.fill_null(0.0))
     beyond = np.abs(as_doubles) >= 2.0**63
@@ -426,14 +429,14 @@ def _rounded(whole: pa.Array, doubles: pa.Array) -> _Mask:
 
 
 def _nested(column: pa.Array, kind: str) -> pa.Array:
-    """A list or a map, with what is in it as the column has it."""
+    """A list or a map, with its values in the column's types."""
     wanted = source_type(kind)
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         if wanted == column.type or not _has_fields(wanted):
             return column.cast(wanted)
     shape = shape_of(kind)
     values = [_shaped(each, shape) for each in stored_values(column)]
-    return _as_texts(values, wanted)
+    return _array(values, wanted)
 
 
 def _has_fields(kind: pa.DataType) -> bool:
@@ -444,17 +447,17 @@ def _has_fields(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind)) and _has_fields(kind.value_type)
 
 
-def _as_texts(values: list[Any], wanted: pa.DataType) -> pa.Array:
+def _array(values: list[Any], wanted: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, wanted)
-    except UnicodeEncodeError:  # a text that is not UTF-8: its bytes, for now
+    except UnicodeEncodeError:  # a text that is not UTF-8 keeps its bytes until the row is marked as corrupt
         return pa.array(_raw(values), _raw_type(wanted)).cast(wanted, safe=False)
 
 
 def _raw(value: Any) -> Any:
     match value:
         case str():
-            return value.encode("utf-8", "surrogateescape")
+            return raw_text(value)
         case list():
             return [_raw(each) for each in value]
         case tuple():
@@ -490,7 +493,7 @@ def _shaped(value: Any, shape: Shape) -> Any:
 
 
 def _valid(column: pa.Array) -> _Mask:
-    """Which rows have nothing but texts that are UTF-8."""
+    """The rows whose texts are all UTF-8."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -500,7 +503,7 @@ def _valid(column: pa.Array) -> _Mask:
 
 
 def _without_bad_texts(column: pa.Array, odd: _Mask) -> pa.Array:
-    """A column of texts that are UTF-8, with other characters where one was not; a list with such a text is null."""
+    """A column whose texts are all UTF-8: wrong bytes are replaced, and a list with such a text is null."""
     if not odd.any() or _valid(column).all():
         return column
     shape, values = shape_of_type(column.type), stored_values(column)
@@ -512,4 +515,4 @@ def _without_bad_texts(column: pa.Array, odd: _Mask) -> pa.Array:
 def _replaced(value: object) -> str | None:
     if not isinstance(value, str):
         return None
-    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return raw_text(value).decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""What is written in the usual way is decoded many rows at once; what is not, row by row."""
+"""Values in their usual form are decoded many rows at once; all others row by row."""
 
 from __future__ import annotations
 
 
 class NotPlain(Exception):
-    """Some of it is not written in the usual way: it is decoded row by row."""
+    """Some values are not in their usual form: the rows are decoded one by one."""

@@ -1,4 +1,4 @@
-"""Messages of Protobuf in Confluent's framing, as the driver knows them. Tasks decode them: `protobuf_messages.py`."""
+"""Protobuf messages in Confluent's framing on the driver's side. Tasks decode them in `protobuf_messages.py`."""
 
 from __future__ import annotations
 
@@ -35,16 +35,14 @@ class ProtobufRecords(FramedRecords):
         protobuf_model()
         from latecomer.source.decode.protobuf_messages import ProtobufMessages
 
-        unknown, found = self.pipeline.source.unknown_fields, self.reading
-        return ProtobufMessages(dict(self.schemas.known), unknown, reader=found.schema, message=found.message)
+        unknown, read = self.pipeline.source.unknown_fields, self.reading
+        return ProtobufMessages(dict(self.schemas.known), unknown, reader=read.schema, message=read.message)
 
     def unknown_names(self, raw: bytes, known: Known) -> list[str]:
-        """The fields that a message had and that are no columns."""
         plan = self._plan(raw)
         return [] if isinstance(plan, str) else plan.unknown_names(plan.payload(raw))
 
     def mistake(self, raw: bytes) -> str:
-        """What is wrong with a message that could not be decoded."""
         if (wrong := self.head_mistake(raw)) is not None:
             return wrong
         number, plan = number_of(raw), self._plan(raw)
@@ -56,12 +54,12 @@ class ProtobufRecords(FramedRecords):
         """How a message is read, or why it cannot be."""
         from latecomer.source.decode.protobuf_plan import Unusable, places_of
 
-        decoder, found = self.in_tasks(), places_of(raw)
-        if number_of(raw) not in decoder.writers or isinstance(decoder.writers[number_of(raw)], str):
-            return "is of no use"
-        if found is None:
+        decoder, places = self.in_tasks(), places_of(raw)
+        if isinstance(decoder.writers.get(number_of(raw), ""), str):
+            return "cannot be used"
+        if places is None:
             return f"has no message where byte {HEAD_SIZE} and those behind it lead"
         try:
-            return decoder.plan(number_of(raw), found[0], self.reading.columns)
+            return decoder.plan(number_of(raw), places[0], self.reading.columns)
         except Unusable as error:
             return str(error)

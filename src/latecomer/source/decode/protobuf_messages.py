@@ -1,14 +1,12 @@
-"""Messages of Protobuf in Confluent's framing, decoded in a task.
+"""Decodes Protobuf messages in Confluent's framing, in a task.
 
-Behind the id there are the places of the message in its schema: how many, and which. All records of one message are
-parsed at once, as the elements of one list; where that fails, one by one.
+After the id come the places of the message in its schema: how many, and which. All records of one message type are
+parsed at once, as the elements of one list; if that fails, one by one.
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -16,43 +14,30 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.schemas import SchemaError
-from latecomer.schemas.protobuf.reading import (
-    reading,
-)
+from latecomer.schemas.protobuf.reading import reading
 from latecomer.schemas.protobuf.schema import Schema
 from latecomer.source.decode.frames import HEAD_SIZE, Decoded, End, FramedDecoder, Frames, Numbers
+from latecomer.source.decode.garbage import paused_collection
+from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.protobuf_plan import HEAD, Plan, Unusable, no_text, places_of
-from latecomer.store.layout import source_type
 
 BLOCK = 4_000
-"""Records that are looked at together: their messages are at hand while each of their columns is made."""
+"""Records that are decoded together: their messages stay in memory until all columns are made."""
 
 
 def _by_head(frames: Frames, rows: Numbers) -> dict[tuple[tuple[int, ...], int], Numbers]:
-    """Which records have which places and as many bytes before their payloads; no places where they cannot be read."""
+    """The rows of records by their places and the bytes before their payloads; no places if they cannot be read."""
     at = frames.starts[rows] + HEAD_SIZE
     is_first = (at < frames.ends[rows]) & (np.frombuffer(frames.data, np.uint8)[at] == 0)
     others: dict[tuple[tuple[int, ...], int], list[int]] = {}
     for nth in np.flatnonzero(~is_first):
-        found = places_of(frames.records[rows[nth]])
-        others.setdefault(((), HEAD) if found is None else found, []).append(int(nth))
+        head = places_of(frames.records[rows[nth]])
+        others.setdefault(((), HEAD) if head is None else head, []).append(int(nth))
     made = {head: np.array(each) for head, each in others.items()}
     if is_first.any():
         head = ((0,), HEAD)
         made[head] = np.concatenate([np.flatnonzero(is_first), *([made[head]] if head in made else [])])
     return made
-
-
-@contextmanager
-def paused_collection() -> Iterator[None]:
-    """Messages hold no circles, and there are many at once: to look for circles among them takes most of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -61,7 +46,7 @@ class ProtobufMessages(FramedDecoder):
 
     reader: Schema = field(kw_only=True)
     message: str = field(kw_only=True)
-    """The one of the reader's schema that the columns follow from."""
+    """The message of the reader's schema that determines the columns."""
 
     def ends(self, number: int) -> End:
         return lambda *_: None  # no payload says where it ends
@@ -97,12 +82,11 @@ class ProtobufMessages(FramedDecoder):
             plan = self.plan(number, places, columns)
         except Unusable:
             count = len(records)
-            nothing = {name: pa.nulls(count, source_type(kind)) for name, kind in columns.items()}
-            return Decoded(pa.table(nothing), np.ones(count, np.bool_))
+            return Decoded(pa.table(null_columns(columns, count)), np.ones(count, np.bool_))
         return plan.decoded(records)
 
     def plan(self, number: int, places: tuple[int, ...], columns: Mapping[str, str]) -> Plan:
-        """How the messages at these places of a writer's schema are read; `Unusable` where they cannot be."""
+        """How the messages at these places of a writer's schema are read; `Unusable` if they cannot be."""
         keeps = self.unknown_fields != "ignore"
         made = _plan(self.reader, self.message, self.writers[number], places, keeps, tuple(columns.items()))
         if isinstance(made, str):

@@ -1,4 +1,4 @@
-"""How the messages of one writer are read as columns: parsed all at once as the elements of a list, or one by one."""
+"""Reads the messages of one writer as columns: they are parsed all at once as elements of a list, or one by one."""
 
 from __future__ import annotations
 
@@ -36,25 +36,23 @@ from latecomer.source.decode.protobuf_values import (
 from latecomer.store.layout import source_type
 
 HEAD = HEAD_SIZE + 1
-"""Bytes before the payload of most records: they are of the first message, which one byte says. In its place an
-element of the list that all are parsed as has the mark of its field, and its length in five bytes."""
+"""Bytes before the payload of most records: for the first message of a schema, one byte follows the framing. As an
+element of the list, a record has as many bytes there: the tag of its field, and its length in five bytes."""
 _ROWS = 0x0A
 _DELIMITED = 2
 FEW = 4
 """So few records are parsed one by one."""
-
-
 MOST_PLACES = 100
 _LONGEST_NUMBER = 5
-"""Bytes of a place."""
+"""Bytes of a place, at most."""
 
 
 class Unusable(ValueError):
-    """Why no record of a message can be read, in words."""
+    """No record of a message can be read; the reason in words."""
 
 
 def places_of(record: bytes) -> tuple[tuple[int, ...], int] | None:
-    """The places of the message in its schema, and where the payload begins; None where they cannot be read.
+    """The places of the message in its schema, and where the payload begins; None if they cannot be read.
 
     >>> places_of(bytes(5) + b"\\0"), places_of(bytes(5) + b"\\4\\2\\0"), places_of(bytes(5))
     (((0,), 6), ((1, 0), 8), None)
@@ -74,45 +72,45 @@ def places_of(record: bytes) -> tuple[tuple[int, ...], int] | None:
 
 
 def _number(record: bytes, at: int) -> tuple[int, int]:
-    """A number with its sign in the last bit, and where it ends; -1 where there is none."""
-    found = 0
+    """A number in zigzag coding, and where it ends; -1 if there is none."""
+    number = 0
     for nth, byte in enumerate(record[at : at + _LONGEST_NUMBER]):
-        found |= (byte & 0x7F) << (7 * nth)
+        number |= (byte & 0x7F) << (7 * nth)
         if byte < 0x80:
-            return (found >> 1) ^ -(found & 1), at + nth + 1
+            return (number >> 1) ^ -(number & 1), at + nth + 1
     return -1, at
 
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A column: how its values are had of the messages that hold them."""
+    """How a column is read from the messages that have its field."""
 
     name: str
-    """Of the field; empty where the writer has none."""
+    """The name of the field; empty if the writer has no such field."""
     has_presence: bool
     change: Convert | None
     nothing: Any
-    """What it is where a message has it not."""
+    """The value for messages without the field."""
 
     def values(self, holders: Sequence[Any]) -> list[Any]:
-        """Of each message, which may be null. `Misfit` where one is no value of the column."""
+        """The values of some messages, which may be null; `Misfit` if the column does not take one."""
         name, change, nothing = self.name, self.change, self.nothing
         if not name:
             return [None if each is None else nothing for each in holders]
         if self.has_presence:
-            found = [
+            fields = [
                 None if each is None else getattr(each, name) if is_set(each, name) else self
                 for each in holders
             ]
             if change is None:
-                return [nothing if each is self else each for each in found]
-            return [None if each is None else nothing if each is self else change(each) for each in found]
+                return [nothing if each is self else each for each in fields]
+            return [None if each is None else nothing if each is self else change(each) for each in fields]
         if change is None:
             return [None if each is None else getattr(each, name) for each in holders]
         return [None if each is None else change(getattr(each, name)) for each in holders]
 
     def value(self, holder: Any) -> tuple[Any, bool]:
-        """Of one message, and whether it fits."""
+        """The value of one message, and whether it fits."""
         try:
             return self.values([holder])[0], True
         except (Misfit, UnicodeDecodeError):
@@ -121,21 +119,21 @@ class _Leaf:
 
 @dataclass(frozen=True)
 class Plan:
-    """How messages of one writer become columns, and what is kept of their other fields."""
+    """How messages of one writer become columns, and how their unknown fields are kept."""
 
     one: Any
     many: Any
-    """A message that has a list of them."""
+    """A message class with a list of such messages."""
     leaves: Mapping[str, tuple[tuple[str, ...], _Leaf]]
-    """Each column: the fields that lead to the message that holds it, and how it is had of that."""
+    """For each column, the fields that lead to the message that has it, and how it is read from that."""
     columns: Mapping[str, str]
     unknown: Mapping[str, tuple[tuple[str, ...], _Leaf]]
-    """The same of fields that are no columns."""
+    """The same for unknown fields."""
     shape: Shape
-    """Of what is kept."""
+    """The shape of the unknown fields."""
     keeps: bool
     requires: bool
-    """Whether the message, or one within it, has fields that are required."""
+    """Whether the message, or one within it, has required fields."""
 
     @classmethod
     def of(
@@ -167,8 +165,8 @@ class Plan:
         )
 
     def payload(self, record: bytes) -> bytes:
-        found = places_of(record)
-        return b"" if found is None else record[found[1] :]
+        head = places_of(record)
+        return b"" if head is None else record[head[1] :]
 
     def mistake(self, payload: bytes) -> str:
         """What is wrong with a message that could not be decoded."""
@@ -189,13 +187,13 @@ class Plan:
     def unknown_names(self, payload: bytes) -> list[str]:
         """The fields of a message that are no columns."""
         try:
-            found = UnknownFieldSet(self.one.FromString(payload))
+            unnamed = UnknownFieldSet(self.one.FromString(payload))
         except (DecodeError, UnicodeDecodeError):
-            found = ()
-        return [*self.unknown, *dict.fromkeys(str(each.field_number) for each in found)]
+            unnamed = ()
+        return [*self.unknown, *dict.fromkeys(str(each.field_number) for each in unnamed)]
 
     def decoded(self, records: Sequence[bytes]) -> Decoded:
-        """Of records with as many bytes before their payloads as most have."""
+        """Decodes records with HEAD bytes before their payloads."""
         messages, corrupt, strange = self._parsed(records)
         holders: dict[tuple[str, ...], Sequence[Any]] = {(): messages}
         table = {}
@@ -208,7 +206,7 @@ class Plan:
         return Decoded(pa.table(table), corrupt, self._kept(messages, holders, corrupt, strange))
 
     def _parsed(self, records: Sequence[bytes]) -> tuple[list[Any], Mask, bool]:
-        """The messages, which of them could not be parsed, and whether some may have fields that no schema names."""
+        """The messages, which of them are corrupt, and whether some may have fields that no schema names."""
         corrupt = np.zeros(len(records), np.bool_)
         if len(records) > FEW:
             data = _as_list(records)
@@ -237,13 +235,13 @@ class Plan:
     def _values(
         self, leaf: _Leaf, way: tuple[str, ...], holders: dict[tuple[str, ...], Sequence[Any]], corrupt: Mask
     ) -> list[Any]:
-        there = _held(way, holders)
+        messages = _held(way, holders)
         try:
-            return leaf.values(there)
+            return leaf.values(messages)
         except (Misfit, UnicodeDecodeError):
-            found = [leaf.value(each) for each in there]
-            corrupt |= [not fits for _, fits in found]
-            return [value for value, _ in found]
+            values = [leaf.value(each) for each in messages]
+            corrupt |= [not fits for _, fits in values]
+            return [value for value, _ in values]
 
     def _kept(
         self,
@@ -252,7 +250,7 @@ class Plan:
         corrupt: Mask,
         strange: bool,
     ) -> pa.Array | None:
-        """What is kept of each, as JSON text."""
+        """The unknown fields of each message, as JSON text."""
         if not self.unknown and not strange:
             return None
         values = {
@@ -270,34 +268,35 @@ class Plan:
 
 
 def _has_strange(found: Any) -> bool:
-    """Whether there are fields that no schema names. They are gone afterwards."""
+    """Whether there are fields that no schema names. They are removed from the message."""
     before = len(found.SerializePartialToString())
     found.DiscardUnknownFields()
     return bool(len(found.SerializePartialToString()) != before)
 
 
 def _leaf(reader: Any, writer: Any, column: Column) -> tuple[tuple[str, ...], _Leaf]:
-    """How a column is had of the writer's messages; `SchemaError` where they cannot be read as the reader's."""
+    """How a column is read from the writer's messages; `SchemaError` if they cannot be read as the reader's."""
     way: list[str] = []
     for number in column.way[:-1]:
         wanted, reader = reader, reader.fields_by_number[number].message_type
         step = writer.fields_by_number.get(number)
-        if step is None:  # then nobody holds it
+        if step is None:  # the writer has no such message
             return (*way, ""), _Leaf("", False, None, None)
         require_readable(wanted.fields_by_number[number], step)
         way.append(step.name)
         writer = step.message_type
     wanted = reader.fields_by_number[column.way[-1]]
-    found = writer.fields_by_number.get(column.way[-1])
-    if found is None:
-        return tuple(way), _Leaf("", False, None, None if column.as_json else default_of(wanted))
-    change = converter(wanted, found, column.as_json)
-    has_presence = found.has_presence and (wanted.has_presence or wanted.is_repeated)
-    return tuple(way), _Leaf(found.name, has_presence, change, None if column.as_json else default_of(wanted))
+    nothing = None if column.as_json else default_of(wanted)
+    written = writer.fields_by_number.get(column.way[-1])
+    if written is None:
+        return tuple(way), _Leaf("", False, None, nothing)
+    change = converter(wanted, written, column.as_json)
+    has_presence = written.has_presence and (wanted.has_presence or wanted.is_repeated)
+    return tuple(way), _Leaf(written.name, has_presence, change, nothing)
 
 
 def _held(way: tuple[str, ...], holders: dict[tuple[str, ...], Sequence[Any]]) -> Sequence[Any]:
-    """The messages that a way leads to, null where there is none."""
+    """The messages that a way leads to; null where there is none."""
     if way not in holders:
         name, above = way[-1], _held(way[:-1], holders)
         holders[way] = [
@@ -308,19 +307,19 @@ def _held(way: tuple[str, ...], holders: dict[tuple[str, ...], Sequence[Any]]) -
 
 
 def _list_class(message: Any) -> Any:
-    """A message that has a list of these."""
+    """A message class with a list of these messages."""
     package = f"latecomer.rows.of_{message.full_name.replace('.', '_')}"
     pool = message.file.pool
     try:
-        found = pool.FindMessageTypeByName(f"{package}.Rows")
+        rows_type = pool.FindMessageTypeByName(f"{package}.Rows")
     except KeyError:
         file = described.FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
         file.dependency.append(message.file.name)
         rows = file.message_type.add(name="Rows").field.add(name="rows", number=1, label=3, type=11)
         rows.type_name = f".{message.full_name}"
         pool.AddSerializedFile(file.SerializeToString())
-        found = pool.FindMessageTypeByName(f"{package}.Rows")
-    return GetMessageClass(found)
+        rows_type = pool.FindMessageTypeByName(f"{package}.Rows")
+    return GetMessageClass(rows_type)
 
 
 def _requires(message: Any) -> bool:
@@ -337,7 +336,7 @@ def _requires(message: Any) -> bool:
 
 
 def _as_list(records: Sequence[bytes]) -> bytes:
-    """Records as the elements of a list: what is before the payload of each becomes its mark and its length."""
+    """Records as the elements of a list: the bytes before each payload become its tag and its length."""
     data = np.frombuffer(bytearray().join(records), np.uint8)
     sizes = np.fromiter(map(len, records), np.int64, len(records))
     starts, sizes = np.cumsum(sizes) - sizes, sizes - HEAD
@@ -355,15 +354,8 @@ def _column(values: list[Any], kind: str) -> pa.Array:
 
 
 def _shape(columns: Mapping[str, str]) -> Shape:
-    """The shape of objects with columns at these places."""
-    inside: dict[str, Any] = {}
-    for name, kind in columns.items():
-        *way, last = name.split(".")
-        there = inside
-        for step in way:
-            there = there.setdefault(step, {})
-        there[last] = shape_of(kind)
-    return _struct_shape(inside)
+    """The shape of objects with these columns, whose names have dots."""
+    return _struct_shape(_tree({name: shape_of(kind) for name, kind in columns.items()}))
 
 
 def _struct_shape(inside: Mapping[str, Any]) -> Shape:
@@ -373,30 +365,33 @@ def _struct_shape(inside: Mapping[str, Any]) -> Shape:
 
 
 def _nested(row: Mapping[str, Any]) -> dict[str, Any]:
-    """An object with the values that are there; a list that has none, and what is as if it were not, are not."""
-    made: dict[str, Any] = {}
+    """An object with the values of a row, without nulls and empty lists."""
+    return _tree({name: value for name, value in row.items() if value is not None and value != []})
+
+
+def _tree(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by names with dots, as objects within objects."""
+    root: dict[str, Any] = {}
     for name, value in row.items():
-        if value is None or value == []:
-            continue
         *way, last = name.split(".")
-        there = made
+        inner = root
         for step in way:
-            there = there.setdefault(step, {})
-        there[last] = value
-    return made
+            inner = inner.setdefault(step, {})
+        inner[last] = value
+    return root
 
 
 def _strange_fields(message: Any) -> Iterator[str]:
-    """The fields of a message that not even its own schema names: by their numbers."""
-    found: dict[int, str] = {}
+    """The fields of a message that its own schema does not name, by number."""
+    texts: dict[int, str] = {}
     for each in UnknownFieldSet(message):
         if each.wire_type == _DELIMITED:
-            found[each.field_number] = f'"{b64encode(each.data).decode()}"'
+            texts[each.field_number] = f'"{b64encode(each.data).decode()}"'
         elif isinstance(each.data, int):
-            found[each.field_number] = str(each.data)
+            texts[each.field_number] = str(each.data)
         else:
-            found[each.field_number] = '"a group"'
-    yield from (f'"{number}":{text}' for number, text in found.items())
+            texts[each.field_number] = '"a group"'
+    yield from (f'"{number}":{text}' for number, text in texts.items())
 
 
 def no_text(count: int) -> pa.Array:

@@ -1,7 +1,7 @@
 """How fields of a writer's messages become values of the reader's columns (ADR 0048).
 
-A field is found by its number. Where the two have other types for it, of those that Protobuf reads as one another,
-a value that the column does not hold is a `Misfit`.
+A field is found by its number. Writer and reader may have different types for it that Protobuf allows; then a value
+that the column does not hold is a `Misfit`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Convert = Callable[[Any], Any]
 _NANOS = Decimal(1).scaleb(-9)
 _MOST_SECONDS = 315_576_000_000
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799
-"""The seconds of years 1 to 9999, which a timestamp may have."""
+"""The seconds of the years 1 to 9999: a timestamp has no others."""
 _RANGES = {
     **dict.fromkeys((Field.TYPE_INT32, Field.TYPE_SINT32, Field.TYPE_SFIXED32), (-(2**31), 2**31 - 1)),
     **dict.fromkeys((Field.TYPE_UINT32, Field.TYPE_FIXED32), (0, 2**32 - 1)),
@@ -43,16 +43,16 @@ _RANGES = {
 
 
 class Misfit(ValueError):
-    """A value is none of its column."""
+    """A value that its column does not hold."""
 
 
 def is_set(message: Any, name: str) -> bool:
-    """Whether a message has a field; one of its fields may have the name of the method that tells it."""
+    """Whether a message has a field. Called on the class, since a field of the message may be named HasField."""
     return bool(type(message).HasField(message, name))
 
 
 def require_readable(reader: Any, writer: Any) -> None:
-    """Refuse a field that was written so that the reader's cannot be read from it."""
+    """Refuse a written field that cannot be read as the reader's."""
     if is_map(reader) != is_map(writer) or (writer.is_repeated and not reader.is_repeated):
         raise _cannot(reader, writer)
     if is_map(reader):
@@ -79,7 +79,7 @@ def _cannot(reader: Any, writer: Any) -> SchemaError:
 
 
 def default_of(field: Any) -> Any:
-    """What a field is whose writer does not know it."""
+    """The value of a field that the writer does not have."""
     if is_map(field) or field.is_repeated:
         return []
     if field.message_type is not None or (field.has_presence and not field.has_default_value):
@@ -89,7 +89,7 @@ def default_of(field: Any) -> Any:
 
 
 def converter(reader: Any, writer: Any, as_json: bool = False) -> Convert | None:
-    """What makes the column's value of the field's; None where it is one already."""
+    """What converts the value of the field to that of the column; None if they are the same."""
     require_readable(reader, writer)
     if as_json:
         return _json_of(writer)
@@ -97,12 +97,12 @@ def converter(reader: Any, writer: Any, as_json: bool = False) -> Convert | None
         value = one(reader.message_type.fields_by_number[2], writer.message_type.fields_by_number[2])
         key = _key(reader.message_type.fields_by_number[1])
         keep = value or (lambda each: each)
-        # A map has no order, and the package another in each process.
+        # A map has no order, and the Protobuf package iterates in another order in each process.
         return lambda found: [(text, keep(found[name])) for text, name in _sorted(found, key)]
     single = one(reader, writer)
     if not reader.is_repeated:
         return single
-    if not writer.is_repeated:  # one that became many
+    if not writer.is_repeated:  # the reader has a list of it
         within = single or (lambda each: each)
         return lambda found: [within(found)]
     return list if single is None else lambda found: [single(each) for each in found]
@@ -119,7 +119,7 @@ def _sorted(found: Any, key: Convert) -> list[tuple[str, Any]]:
 
 
 def one(reader: Any, writer: Any) -> Convert | None:
-    """The same for a single value."""
+    """What converts a single value; None if nothing changes."""
     if reader.message_type is None:
         return _scalar(reader, writer)
     name = reader.message_type.full_name
@@ -144,7 +144,7 @@ def _struct(reader: Any, writer: Any) -> Convert:
 
 
 def field_getter(reader: Any, writer: Any | None) -> Convert:
-    """What a message has in a field: null where it can tell that it has none."""
+    """What reads a field from a message: null if the message shows that it does not have it."""
     if writer is None:
         nothing = default_of(reader)
         return lambda _: nothing
@@ -181,7 +181,7 @@ def _scalar(reader: Any, writer: Any) -> Convert | None:
 
 
 def _is_checked(field: Any) -> bool:
-    """Whether the package refuses text of a field that is not UTF-8; in proto2 it hands the bytes over."""
+    """Whether the Protobuf package refuses texts of a field that are not UTF-8; in proto2 it returns bytes."""
     return _is_proto3(field.file)
 
 
@@ -193,7 +193,7 @@ def _is_proto3(file: Any) -> bool:
 
 
 def _enum_names(field: Any) -> Mapping[int, str]:
-    """The name of each number; the first, where it has several."""
+    """The name of each number; the first, if it has several."""
     if field.enum_type is None:
         return {}
     return {each.number: each.name for each in reversed(field.enum_type.values)}
@@ -233,7 +233,7 @@ def json_text(found: Any) -> str:
 
 
 def _json_of(field: Any) -> Convert:
-    """What no column holds is a message, or a list or a map of them."""
+    """What writes a message, or a list or a map of messages, as JSON: no column holds it otherwise."""
     if is_map(field):
         key = _key(field.message_type.fields_by_number[1])
         return lambda found: (

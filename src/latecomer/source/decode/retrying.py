@@ -1,8 +1,8 @@
-"""A source file that cannot be read: is it the file, or is it the moment?
+"""A source file that cannot be read: is the file damaged, or is it an outage?
 
-Only what is wrong with a file's bytes sets it aside for good. A disk or network that stumbles, too many open
-files, a file that is just being replaced: all of that may pass, so the batch is read again, a few times and
-after longer and longer waits. If it does not pass, the run stops, and the next one reads the batch again.
+Only damaged bytes make a file a dead letter. A disk or network that fails for a moment, too many open files, a file
+that is just being replaced: all of these may pass, so the batch is read again, a few times and after longer and longer
+waits. If it does not pass, the run stops, and the next run reads the batch again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LOG = logging.getLogger(__name__)
 WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each further attempt: a quarter of a minute in all."""
 LONGEST_WAIT = 30.0
-"""Seconds between two questions for a schema that cannot be had."""
+"""Seconds between two requests for a schema that cannot be fetched, at most."""
 sleep = time.sleep
 _Result = TypeVar("_Result")
 
 
 def waits() -> Iterator[float]:
-    """Seconds before each further question for a schema, without an end.
+    """Seconds before each further request for a schema, without end.
 
     >>> from itertools import islice
     >>> list(islice(waits(), 8))
@@ -42,7 +42,7 @@ def waits() -> Iterator[float]:
 
 
 def patiently(work: Callable[[], _Result]) -> _Result:
-    """What the work comes to; it is done again after a wait while it fails for a reason that may pass."""
+    """The result of the work. After an outage it is done again, after a wait."""
     for wait in WAITS:
         try:
             return work()
@@ -59,9 +59,9 @@ def patiently(work: Callable[[], _Result]) -> _Result:
 
 @contextmanager
 def reading(file: Readable) -> Iterator[None]:
-    """While a file is read: what the operating system or an object store says may pass, what a decoder says does not.
+    """While a file is read: errors of the operating system or an object store are outages, those of a decoder are not.
 
-    Arrow and gzip raise an `OSError` for bytes that they do not understand, too: one without a number.
+    Arrow and gzip raise an `OSError` without a number for bytes that they do not understand.
     """
     try:
         yield
@@ -90,25 +90,25 @@ def _changed(file: Readable) -> SourceOutage:
 
 
 def state_of(file: SourceFile) -> Hashable:
-    """What a file is at this moment."""
+    """The state of a file at this moment."""
     with reading(file):
         return file.state
 
 
-def remembered(look: Callable[..., _Result]) -> Callable[..., _Result]:
-    """What is seen in a file, remembered for as long as it is the same file: a worker reads several parts of it."""
-    known = lru_cache(maxsize=4096)(lambda _state, *given: look(*given))
+def remembered(function: Callable[..., _Result]) -> Callable[..., _Result]:
+    """The function of a file, cached while the file is unchanged: a worker reads several splits of it."""
+    cached = lru_cache(maxsize=4096)(lambda _state, *arguments: function(*arguments))
 
-    @wraps(look)
-    def looking(file: SourceFile, *given: Hashable) -> _Result:
-        return known(state_of(file), file, *given)
+    @wraps(function)
+    def of_file(file: SourceFile, *arguments: Hashable) -> _Result:
+        return cached(state_of(file), file, *arguments)
 
-    return looking
+    return of_file
 
 
 @contextmanager
 def reading_unchanged(file: SourceFile) -> Iterator[None]:
-    """Refuse what was read of a file that has been replaced, or written on, meanwhile: part of it may be missing."""
+    """Refuse what was read of a file that was replaced or written to meanwhile: part of it may be missing."""
     before = state_of(file)
     yield
     if state_of(file) != before:

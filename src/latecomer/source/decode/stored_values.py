@@ -16,7 +16,7 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def stored_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column. A text that is not UTF-8 has a lone surrogate for each of its wrong bytes.
+    """The values of a column. A text that is not UTF-8 has a lone surrogate for each wrong byte.
 
     >>> stored_values(pa.array([[{"a": 1}], None]))
     [[{'a': 1}], None]
@@ -46,7 +46,7 @@ def stored_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def _in_micros(numbers: list[int | None], per_second: int) -> list[int | None]:
-    """Nanoseconds are cut to the microsecond that they lie in."""
+    """Numbers as microseconds; nanoseconds are rounded down."""
     if per_second > 1_000_000:
         return [None if each is None else each * 1_000_000 // per_second for each in numbers]
     return [None if each is None else each * (1_000_000 // per_second) for each in numbers]
@@ -57,29 +57,29 @@ def _structs(column: pa.StructArray) -> list[Any]:
     fields = [stored_values(column.field(nth)) for nth in range(len(names))]
     valid = np.asarray(column.is_valid())
     if not names:
-        return [{} if is_there else None for is_there in valid]
+        return [{} if is_valid else None for is_valid in valid]
     rows = zip(*fields, strict=True)
     return [
-        dict(zip(names, row, strict=True)) if is_there else None
-        for row, is_there in zip(rows, valid, strict=True)
+        dict(zip(names, row, strict=True)) if is_valid else None
+        for row, is_valid in zip(rows, valid, strict=True)
     ]
 
 
 def _slices(column: pa.ListArray, values: list[Any]) -> list[Any]:
     bounds, valid = column.offsets.to_pylist(), np.asarray(column.is_valid())
-    return [values[bounds[nth] : bounds[nth + 1]] if is_there else None for nth, is_there in enumerate(valid)]
+    return [values[bounds[nth] : bounds[nth + 1]] if is_valid else None for nth, is_valid in enumerate(valid)]
 
 
 def stored_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
-    """The values of each row, by their names."""
+    """The values of each row, by name."""
     columns = [stored_values(column) for column in rows.columns]
     return (dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
 def texts_of(column: pa.Array | pa.ChunkedArray, kind: str) -> list[str | None]:
-    """The values of a column of this type as a cast to text writes them; lists and maps as JSON.
+    """The values of a column as Spark casts them to text; lists and maps as JSON.
 
-    Bytes need not be UTF-8: they have a character each.
+    Binary values need not be UTF-8: each byte becomes one character.
 
     >>> texts_of(pa.array([1e7, None]), "double"), texts_of(pa.array([[1]]), "array<int>")
     (['1.0E7', None], ['[1]'])

@@ -1,4 +1,4 @@
-"""Files of text, a record a line: their encoding, lines that are too long, and decimals, which are text at first."""
+"""Text files with a record on each line: their encoding, their positions, and lines that are too long."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from latecomer.config.encodings import file_encoding
 from latecomer.config.sources import Files, UnknownFields
 from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.source.decode.base import FileDecoder, FileSplit
-from latecomer.source.decode.columns import BROKEN, CORRUPT, POSITION
+from latecomer.source.decode.columns import POSITION
 from latecomer.source.decode.files import SourceFile
 from latecomer.source.decode.limits import MOST_LONG, UNBOUNDED, LongLine, too_many_long
+from latecomer.source.decode.null_rows import broken_row
 from latecomer.source.decode.retrying import reading
 from latecomer.source.decode.text_lines import Lines, TextPart, cut
-from latecomer.store.layout import source_type
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class TextFiles(FileDecoder):
 
     settings: Files
     columns: Mapping[str, str]
-    """Under the names that the source has for them."""
+    """By their names in the source."""
     unknown_fields: UnknownFields = field(default="ignore", kw_only=True)
     numbers: Numbers = field(default=AS_USUAL, kw_only=True)
 
@@ -40,7 +40,7 @@ class TextFiles(FileDecoder):
         return [FileSplit(file, *part) for part in cut(file.suffix, file.size, size)]
 
     def lines(self, split: FileSplit) -> Iterator[Lines | LongLine]:
-        """The lines of a part, and those that are too long; `DamagedFile` where these are too many."""
+        """The lines of a split, and those that are too long; `DamagedFile` if these are too many."""
         file, settings, long = split.file, self.settings, 0
         part = TextPart(
             file,
@@ -58,7 +58,7 @@ class TextFiles(FileDecoder):
                 yield each
 
     def numbered(self, split: FileSplit, read: Callable[[Lines], pa.Table]) -> Iterator[pa.Table]:
-        """What is read of the lines of a part, and where each row stands. A line that is too long is a row, too."""
+        """The rows of a split, with their positions. A line that is too long is a row too."""
         position = split.start
         for each in self.lines(split):
             if isinstance(each, LongLine):
@@ -71,13 +71,7 @@ class TextFiles(FileDecoder):
 
     def too_long(self, line: LongLine) -> pa.Table:
         """The row of a line that is too long."""
-        columns = {name: pa.nulls(1, source_type(kind)) for name, kind in self.columns.items()}
-        about = {
-            CORRUPT: pa.array([line.first], pa.binary()),
-            BROKEN: pa.array([str(line.size)], pa.string()),
-            POSITION: pa.array([line.start], pa.int64()),
-        }
-        return pa.table({**columns, **about})
+        return broken_row(self.columns, str(line.size), line.start, line.first)
 
     def encoding_of(self, file: SourceFile) -> str:
         with reading(file):

@@ -1,7 +1,7 @@
-"""Lines of text files, a few MiB at a time: cut at their ends, decoded to UTF-8, and the bytes of each at hand.
+"""Lines of text files, a few MiB at a time, in UTF-8, with the original bytes of each line.
 
-A line ends with a line feed, a carriage return, or both; in UTF-16 with a line feed. One that is longer than the
-pipeline allows is never held: of it there is where it starts, and its first bytes.
+A line ends with a line feed, a carriage return, or both; in UTF-16 with a line feed. A line that is longer than the
+pipeline allows is never in memory as a whole: only its start, its size and its first bytes are kept.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from latecomer.source.decode.limits import (
 
 PACKED = (".gz", ".bz2")
 BLOCK = 4 << 20
-"""About so many bytes are looked at together."""
+"""About so many bytes are read together."""
 _TAIL = 64 << 10
-"""So many bytes are read behind a part at first: where its last line ends, as a rule."""
-_MARK = b"\xef\xbb\xbf"
-_SPACE, _FEED = 0x20, 0x0A
-_BLANK = bytes(range(0x21))
+"""Bytes that are first read behind a part, to find the end of its last line."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+SPACE, FEED = 0x20, 0x0A
+BLANK = bytes(range(0x21))
+"""The characters of blank lines."""
 _WIDE_MARK = "\ufeff"
 _PATTERNS = {
     PLAIN_ENDS: re.compile(rb"\r\n|\r|\n"),
@@ -52,14 +53,14 @@ class Lines:
     """Some lines."""
 
     body: bytes
-    """In UTF-8, each with a line feed behind it. Where a line is not in its encoding, it is not UTF-8 either, or has
-    other characters in the place of what cannot be read."""
+    """In UTF-8, each with a line feed behind it. A line that is not in its encoding is not UTF-8 here either, or has
+    replacement characters."""
     raw: list[bytes] | None = None
-    """The bytes of each in the file, where they are others."""
+    """The bytes of each line in the file, if they differ."""
     spoilt: frozenset[int] = field(default_factory=frozenset)
-    """Those that are known not to be in their encoding."""
+    """Lines that are known not to be in their encoding."""
     records: Mapping[int, bytes] = field(default_factory=dict)
-    """Records that are not one line: they are empty lines in the text."""
+    """Records with line feeds in them: in `body` they are empty lines."""
 
     @cached_property
     def letters(self) -> npt.NDArray[np.uint8]:
@@ -67,13 +68,13 @@ class Lines:
 
     @cached_property
     def controls(self) -> Places:
-        """Where each control character is."""
-        return np.flatnonzero(self.letters < _SPACE)
+        """The places of control characters."""
+        return np.flatnonzero(self.letters < SPACE)
 
     @cached_property
     def ends(self) -> Places:
-        """Where each line feed is."""
-        feeds: Places = self.controls[self.letters[self.controls] == _FEED]
+        """The places of line feeds."""
+        feeds: Places = self.controls[self.letters[self.controls] == FEED]
         return feeds
 
     @cached_property
@@ -84,11 +85,11 @@ class Lines:
         return len(self.ends)
 
     def holding(self, places: Places) -> Places:
-        """The lines in which these places are, once each."""
+        """The lines that contain these places, once each."""
         return np.unique(np.searchsorted(self.ends, places))
 
     def bytes_of(self, nth: int) -> bytes:
-        """A line, as it is in its file."""
+        """A line as it is in the file."""
         return self.utf8_of(nth) if self.raw is None else self.raw[nth]
 
     def utf8_of(self, nth: int) -> bytes:
@@ -105,8 +106,8 @@ class Lines:
             return line.decode(errors="replace"), False
 
     def first_written(self) -> int | None:
-        """The first line with anything in it but blanks."""
-        return next((nth for nth in range(len(self)) if self.utf8_of(nth).strip(_BLANK)), None)
+        """The first line that is not blank."""
+        return next((nth for nth in range(len(self)) if self.utf8_of(nth).strip(BLANK)), None)
 
     def after(self, nth: int) -> Lines:
         """The lines behind this one."""
@@ -116,18 +117,18 @@ class Lines:
 
     def not_utf8(self) -> Places:
         """The lines that are not UTF-8, or not in their encoding."""
-        found = sorted(self.spoilt)
+        wrong = sorted(self.spoilt)
         if self.raw is None and not self.body.isascii():
             try:
                 self.body.decode()
             except UnicodeDecodeError:
                 foreign = self.holding(np.flatnonzero(self.letters > 0x7F))
-                found = [nth for nth in foreign.tolist() if not self.text_of(nth)[1]]
-        return np.array(found, np.int64)
+                wrong = [nth for nth in foreign.tolist() if not self.text_of(nth)[1]]
+        return np.array(wrong, np.int64)
 
     @classmethod
     def of(cls, text: bytes, encoding: str) -> Lines:
-        """The lines of a text that ends with one."""
+        """The lines of a text that ends with a line end."""
         if encoding == UTF8:
             return cls(_with_feeds(text))
         if encoding.startswith(UTF16):
@@ -144,8 +145,8 @@ class Lines:
         if body.count(b"\n") == len(records):
             return cls(body)
         several = {nth: each for nth, each in enumerate(records) if b"\n" in each}
-        held = (b"" if nth in several else each for nth, each in enumerate(records))
-        return cls(b"".join([each + b"\n" for each in held]), records=several)
+        lines = (b"" if nth in several else each for nth, each in enumerate(records))
+        return cls(b"".join([each + b"\n" for each in lines]), records=several)
 
     @classmethod
     def _decoded(cls, raw: list[bytes], encoding: str) -> Lines:
@@ -171,11 +172,10 @@ def _with_feeds(text: bytes) -> bytes:
 
 
 def cut(suffix: str, whole: int, size: int) -> list[tuple[int, int | None]]:
-    """Parts of a file of `whole` bytes that can be read by themselves, of about so many bytes: what is compressed
-    cannot be cut."""
+    """The parts of a file of `whole` bytes, of about `size` bytes each. A compressed file has only one part."""
     if suffix in PACKED or whole <= size:
         return [(0, None)]
-    # In UTF-16 a character is two bytes; and a byte order mark is in the first part.
+    # In UTF-16 a character has two bytes. The first part must have all of a byte order mark.
     step = max(size, 4) // 2 * 2
     starts = [start for start in range(0, whole, step) if whole - start > step // 2 or not start]
     return list(zip(starts, [*starts[1:], None], strict=True))
@@ -205,22 +205,22 @@ class TextPart:
                 yield Lines.of(each, self.encoding) if isinstance(each, bytes) else each
 
     def _cut(self, blocks: Iterator[bytes], at: int) -> Iterator[bytes | LongLine]:
-        """Whole lines, from a place on, each with its end; and those that are too long."""
-        held, long = b"", None  # what is held begins at `at`, or goes on a line that is too long
+        """Whole lines from the byte `at` on, each with its end; and those that are too long."""
+        pending, long = b"", None  # `pending` begins at `at`, or continues a line that is too long
         for block in chain(blocks, [None]):
-            text = held + (block or b"")
-            if at == 0 and text.startswith(_MARK):
-                text, at = text[len(_MARK) :], len(_MARK)
+            text = pending + (block or b"")
+            if at == 0 and text.startswith(BYTE_ORDER_MARK):
+                text, at = text.removeprefix(BYTE_ORDER_MARK), len(BYTE_ORDER_MARK)
             if long is not None:
                 end = self._next_end(text, 0, last=block is None)
-                passed = end or (len(text) if block is None else max(len(text) - 1, 0))  # half an end is held
+                passed = end or (len(text) if block is None else max(len(text) - 1, 0))  # half an end is kept
                 long = LongLine(long.start, long.size + passed, (long.first + text[:passed])[:KEPT])
                 if long.size > LONGEST_PASSED_OVER:
                     raise DamagedFile(
                         f"the line at byte {long.start} has over 2 GiB, and no more are passed over"
                     )
                 if end is None and block is not None:
-                    held = text[passed:]
+                    pending = text[passed:]
                     continue
                 yield long
                 at, text, long = long.start + long.size, text[passed:], None
@@ -230,12 +230,12 @@ class TextPart:
                 yield from self._shorter(text[:stop], at)
                 return
             yield from self._shorter(text[:upto], at)
-            at, held = at + upto, text[upto:]
-            if len(held) > self.longest:
-                long, held = LongLine(at, len(held) - 1, held[:-1][:KEPT]), held[-1:]
+            at, pending = at + upto, text[upto:]
+            if len(pending) > self.longest:
+                long, pending = LongLine(at, len(pending) - 1, pending[:-1][:KEPT]), pending[-1:]
 
     def _shorter(self, text: bytes, at: int) -> Iterator[bytes | LongLine]:
-        """Whole lines without those that are too long; with an end behind the last one."""
+        """The lines of a text that are not too long, with an end behind the last one; and those that are."""
         if len(text) > self.longest:
             begin = 0
             for start, end in list(self._longer(text)):
@@ -249,7 +249,7 @@ class TextPart:
             yield text if text.endswith(ends) else text + ends[0]
 
     def _longer(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Where lines begin and end that are too long: one line end within so many bytes shows that none is."""
+        """Where lines that are too long begin and end. A line end within so many bytes shows that no line there is."""
         start = 0
         while len(text) - start > self.longest:
             end = start + self._last_end(text[start : start + self.longest], whole=False)
@@ -261,20 +261,21 @@ class TextPart:
             start = end
 
     def _next_end(self, text: bytes, at: int, last: bool) -> int | None:
-        """Where the next line end is over; a carriage return at the end may be half of one, unless it is the last."""
-        found = _PATTERNS[line_ends(self.encoding)].search(text, at)
-        if found is None or (not last and found.end() == len(text) and found[0] == b"\r"):
+        """The byte behind the next line end. Unless this is the `last` text, a carriage return at its end may be half a
+        line end, and does not count."""
+        match = _PATTERNS[line_ends(self.encoding)].search(text, at)
+        if match is None or (not last and match.end() == len(text) and match[0] == b"\r"):
             return None
-        return found.end()
+        return match.end()
 
     def _last_end(self, text: bytes, whole: bool = True) -> int:
-        """Where the last line end is over; likewise, if it has to be `whole`."""
+        """The byte behind the last line end; if it has to be `whole`, a carriage return at the end does not count."""
         ends = line_ends(self.encoding)
         stop = len(text) - 1 if whole and ends == PLAIN_ENDS and text.endswith(b"\r") else len(text)
         return max(text.rfind(end, 0, stop) + len(end) if end in text else 0 for end in ends)
 
     def _stop(self, text: bytes, upto: int, at: int) -> int | None:
-        """Where the first line begins that is not wanted, if it is known."""
+        """Where the first line behind the part begins, if the text shows it."""
         if self.end is None or at + upto < self.end:
             return None
         width = len(line_ends(self.encoding)[0])
@@ -283,8 +284,8 @@ class TextPart:
         return self._next_end(text[:upto], max(self.end - at - width, 0), last=True)
 
     def _plain(self, content: BinaryIO) -> Iterator[bytes]:
-        """The file, from where the line before the part may end. A part of the usual size comes at once; behind it,
-        more and more bytes."""
+        """The blocks of the file, from where the line before the part may end. A part of the usual size is one block;
+        the blocks behind it become larger and larger."""
         at, tail = self._before, _TAIL
         content.seek(at)
         while True:
@@ -305,18 +306,18 @@ class TextPart:
         return max(self.start - len(line_ends(self.encoding)[0]), 0)
 
     def _from_first_line(self, blocks: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
-        """Where the first line begins at or after the start, and the file from there on; nothing where none begins
-        before the end of the part. A line may be as long as a thousand parts."""
-        ends, at, held = line_ends(self.encoding), self._before, b""
+        """Where the first line of the part begins, and the blocks from there on; no blocks if no line begins in the
+        part. A line may be as long as a thousand parts."""
+        ends, at, pending = line_ends(self.encoding), self._before, b""
         if self.start == 0:
             return 0, blocks
         for block in blocks:
-            text = held + block
-            found = _PATTERNS[ends].search(text)
-            if found is not None and (found[0] != b"\r" or found.end() < len(text)):
-                return at + found.end(), chain([text[found.end() :]], blocks)
-            half = len(ends[0]) - 1 if found is None else 1  # what may be the first half of an end
-            at, held = at + len(text) - half, text[len(text) - half :]
+            text = pending + block
+            match = _PATTERNS[ends].search(text)
+            if match is not None and (match[0] != b"\r" or match.end() < len(text)):
+                return at + match.end(), chain([text[match.end() :]], blocks)
+            half = len(ends[0]) - 1 if match is None else 1  # bytes that may be the first half of an end
+            at, pending = at + len(text) - half, text[len(text) - half :]
             if self.end is not None and at >= self.end:
                 break
         return at, iter(())
@@ -332,14 +333,14 @@ class TextPart:
 
 
 def _joined(parts: Iterator[bytes], least: int) -> Iterator[bytes]:
-    """The parts, several in one where they are small."""
-    held: list[bytes] = []
+    """The parts, with small ones joined to at least so many bytes."""
+    small: list[bytes] = []
     size = 0
     for part in parts:
-        held.append(part)
+        small.append(part)
         size += len(part)
         if size >= least:
-            yield b"".join(held)
-            held, size = [], 0
+            yield b"".join(small)
+            small, size = [], 0
     if size:
-        yield b"".join(held)
+        yield b"".join(small)

@@ -1,4 +1,4 @@
-"""Plain values as they are written in text, one at a time: for what Arrow does not take."""
+"""Values of plain types, read from text one at a time: those that Arrow does not read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _EXACT = Context(prec=4_000)
 _WHOLE = re.compile("[+-]?[0-9]+")
 _NO_NUMBER = re.compile("NaN|[+-]?Infinity|-?Inf")
 _CONTROL = "".join(map(chr, range(0x21)))
-_SIZES = {"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31, "bigint": 1 << 63}
+_BEYOND = {"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31, "bigint": 1 << 63}
+"""The first number that is too large for each type."""
 
 
 class Misfit(Exception):
@@ -25,7 +26,7 @@ class Misfit(Exception):
 
 
 def decimal_of(text: str, whole_digits: int, scale: int, signs: Signs = POINT) -> Decimal:
-    """The number that a text means, rounded half up to so many digits after the point."""
+    """The number that a text means, rounded half up to `scale` digits after the point."""
     number = written_number(text, signs)
     if number is None or not fits(number, whole_digits):
         raise Misfit
@@ -35,15 +36,15 @@ def decimal_of(text: str, whole_digits: int, scale: int, signs: Signs = POINT) -
     return rounded
 
 
-def number_in(number: int, size: int) -> int:
-    """A number that is in a range."""
-    if not -size <= number < size:
+def in_range(number: int, kind: str) -> int:
+    """A whole number that a column of this type holds; `Misfit` for any other."""
+    if not -_BEYOND[kind] <= number < _BEYOND[kind]:
         raise Misfit
     return number
 
 
 def float_of(text: str) -> float:
-    """The number of 32 bits that is nearest to a decimal one, rounded once."""
+    """The 32-bit float nearest to a decimal number, rounded only once."""
     wide = float(text)
     with np.errstate(over="ignore"):
         near = float(np.float32(wide))
@@ -51,7 +52,7 @@ def float_of(text: str) -> float:
     middle, exact = (near + other) / 2, Decimal(text)
     if near == wide or middle != wide or exact == Decimal(middle):
         return near
-    # The double was rounded to the middle of two: the text decides.
+    # The double lies exactly between two floats because it was rounded itself: the text decides.
     return max(near, other) if exact > Decimal(middle) else min(near, other)
 
 
@@ -67,7 +68,7 @@ def bytes_of(text: str) -> bytes:
 
 
 def value_of(text: str, kind: str, signs: Signs = POINT) -> object:
-    """What a field of CSV means in a type other than text; `Misfit` where it means nothing there."""
+    """A field of CSV as a value of a type other than text; `Misfit` where it is none."""
     if types.is_decimal(kind):
         return decimal_of(text, types.whole_digits(kind), types.scale_of(kind), signs)
     if types.is_numeric(kind):
@@ -96,4 +97,4 @@ def _number(text: str, kind: str, signs: Signs) -> float | int:
         return float(plain) if kind == "double" else float_of(plain)
     if _WHOLE.fullmatch(plain) is None:
         raise Misfit
-    return number_in(int(plain), _SIZES[kind])
+    return in_range(int(plain), kind)

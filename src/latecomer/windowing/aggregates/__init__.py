@@ -1,7 +1,7 @@
 """Aggregates as mergeable states: one class an operation.
 
-A state is a few columns beside the value they yield. Events and earlier states become rows of the same inputs, which
-are merged together. So a pane is the merge of whatever was known, in any order and in any number of steps.
+A state is a few columns beside the value that they give. Events and earlier states become rows of the same inputs,
+which are merged together: in any order and in any number of steps, the result is the same.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ __all__ = [
 ]
 
 SAFE_DIGITS = 28
-"""Ten billion decimals of so many digits add up within 38: such a sum is its own state."""
+"""The sum of ten billion decimals of so many digits has at most 38 digits: such a sum is its own state."""
 _ON_TIME, _LATE = (WithFate(CODES[fate]) for fate in (Fate.ON_TIME, Fate.LATE_ACCEPTED))
 
 
@@ -115,8 +115,8 @@ def states_of(layout: PaneLayout, measures: Mapping[str, str]) -> list[State]:
 
 
 def _of_trigger(output: Output) -> list[State]:
-    """What a trigger that fires within batches needs to know of the events since the last pane; one that ends, of all
-    events of the window too."""
+    """States for a trigger that fires within batches: about the events since the last pane; for an Until, also about
+    all events of the window."""
     if not output.fires_within:
         return []
     whens = {sql: Flagged(when_column(sql)) for sql in output.trigger.whens}

@@ -52,7 +52,7 @@ class Events(Protocol):
 
 @dataclass(frozen=True)
 class Groups:
-    """Which rows of the inputs are merged into one."""
+    """Which rows of the inputs are merged together."""
 
     rows: Integers
     """The numbers of the rows, group after group."""
@@ -74,8 +74,8 @@ class Groups:
 class State:
     """One aggregate, or one number that the engine keeps for itself, as a state that can be merged.
 
-    Events and stored states become *inputs*, rows of the same columns. What Arrow can fold by itself is in `folds`;
-    `merge` does the rest.
+    Events and stored states become *inputs*, rows of the same columns. Arrow aggregates those in `folds`; `merge` does
+    the rest.
     """
 
     name: str
@@ -85,7 +85,7 @@ class State:
     folds: Mapping[str, str]
     """Input → the aggregation of Arrow's that folds it."""
     kinds: Mapping[str, pa.DataType]
-    """The types of all its inputs, of those that are folded and those that `merge` takes."""
+    """The types of all its inputs: those in `folds`, and those that `merge` takes."""
     counts: Iterable[str] = ()
     """The inputs that are 0 where there is nothing; all others are null."""
     needs_groups: ClassVar[bool] = False
@@ -98,7 +98,7 @@ class State:
         raise NotImplementedError
 
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
-        """The inputs that stored states bring; `fresh` ones still count as what this batch added."""
+        """The inputs that stored states bring; `fresh` ones still count as added by this batch."""
         raise NotImplementedError
 
     def nothing(self, rows: int) -> Columns:
@@ -110,7 +110,7 @@ class State:
         }
 
     def merge(self, inputs: Mapping[str, pa.Array], groups: Groups) -> Columns:
-        """What the inputs of each group come to, of those that Arrow does not fold."""
+        """Merge the inputs of each group that Arrow does not fold."""
         raise NotImplementedError
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
@@ -137,8 +137,8 @@ def zeros(rows: int, kind: pa.DataType) -> pa.Array:
 
 def column_of(rows: pa.Table, name: str, kind: pa.DataType | None = None) -> pa.Array:
     """A column as one array, of this type."""
-    found = flat(rows.column(name))
-    return found if kind is None or found.type == kind else found.cast(kind)
+    column = flat(rows.column(name))
+    return column if kind is None or column.type == kind else column.cast(kind)
 
 
 def part(name: str, which: str) -> str:
@@ -152,17 +152,17 @@ def valid(column: pa.Array) -> Flags:
 
 
 def as_count(flags: Flags) -> pa.Array:
-    """1 where it is so, else 0."""
+    """1 where a flag is true, else 0."""
     return pa.array(flags.astype(np.int64))
 
 
 def as_doubles(column: pa.Array) -> pa.Array:
-    """Numbers as doubles, the nearest where there is none that is equal."""
+    """Numbers as doubles, rounded to the nearest."""
     return column.cast(pa.float64(), safe=False)
 
 
 def only(column: pa.Array, where: Flags) -> pa.Array:
-    """A column, null where it is not so."""
+    """A column, null where `where` is false."""
     return pc.if_else(pa.array(where), column, pa.scalar(None, column.type))
 
 
@@ -170,14 +170,19 @@ _SIGN = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 
 
 def float_ranks(numbers: Doubles) -> Integers:
-    """Whole numbers in the order of floating point numbers: NaN, of which there is one, is the largest."""
+    """Whole numbers in the order of floating point numbers. All NaN are equal, and larger than all others."""
     bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)
     return bits ^ ((bits >> 63) & _SIGN)
 
 
 def ranked_floats(ranks: Integers) -> Doubles:
-    """The numbers of such ranks; the other way round."""
+    """The inverse of `float_ranks`."""
     return (ranks ^ ((ranks >> 63) & _SIGN)).view(np.float64)
+
+
+def alike(column: pa.Array) -> pa.Array:
+    """A key in the form in which equal values have equal bits."""
+    return one_zero(column) if pa.types.is_floating(column.type) else column
 
 
 def one_zero(column: pa.Array) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Counts, and what of a number this batch added."""
+"""Counts, and the part of a count or a sum that this batch added."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from latecomer.windowing.aggregates.base import Columns, Events, Flags, Integers
 
 
 class Count(OwnValue):
-    """How many rows are so."""
+    """How many rows fulfil a condition."""
 
     def __init__(self, name: str, when: Callable[[Events], Flags]) -> None:
         self.name, self.when = name, when
@@ -25,7 +25,7 @@ class Count(OwnValue):
 
 
 class OfThisBatch(State):
-    """A number of the engine's to which only what is new adds: 0 where nothing is."""
+    """A private count or sum of what this batch added; 0 where it added nothing."""
 
     def __init__(self, all_: State) -> None:
         self.all, self.name = all_, all_.name
@@ -70,7 +70,7 @@ def partly(events: Events) -> Flags:
 
 
 class Earliest(OwnValue):
-    """The smallest of a number that every event has, such as when it came."""
+    """The smallest value of a number that every event has, such as its arrival."""
 
     def __init__(self, name: str, of: Callable[[Events], Integers]) -> None:
         self.name, self.of = name, of

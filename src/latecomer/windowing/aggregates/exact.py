@@ -1,8 +1,8 @@
 """Whole numbers and decimals added up exactly, column by column.
 
-A number is cut into *limbs* of 32 bits, the lowest first and the highest with the sign. Limbs are added up apart, in 64
-bits each, so that two billion numbers have room; `Wholes` are what they come to. Numbers of up to 18 digits have two
-limbs, all others four.
+A number is cut into *limbs* of 32 bits, the lowest first and the highest with the sign. Each limb is added up by itself
+in 64 bits, which has room for two billion numbers; `Wholes` are the results. Numbers of up to 18 digits have two limbs,
+all others four.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOO_LONG = 10**types.MOST_DIGITS
 _LIMB = (1 << 32) - 1
 _WORD = (1 << 64) - 1
 _FEW_DIGITS = 18
-"""So many digits fit 64 bits, whatever they are."""
+"""Every number of so many digits fits 64 bits."""
 
 
 def limb_count(kind: str) -> int:
@@ -38,7 +38,7 @@ def limb_names(name: str, count: int) -> list[str]:
 
 
 def limbs(column: pa.Array, count: int) -> list[pa.Array]:
-    """Whole numbers, or decimals without their point, in limbs; null where they are."""
+    """Whole numbers, or decimals without their point, in limbs. Null stays null."""
     if not pa.types.is_decimal(column.type):
         numbers = column.cast(pa.int64())
         low, high = pc.bit_wise_and(numbers, _LIMB), pc.shift_right(numbers, 32)
@@ -72,8 +72,8 @@ def limbs_of(numbers: Sequence[int | None]) -> list[pa.Array]:
 
 
 def squared_limbs(column: pa.Array) -> tuple[list[pa.Array], Flags]:
-    """The squares of whole numbers, or of decimals without their point, in four limbs, 0 where there is no number; and
-    where they have more than 38 digits."""
+    """The squares of whole numbers, or of decimals without their point, in four limbs, and where a square has more than
+    38 digits. The limbs of null and of such a square are 0."""
     if pa.types.is_decimal(column.type):
         low, high = words(column)
         negative = high < 0
@@ -100,7 +100,7 @@ def squared_limbs(column: pa.Array) -> tuple[list[pa.Array], Flags]:
 
 @dataclass(frozen=True)
 class Wholes:
-    """Whole numbers of up to 158 bits, as limbs that were added up."""
+    """Whole numbers of up to 158 bits: added limbs."""
 
     low: Integers
     """The lower 64 bits."""
@@ -150,7 +150,7 @@ class Wholes:
         return found
 
     def numbers(self) -> list[int | None]:
-        """As numbers of Python's, null where there is none."""
+        """As numbers of Python; None for null."""
         if np.all(self.is_short):
             return [
                 each if known else None
@@ -169,7 +169,7 @@ class Wholes:
         return pa.array([None if each is None else float(each) for each in self.numbers()], pa.float64())
 
     def as_type(self, kind: pa.DataType, where: Flags | None = None) -> pa.Array:
-        """As a column of 64 bits or of decimals; null where there is none, it does not fit or it is not so."""
+        """As a column of 64 bits or of decimals; null where there is none, it does not fit, or `where` is false."""
         if pa.types.is_integer(kind):
             kept = self.valid & self.is_short
             return pa.array(self.low, kind, mask=~(kept if where is None else kept & where))
@@ -178,7 +178,7 @@ class Wholes:
 
 
 def decimals(low: Integers, high: Integers, known: Flags, kind: pa.DataType) -> pa.Array:
-    """Decimals of their 128 bits."""
+    """Decimals from their 128 bits."""
     both = np.ascontiguousarray(np.stack([low, high], axis=1))
     bitmap = pa.py_buffer(np.packbits(known, bitorder="little").tobytes())
     missing = int(np.count_nonzero(~known))
@@ -199,7 +199,7 @@ _SHORT = 30
 _SHORT_COUNT = 10
 """Digits of a count by which such a sum is divided."""
 _PLACES = types.MOST_DIGITS + 1
-"""So many digits after the point has a quotient before Spark rounds it to its type."""
+"""How many digits after the point a quotient has before Spark rounds it to its type."""
 
 
 def quotient(number: int, count: int, scale: int, wanted: int) -> int | None:
@@ -229,13 +229,13 @@ def _quotient(size: int, count: int, scale: int, places: int, wanted: int) -> in
 
 
 def _places(before: int, scale: int, count_digits: int) -> int:
-    """How many digits after the point Spark gives a decimal with so many digits before it, divided by a whole number of
-    so many digits."""
+    """How many digits after the point Spark gives a decimal with `before` digits before it, when it is divided by a
+    whole number of `count_digits` digits."""
     places = max(6, scale + count_digits + 1)
     return places if before + places <= types.MOST_DIGITS else max(types.MOST_DIGITS - before, min(places, 6))
 
 
 def unscaled(column: pa.Array) -> list[int | None]:
-    """Decimals without their point, as numbers of Python's."""
+    """Decimals without their point, as numbers of Python."""
     low, high = words(column)
     return Wholes(low, high, high >> 63, valid(column)).numbers()

@@ -1,7 +1,7 @@
-"""States that keep values: tallies (each value, and how often it was there) and events in their order.
+"""States that keep values: tallies (each value, and how often it came) and events in their order.
 
-A tally is sorted by value, so that the same events give the same state however they were cut into batches. It holds
-every value that differs, and grows with them; an ordered state holds as many events as are wanted.
+A tally is sorted by value, so that the same events give the same state however they were cut into batches. It grows
+with the number of different values. An ordered state holds only as many events as its aggregate needs.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _offsets(group: Integers, count: int) -> Integers:
 
 
 def _first_of_each(group: Integers, most: int) -> Integers:
-    """The places of the first so many of each group among sorted numbers of groups."""
+    """The places of the first rows of each group, at most `most`, among sorted numbers of groups."""
     begins = np.append(True, group[1:] != group[:-1]) if len(group) else np.zeros(0, bool)
     place = np.arange(len(group), dtype=np.int64)
     return (place - np.maximum.accumulate(np.where(begins, place, 0)) < most).nonzero()[0]
@@ -70,7 +70,7 @@ def _texts(group: Integers, count: int, values: list[Any]) -> pa.Array:
 
 
 class Tally(State):
-    """How often each value was there. What it comes to is for each function to say."""
+    """How often each value came. Each function computes its own value from that."""
 
     needs_groups = True
 
@@ -121,7 +121,7 @@ class Tally(State):
         return {self.tally: tally, self.name: self.of_tally(tally)}
 
     def of_tally(self, tally: pa.Array) -> pa.Array:
-        """What sorted tallies come to, of which none is null."""
+        """The value of sorted tallies, none of which is null."""
         raise NotImplementedError
 
 
@@ -165,7 +165,7 @@ class TopK(Tally):
         value, counts = (pc.struct_field(inside, field) for field in (_VALUE, _COUNT))
         lengths = np.asarray(pc.list_value_length(tally))
         group = np.repeat(np.arange(len(tally), dtype=np.int64), lengths)
-        # The values of a tally are sorted: what is stable keeps their order where counts are equal.
+        # The values of a tally are sorted: a stable sort keeps their order where counts are equal.
         order = np.lexsort((-np.asarray(counts), group))
         order = order[_first_of_each(group[order], self.most)]
         chosen = zip(value.take(pa.array(order)).to_pylist(), np.asarray(counts)[order].tolist(), strict=True)
@@ -200,7 +200,7 @@ class Ordered(State):
     def sorted(self, group: Integers, events: pa.Array) -> Integers:
         """The places of events, in the order of their groups and their own."""
         columns = {_GROUP: pa.array(group), **dict(zip("taopv", events.flatten(), strict=True))}
-        if pa.types.is_floating(columns["v"].type):  # Arrow has no place for NaN among numbers
+        if pa.types.is_floating(columns["v"].type):  # Arrow does not order NaN among numbers
             columns["v"] = pa.array(float_ranks(np.asarray(columns["v"].fill_null(0.0))))
         keys = [(name, "ascending", "at_start") for name in columns]
         return np.asarray(pc.sort_indices(pa.table(columns), keys)).astype(np.int64)
@@ -227,7 +227,7 @@ class EndEvent(Ordered):
         time = np.asarray(events.field("t").take(pa.array(rows)).fill_null(0))
         ends = np.full(groups.count, -(1 << 63) if self.last else (1 << 63) - 1, np.int64)
         (np.maximum if self.last else np.minimum).at(ends, group, time)
-        rows = rows[time == ends[group]]  # few are left to be put in order
+        rows = rows[time == ends[group]]  # only few remain to be sorted
         group = groups.of_row[rows]
         order = self.sorted(group, events.take(pa.array(rows)))
         in_order = group[order]

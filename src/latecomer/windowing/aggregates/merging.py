@@ -1,4 +1,4 @@
-"""States merged group by group: what Arrow can fold in one pass over all inputs, and the rest state by state."""
+"""Merges states group by group: Arrow folds what it can in one pass over all inputs, each state merges the rest."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ROW = "row"
 
 @dataclass(frozen=True)
 class Merged:
-    """What the inputs of each group came to."""
+    """The merged inputs of each group."""
 
     place: pa.Table
     """The columns by which rows were grouped."""
     inputs: Mapping[str, pa.Array]
     """The merged inputs."""
     groups: Groups | None
-    """Which rows each is of, where that was asked."""
+    """Which rows are in which group; None if nothing needs that."""
 
 
 def merge_states(
@@ -33,15 +33,15 @@ def merge_states(
     more: Mapping[str, str] | None = None,
     numbered: bool = False,
 ) -> Merged:
-    """Merge rows that are the same in the columns `by`; `more` are columns that Arrow folds besides. Which rows are in
-    which group is known where a state needs it, or where it is asked for (`numbered`)."""
+    """Merge rows that are equal in the columns `by`; `more` are other columns for Arrow to fold. The result has
+    `groups` where a state needs them, or with `numbered`."""
     folds = {name: fold for state in states for name, fold in state.folds.items()} | dict(more or {})
-    asked = list(folds.items())
+    aggregations = list(folds.items())
     grouping = [state for state in states if state.needs_groups]
     if grouping or numbered:
         inputs = inputs.append_column(_ROW, pa.array(np.arange(inputs.num_rows)))
-        asked.append((_ROW, "list"))
-    found = inputs.group_by(list(by), use_threads=False).aggregate(asked)
+        aggregations.append((_ROW, "list"))
+    found = inputs.group_by(list(by), use_threads=False).aggregate(aggregations)
     merged: Columns = {name: flat(found.column(f"{name}_{fold}")) for name, fold in folds.items()}
     groups = _groups(flat(found.column(f"{_ROW}_list"))) if grouping or numbered else None
     for state in grouping:

@@ -40,7 +40,7 @@ from latecomer.windowing.aggregates.exact import (
 
 
 class LosableSum:
-    """An exact sum that is null, and stays null, once it had more than 38 digits."""
+    """An exact sum. Once it has more than 38 digits, it is null and stays null."""
 
     def __init__(self, name: str, kind: str, limb_count: int) -> None:
         self.name, self.held = name, arrow_type(kind)
@@ -56,12 +56,13 @@ class LosableSum:
         return {**dict(zip(self.limbs, known, strict=True)), self.lost: pa.array(lost)}
 
     def stored(self, panes: pa.Table, unless: Flags) -> Columns:
-        """From stored sums; that they are null is no loss where it is so."""
+        """From stored sums. A null is a lost sum, `unless` there was no value."""
         column = column_of(panes, self.name)
         return self.of_limbs(limbs(column, len(self.limbs)), ~valid(column) & ~unless)
 
     def of(self, merged: Mapping[str, pa.Array]) -> tuple[Wholes, Flags]:
-        """The sums, and where no term of theirs is lost. Those of more than 38 digits are known once, and not kept."""
+        """The sums, and where none of their terms is lost. A sum of more than 38 digits is exact here, but cannot be
+        stored."""
         total = Wholes.of_merged(merged, self.limbs)
         return total, total.valid & ~np.asarray(pc.fill_null(merged[self.lost], False))
 
@@ -118,7 +119,7 @@ class DecimalAverage(Average):
 
 
 def _of_wholes(numbers: list[int | None], kind: pa.DataType) -> pa.Array:
-    """Decimals of their digits without the point."""
+    """Decimals from their digits without the point."""
     word, half = (1 << 64) - 1, 1 << 63
     given = [each or 0 for each in numbers]
     low = np.array([((each & word) ^ half) - half for each in given], np.int64)
@@ -153,12 +154,12 @@ class FloatAverage(State):
 
 
 def _none(counted: pa.Array) -> Flags:
-    """Where a state is of no value at all."""
+    """Where a state has seen no value."""
     return np.asarray(pc.fill_null(pc.equal(counted, 0), False))
 
 
 def _less(function: str) -> int:
-    """Of a sample, one value less is counted."""
+    """For a sample, the divisor is one less than the count."""
     return 1 if function in ("variance", "stddev") else 0
 
 
@@ -265,7 +266,7 @@ class FloatMoment(State):
         known[group] = True
         with np.errstate(over="ignore", invalid="ignore"):
             size = np.where(known, _sums(group, counted, groups), 1.0)
-            # Distances from a value of the group: so that large values that are near each other lose no digits.
+            # Distances from one value of the group: so large values that are close to each other lose no digits.
             near = np.zeros(groups.count)
             near[group[::-1]] = mean[::-1]
             away = _sums(group, (mean - near[group]) * counted, groups) / size

@@ -1,4 +1,4 @@
-"""Approximations: states that are a sketch of Apache DataSketches, as Spark writes them."""
+"""Approximations: their states are sketches of Apache DataSketches, as Spark writes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GROUP, _VALUE = "group", "v"
 
 
 class Sketched(State):
-    """Values and sketches of a group come to one sketch, and that to an estimate."""
+    """Merges the values and sketches of a group into one sketch, which gives the estimate."""
 
     needs_groups = True
 
@@ -73,7 +73,7 @@ class Sketched(State):
         return every
 
     def merged(self, values: pa.Array, sketches: list[bytes]) -> tuple[bytes, Any]:
-        """The sketch of values and sketches, and what it comes to."""
+        """The sketch of values and sketches, and its estimate."""
         raise NotImplementedError
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
@@ -81,7 +81,7 @@ class Sketched(State):
 
 
 class ApproxCountDistinct(Sketched):
-    """About how many different values there were."""
+    """Approximately how many different values there were."""
 
     published = pa.int64()
 
@@ -94,7 +94,7 @@ class ApproxCountDistinct(Sketched):
 
         if column.type == self.held or self.kind in types.INTEGERS:
             return column.cast(self.held)
-        if self.kind in types.FLOATS:  # each zero has a text of its own
+        if self.kind in types.FLOATS:  # 0.0 and -0.0 have different texts
             bits = pa.int32() if self.kind == "float" else pa.int64()
             encoded = column.view(bits).dictionary_encode()
             distinct = encoded.dictionary.view(column.type)
@@ -114,7 +114,7 @@ class ApproxCountDistinct(Sketched):
 
 
 class ApproxPercentile(Sketched):
-    """About the value that a share of all values does not exceed."""
+    """Approximately the value that a share of all values does not exceed."""
 
     def __init__(self, name: str, column: str, kind: str, share: float) -> None:
         held = pa.int64() if kind in types.INTEGERS else pa.float64()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal, localcontext
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,16 @@ from latecomer.windowing.aggregates.base import (
 )
 from latecomer.windowing.aggregates.exact import Wholes, limb_count, limb_names, limbs, limbs_of, unscaled
 
-Term = Callable[[Events], pa.Array]
+
+class SumOverflow(OverflowError):
+    """A sum that no decimal holds: the name of its state, and the column that is summed."""
+
+    def __init__(self, name: str, column: str) -> None:
+        super().__init__(name, column)
+        self.name, self.column = name, column
+
+    def __str__(self) -> str:
+        return f"the sum {self.name} has more than {types.MOST_DIGITS} digits"
 
 
 class Column:
@@ -42,7 +52,7 @@ class Column:
 
 
 class Amount:
-    """What events add to a measure of the ledger: nothing where they have no value, or where it is not so."""
+    """What events add to a measure of the ledger: 0 where they have no value, or where `when` is false."""
 
     def __init__(self, name: str, when: Callable[[Events], Flags] | None = None) -> None:
         self.name, self.when = name, when
@@ -50,20 +60,22 @@ class Amount:
     def __call__(self, events: Events) -> pa.Array:
         column = events.columns[self.name]
         zero = pa.scalar(0, column.type) if pa.types.is_integer(column.type) else _zero(column.type)
-        found = pc.fill_null(column, zero)
-        return found if self.when is None else pc.if_else(pa.array(self.when(events)), found, zero)
+        amounts = pc.fill_null(column, zero)
+        return amounts if self.when is None else pc.if_else(pa.array(self.when(events)), amounts, zero)
 
 
 def _zero(kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(Decimal(0).scaleb(-kind.scale), kind)
 
 
+Term: TypeAlias = Column | Amount
+
+
 class ExactSum(State):
-    """A sum of whole numbers or decimals, in a column that holds it, whatever the events are."""
+    """A sum of whole numbers or decimals, in a column that is wide enough for it."""
 
     def __init__(self, name: str, term: Term, of: str, kind: str, zero: bool = False) -> None:
-        """The sum `of` numbers of a type in a column of the type `kind`. Unless it is `zero`, there is no sum of
-        nothing."""
+        """`of` is the type of the numbers, `kind` that of the sum. The sum of no numbers is 0 if `zero`, else null."""
         self.name, self.term, self.kind, self.held = name, term, kind, arrow_type(kind)
         self.columns = {name: kind} if name.startswith(PRIVATE) else {}
         self.limbs = limb_names(name, limb_count(of))
@@ -83,13 +95,13 @@ class ExactSum(State):
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
         total = Wholes.of_merged(merged, self.limbs)
         if not np.all(total.is_decimal):
-            raise OverflowError(f"a sum has more than {types.MOST_DIGITS} digits")
+            raise SumOverflow(self.name, self.term.name)
         return {self.name: total.as_type(self.held)}
 
 
 class NarrowSum(ExactSum):
-    """A sum of whole numbers in a column of 64 bits, as in stores that were made before there was room for more. One
-    that needs more is null there, and kept beside it."""
+    """A sum of whole numbers in a column of 64 bits, as in stores of earlier versions. A larger sum is null there, and
+    kept in a column beside it."""
 
     def __init__(self, name: str, term: Term, of: str, kind: str, zero: bool = False) -> None:
         super().__init__(name, term, of, kind, zero)
@@ -107,7 +119,7 @@ class NarrowSum(ExactSum):
 
 
 class LongSum(ExactSum):
-    """A sum of decimals of nearly 38 digits. One that needs more is null, and kept beside it in two halves."""
+    """A sum of decimals of nearly 38 digits. A longer sum is null, and kept beside it in two halves."""
 
     def __init__(self, name: str, term: Term, of: str, kind: str) -> None:
         super().__init__(name, term, of, kind)
@@ -116,13 +128,13 @@ class LongSum(ExactSum):
 
     def stored(self, panes: pa.Table, fresh: bool) -> Columns:
         high, low = column_of(panes, self.high), column_of(panes, self.low)
-        found = super().stored(panes, fresh)
+        short = super().stored(panes, fresh)
         if high.null_count == len(high):
-            return found
+            return short
         both = zip(unscaled(high), unscaled(low), strict=True)
         numbers = [None if top is None else top * 10**LOW_DIGITS + (rest or 0) for top, rest in both]
-        kept = limbs_of(numbers)
-        return {name: pc.coalesce(beyond, found[name]) for name, beyond in zip(self.limbs, kept, strict=True)}
+        long = limbs_of(numbers)
+        return {name: pc.coalesce(beyond, short[name]) for name, beyond in zip(self.limbs, long, strict=True)}
 
     def value(self, merged: Mapping[str, pa.Array]) -> Columns:
         total = Wholes.of_merged(merged, self.limbs)
@@ -134,8 +146,8 @@ class LongSum(ExactSum):
         outgrown = total.valid & ~total.is_decimal
         if outgrown.any():
             halves = [
-                _halves(number) if gone and number is not None else (None, None)
-                for number, gone in zip(total.numbers(), outgrown.tolist(), strict=True)
+                _halves(number) if too_long and number is not None else (None, None)
+                for number, too_long in zip(total.numbers(), outgrown.tolist(), strict=True)
             ]
             made[self.high] = _decimals([high for high, _ in halves], arrow_type(WHOLE))
             made[self.low] = _decimals([low for _, low in halves], self.held)

@@ -1,4 +1,4 @@
-"""What an output is given for a batch."""
+"""A batch, as outputs are given it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Batch:
     behind: bool = True
     """Whether any of its events may have come behind the watermark."""
     history: bool = False
-    """The events are the whole log, of many batches: an output that was added later catches up."""
+    """The events are the whole log, of many batches, for an output that was added later."""
 
     @classmethod
     def of_logged(cls, number: int, section: Section, logged: LoggedBatch, events: Logged) -> Batch:

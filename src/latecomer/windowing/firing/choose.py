@@ -1,4 +1,4 @@
-"""Which logic computes an output: that of its kind of window."""
+"""Chooses the logic of an output by its kind of window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What an output needs to know of a batch, beside its events: a few numbers, which can be sent anywhere."""
+"""Where watermark and arrival clock stand in a batch, and which triggers are due at its end.
+
+`Clocks` is a few numbers, which can be sent to any process.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.outputs import Output
-from latecomer.model.verdicts import BEGIN_OF_TIME
+from latecomer.model.triggers import Count, Every, per_firing
+from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
 from latecomer.model.windows import Micros
 from latecomer.windowing.firing.batch import by_arrival
 from latecomer.windowing.judge import Flags
@@ -20,8 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clocks:
-    """A batch's number, where watermark and arrival clock stand, and which triggers are due. Moments are in
-    microseconds."""
+    """Moments are in microseconds."""
 
     batch: int
     before: int
@@ -29,13 +32,13 @@ class Clocks:
     now: int
     """The watermark after it."""
     began: int
-    """Where the watermark began: before the batch, or where it was first known."""
+    """The watermark before the batch; if there was none, the first one."""
     arrival: int
     """The arrival clock at the end of the batch."""
     marks: Micros
-    """Where the watermark rose to in the batch, ascending."""
+    """The watermarks of the batch, ascending."""
     ats: Micros
-    """When it did."""
+    """When each of them was reached."""
     early_due: bool
     """Whether the arrival clock lets early panes fire."""
     late_due: bool
@@ -61,7 +64,7 @@ class Clocks:
 
     @property
     def at_begin(self) -> Clocks:
-        """As they stood before the batch."""
+        """The clocks before the batch."""
         mark = np.array([self.before] if self.before > BEGIN_OF_TIME else [], np.int64)
         at = np.full(len(mark), self.arrival_before, np.int64)
         return replace(
@@ -69,7 +72,7 @@ class Clocks:
         )
 
     def closed(self, ends: Micros) -> Flags:
-        """Whether windows that end so have closed by the end of the batch."""
+        """Whether windows with these ends have closed by the end of the batch."""
         return (ends <= self.now) & (len(self.marks) > 0)
 
     def closings(self, ends: Micros, closed: Flags) -> tuple[pa.Array, pa.Array]:
@@ -83,3 +86,45 @@ class Clocks:
     def known(self) -> int | None:
         """The watermark after the batch; None where nothing is known yet."""
         return None if self.now == BEGIN_OF_TIME else self.now
+
+
+# Triggers that are looked at when a batch ends
+
+
+def early_due(output: Output, clocks: Clocks, since: Micros, start: Micros) -> Flags:
+    """Whether open windows fire: `since` is how many events no pane has published, `start` where each window begins."""
+    rule = output.trigger.early
+    if rule is None or per_firing(rule):
+        return np.zeros(len(since), bool)
+    match rule:
+        case Count(count=count):
+            return since >= count
+        case Every(clock="arrival"):
+            return (since > 0) & clocks.early_due
+    assert isinstance(rule, Every)  # noqa: S101
+    now, every = clocks.now, rule.every
+    if output.window.endless:
+        # It has no start: its intervals are those of the clock, from the first watermark on.
+        return (since > 0) & (now > BEGIN_OF_TIME and now // every > clocks.began // every)
+    reached, earlier = (np.maximum(0, (mark - start) // every) for mark in (now, clocks.before))
+    return (since > 0) & (now > start) & (reached > earlier)
+
+
+def late_due(output: Output, clocks: Clocks, waiting: Micros, end: Micros) -> Flags:
+    """Whether closed windows fire: `waiting` is how many late events no pane has published, `end` where each ends."""
+    rule = output.trigger.late
+    if per_firing(rule):
+        return np.zeros(len(end), bool)
+    over = clocks.now >= settled_at(output, end)
+    match rule:
+        case Count(count=count):
+            return over | (waiting >= count)
+        case Every():
+            return over | clocks.late_due
+    return np.ones(len(end), bool)
+
+
+def settled_at(output: Output, end: Micros) -> Micros:
+    """The watermark from which on nothing more can come for windows with these ends."""
+    settled: Micros = np.minimum(end + output.settles_after, END_OF_TIME)
+    return settled

@@ -1,6 +1,6 @@
 """Closing panes: the last pane of each window and key for which nothing more can come.
 
-They hold what stands. Where the pane that stands is marked as the last already, there is nothing to add.
+They hold the numbers that stand. Where the pane that stands is marked as the last already, none is published.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 from latecomer.config.outputs import Output
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.files import Location, read_table
 from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.standing import standing
-from latecomer.windowing.firing.clocks import Clocks
+from latecomer.windowing.firing.clocks import Clocks, settled_at
 from latecomer.windowing.firing.merging import Firing, constant, last_of, places_of, said, taken_back
 from latecomer.windowing.merge import replaced
 
@@ -33,7 +33,7 @@ CLOSING = "closing"
 
 
 def may_close(files: Iterable[DataFile], output: Output, section: Section) -> list[DataFile]:
-    """The pane files that can hold a window for which nothing more can come since this section."""
+    """The pane files that can hold a window which this section makes final: nothing more can come for it."""
     before = section.watermark_before
 
     def may(file: DataFile) -> bool:
@@ -45,7 +45,7 @@ def may_close(files: Iterable[DataFile], output: Output, section: Section) -> li
 
 
 def places_to_close(panes: Table, output: Output, section: Section) -> set[tuple[Any, ...]]:
-    """The windows and keys that would have a closing pane, without Spark."""
+    """The windows and keys that would get a closing pane, without Spark."""
     if not panes.exists:
         return set()
     place = ", ".join(double_quoted(name) for name in ("window_start", "window_end", *output.by))
@@ -67,12 +67,12 @@ def places_in(files: Iterable[Location], output: Output) -> set[tuple[Any, ...]]
 
 
 def closing_panes(firing: Firing, panes: pa.Table, published: pa.Table | None, clocks: Clocks) -> pa.Table:
-    """One CLOSING pane for each window and key for which nothing more can come since this batch, of `panes` up to now.
+    """One CLOSING pane for each window and key that this batch makes final, from all `panes` up to now.
 
-    `published` are the panes of sessions that have more to publish: those will be taken back instead.
+    `published` are the panes of sessions that have more to publish: those will be taken back, and are not closed.
     """
     ends = np.asarray(flat(panes.column("window_end")).cast(pa.int64()))
-    final = np.minimum(ends + firing.output.settles_after, END_OF_TIME)
+    final = settled_at(firing.output, ends)
     known = panes.filter(pa.array((final > clocks.before) & (final <= clocks.now)))
     place = ["window_start", "window_end", *firing.merger.layout.keys]
     others = known.slice(0, 0) if published is None else published
@@ -91,7 +91,7 @@ def closing_panes(firing: Firing, panes: pa.Table, published: pa.Table | None, c
 
 
 def _closing(firing: Firing, held: pa.Table, clocks: Clocks) -> pa.Table:
-    """What stands, published for the last time; an output that discards has nothing new to say."""
+    """The panes that stand, published for the last time; with `discarding`, without values."""
     count, rows = held.num_rows, held
     if firing.output.accumulation is Accumulation.DISCARDING:
         rows = firing.merger.emptied(rows)

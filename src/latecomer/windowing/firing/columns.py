@@ -1,4 +1,4 @@
-"""The lanes of panes that are made."""
+"""The lanes into which the rows of an output are sorted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Lane(StrEnum):
     LATE = "late"
     """What late events add to closed windows, to be merged with their last pane."""
     WAITING = "waiting"
-    """The same, where the trigger has it wait → partials."""
+    """The same, until the trigger fires → partials."""
     TO_RETRACT = "told"
     """Of sessions: panes that will be taken back → partials."""
     REST = "rest"

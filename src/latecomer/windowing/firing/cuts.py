@@ -1,6 +1,6 @@
-"""Where triggers fire within a batch: which events of a window and key each pane publishes first.
+"""Where triggers fire within a batch: which events of a window and key each pane is the first to publish.
 
-Each rule says, for every event, where a pane ends that begins with it. The panes of a window and key follow from that,
+Each rule gives, for every event, the end of a pane that begins with it. The panes of a window and key follow from that,
 one after the other. Pure functions of numpy arrays.
 """
 
@@ -19,43 +19,44 @@ from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.judge import Flags
 
 NEVER = np.iinfo(np.int64).max
-"""Where a pane ends that does not fire."""
+"""The end of a pane that does not fire."""
 _Moments = TypeVar("_Moments", int, Micros)
 
 
 def by_clock(rule: Every | AfterFirst, first: _Moments) -> _Moments:
-    """When a rule by the arrival clock fires for events of which the first came then: of one window, or of many."""
+    """When a rule by the arrival clock fires for events whose first came at `first`. For one window, or for many."""
     if isinstance(rule, AfterFirst):
         return first + rule.after_first
     return (first // rule.every + 1) * rule.every
 
 
 def by_watermark(every: int, start: _Moments, mark: _Moments) -> _Moments:
-    """Likewise by the watermark that the first of them met: the next multiple, counted from the start of the window."""
+    """The watermark at which a rule fires for events whose first met the watermark `mark`: the next multiple, counted
+    from the start of the window."""
     return start + ((mark - start) * (mark > start) // every + 1) * every
 
 
 @dataclass(frozen=True)
 class Turns:
-    """Events in the order in which they came, place after place: a place is a window and key. What is known from
-    earlier batches is one row, the first of its place."""
+    """Events in the order in which they came, place after place: a place is a window and key. What earlier batches
+    left open is one row, the first of its place."""
 
     place: Micros
     """Ascending, from 0, without gaps."""
     count: Micros
-    """How many events a row is."""
+    """How many events each row stands for."""
     clock: Micros
     """Where the arrival clock stood at the first of them."""
     mark: Micros
     """The watermark that it met."""
     holds: Mapping[str, Flags]
-    """For each predicate of the trigger, whether it is true of one of them."""
+    """For each predicate of the trigger, whether it is true for one of them."""
     starts: Micros
     """Where the window of each place begins."""
     until: Micros
     """Until when, by the arrival clock, a rule may fire in each place after its last event."""
     before: Micros
-    """Each place's window has closed once the watermark is here."""
+    """The watermark that closes the window of each place."""
     clocks: Clocks
     endless: bool
     """Whether windows have no beginning: intervals are those of the clock, from the first watermark on."""
@@ -73,7 +74,8 @@ class Turns:
     # Where a pane that begins with a row ends
 
     def pane_ends(self, rule: Rule) -> Micros:
-        """For each row, the row before which a pane that begins with it ends; NEVER, where it does not fire."""
+        """For each row, the end of a pane that begins with it: the row after its last one, or NEVER if it does not
+        fire."""
         match rule:
             case AnyOf():
                 return reduce(np.minimum, map(self.pane_ends, rule.any))
@@ -111,18 +113,18 @@ class Turns:
         return self._first(self.mark, moments, risen < self.before[self.place])
 
     def _first(self, clock: Micros, moments: Micros, after: Flags) -> Micros:
-        """The first row of each place at which a clock has reached these moments; the end of the place, where it did
-        `after` its last row."""
+        """For each row, the first row of its place at which a clock has reached a moment. If the clock did so only
+        `after` the last row, the end of the place."""
         known = np.unique(clock)
         width = len(known) + 1
         reached = self.place * width + np.searchsorted(known, clock)
-        found = np.searchsorted(reached, self.place * width + np.searchsorted(known, moments))
-        return np.where(found < self.ends, found, np.where(after, self.ends, NEVER))
+        rows = np.searchsorted(reached, self.place * width + np.searchsorted(known, moments))
+        return np.where(rows < self.ends, rows, np.where(after, self.ends, NEVER))
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Rows shared out to panes."""
+    """Which pane each row belongs to."""
 
     pane: Micros
     """For each row, which pane of its place publishes it first, from 0."""
@@ -131,8 +133,8 @@ class Cuts:
 
 
 def cuts(rule: Rule, turns: Turns, whole: Turns | None = None, over: Flags | None = None) -> Cuts:
-    """The panes of each place. For a rule that ends, `whole` has what is known of all events of a window, and `over`
-    says of each place whether the rule has ended before."""
+    """The panes of each place. For an Until, `whole` describes all events of a window, and `over` is whether the rule
+    of each place has ended before."""
     last = np.full(len(turns.bounds) - 1, NEVER)
     if isinstance(rule, Until):
         assert whole is not None  # noqa: S101
@@ -155,6 +157,6 @@ def cuts(rule: Rule, turns: Turns, whole: Turns | None = None, over: Flags | Non
             end = following[end]
     total = np.cumsum(closes) - closes
     pane = total - total[turns.bounds[:-1]][turns.place]
-    # A pane fires if its last row closes it: all but the last of a place do.
+    # A pane fires if its last row closes it. All panes but the last of a place do.
     fires = closes[turns.bounds[1:] - 1][turns.place] | (pane < pane[turns.bounds[1:] - 1][turns.place])
     return Cuts(pane, fires)

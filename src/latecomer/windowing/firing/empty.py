@@ -1,4 +1,4 @@
-"""Empty panes: the keys that earlier windows had, for the windows that closed without them."""
+"""Empty panes: for keys of earlier windows, in windows that closed without events of these keys."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from latecomer.store.table import Table
 
 MOST_ENDS = 1_000_000
-"""So many windows that closed in one batch are counted through."""
+"""The most windows that may close in one batch."""
 MOST_EMPTY = 50_000_000
-"""So many empty panes in one batch are a mistake: a corrupt event time, or far too short a window."""
+"""More empty panes in one batch are a mistake: a corrupt event time, or far too short a window."""
 _FIRST = f"{PRIVATE}first"
 _PUBLISHED = {"timing": pa.string(), "sequence": pa.int64(), EVENTS: pa.int64()}
 
@@ -43,7 +43,7 @@ _PUBLISHED = {"timing": pa.string(), "sequence": pa.int64(), EVENTS: pa.int64()}
 class KnownKeys:
     """The keys that have had a window with events on time, and the end of the first such window.
 
-    Its ON_TIME pane holds events, or comes after an early pane that held them: discarding, it holds none.
+    The ON_TIME pane of such a window holds events; with `discarding`, an early pane before it may hold them instead.
     """
 
     table: pa.Table
@@ -88,7 +88,7 @@ class KnownKeys:
         held = closed.filter((pc.field(EVENTS) > 0) | (pc.field("sequence") > 0))
         latest, newest = pc.max(held.column(_FIRST)).as_py(), self.newest
         if latest is not None:
-            newest = max(to_micros(latest), newest or BEGIN_OF_TIME)
+            newest = max(to_micros(latest), BEGIN_OF_TIME if newest is None else newest)
         both = pa.concat_tables([self.table, held.select(self.table.column_names)])
         first = both.group_by(keys).aggregate([(_FIRST, "min")])
         return KnownKeys(first.rename_columns([*keys, _FIRST]) if keys else _whole(first), newest)
@@ -99,13 +99,13 @@ class KnownKeys:
 
 
 def _whole(first: pa.Table) -> pa.Table:
-    """Without keys there is one group, empty where nothing was there."""
+    """Without keys there is one group; its moment is null where there was no row."""
     return first.rename_columns([_FIRST]).filter(pc.field(_FIRST).is_valid())
 
 
 def windows_closed(name: str, window: FixedWindow, known: KnownKeys, before: int, now: int) -> list[Window]:
-    """Every window of an output whose end the watermark passed on its way from `before`. A drain passes all of time,
-    and publishes no window after the last one with events."""
+    """Every window of an output whose end the watermark passed since `before`. A drain passes all of time: then the
+    last window with events is the last one published."""
     first, newest = known.first, known.newest
     if first is None or newest is None:
         return []
@@ -133,8 +133,8 @@ def _too_many(name: str, windows: int, keys: int, after: int) -> PipelineError:
 def empty_panes(
     firing: Firing, known: pa.Table, windows: Sequence[Window], fired: pa.Table, clocks: Clocks
 ) -> pa.Table:
-    """One ON_TIME pane of no events for each key and window that closed without it. `known` are the keys, as
-    `KnownKeys` has them; `fired` are panes that fired in this batch."""
+    """One ON_TIME pane without events for each known key and window that closed without it. `known` is the table of
+    `KnownKeys`; `fired` are panes that fired in this batch."""
     keys = list(firing.merger.layout.keys)
     first = np.asarray(flat(known.column(_FIRST)).cast(pa.int64()))
     starts, ends = (np.array([each[side] for each in windows], np.int64) for side in (0, 1))

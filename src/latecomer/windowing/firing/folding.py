@@ -1,6 +1,6 @@
 """Events of the log → partial states by window, key and fate, side output, dead letters: a pure function of tables.
 
-It knows one part of the log. What it yields for several is merged by `merging.py`.
+It works on one part of the log. `merging.py` merges the results of several parts.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from latecomer.windowing.seen import stored_columns
 
 @dataclass(frozen=True)
 class Folded:
-    """What some events come to for an output."""
+    """The results of some events for an output."""
 
     states: pa.Table
-    """One row per window, key and fate, as merged; the fates that enter no window have a row each."""
+    """One row per window, key and fate, merged; each fate that enters no window has one row."""
     late: pa.Table
     """The side output."""
     failed: pa.Table | None = None
@@ -36,7 +36,7 @@ class Folded:
 
 
 def event_columns(layout: PaneLayout, merger: Merger) -> list[str]:
-    """The columns of the log that folding takes: all of them where events may be set aside, or fail."""
+    """The columns of the log that folding needs: all of them where events may go to the side output, or fail."""
     output, log = layout.output, layout.events
     fails = output.on_error is OnError.DEAD_LETTER and can_fail(output, log.types)
     if output.sets_aside or fails:
@@ -45,8 +45,8 @@ def event_columns(layout: PaneLayout, merger: Merger) -> list[str]:
 
 
 def fold(events: pa.Table, layout: PaneLayout, timeline: Timeline, merger: Merger) -> Iterator[Folded]:
-    """Judge some events of the log, and fold them. Where windows overlap so much that too many rows would come of it,
-    a part of the events at a time."""
+    """Judge some events of the log, and fold them: a part at a time where windows overlap so much that there would be
+    too many rows."""
     output, log = layout.output, layout.events
     wanted = list(dict.fromkeys([*merger.columns, *output.counted]))
     for few in in_parts(events, output.window):
@@ -60,7 +60,7 @@ def fold(events: pa.Table, layout: PaneLayout, timeline: Timeline, merger: Merge
 
 
 def set_aside(events: pa.Table, found: Judged, layout: PaneLayout) -> pa.Table:
-    """The events with the fate side output, as they were logged, each with the window it missed and the watermark it
+    """The events with the fate side output, as logged, each with the window that it missed and the watermark that it
     met."""
     output, log = layout.output, layout.events
     aside = found.fate == CODES[Fate.SIDE_OUTPUT]

@@ -1,4 +1,4 @@
-"""The second job of a batch, for all outputs at once: the driver's part of `windowing/firing/tasks.py`."""
+"""The second job of a batch, for all outputs at once, on the driver; its tasks are in `windowing/firing/tasks.py`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from latecomer.windowing.spark_columns import computed
 
 
 class FiringJob:
-    """Computes what a batch publishes, in files that nobody sees yet."""
+    """Computes what a batch publishes, in files that no reader sees yet."""
 
     def __init__(self, runner: Runner, store: Store) -> None:
         self.runner, self.store = runner, store
@@ -33,17 +33,17 @@ class FiringJob:
         self._plans: dict[tuple[str, ...], tuple[Mapping[str, OutputLogic], Shared[FiringPlan]]] = {}
 
     def run(self, batch: Batch, outputs: Sequence[OutputLogic]) -> list[Prepared]:
-        """What each output publishes, as far as it is prepared."""
+        """What each output will publish."""
         met = {logic.name: logic.met(batch) for logic in outputs}
-        asked = {logic.name: logic.task(batch, met[logic.name]) for logic in outputs}
-        tasks = {name: task for name, task in asked.items() if task is not None}
+        possible = {logic.name: logic.task(batch, met[logic.name]) for logic in outputs}
+        tasks = {name: task for name, task in possible.items() if task is not None}
         if not tasks:
             return [Prepared() for _ in outputs]
         logics = {logic.name: logic for logic in outputs}
         count = self._buckets(batch, [logics[name] for name in tasks], met)
         plan = self._plan(logics)
         folds = self._folds(batch, [logics[name] for name in tasks], count)
-        found = self.runner.run(
+        done = self.runner.run(
             f"batch {batch.number} · windows",
             partial(fold_split, plan),
             folds,
@@ -55,8 +55,8 @@ class FiringJob:
             logic.prepared(
                 batch,
                 met[logic.name],
-                [made[logic.name] for made in found.buckets if logic.name in made],
-                [aside[logic.name] for aside in found.tasks if logic.name in aside],
+                [made[logic.name] for made in done.buckets if logic.name in made],
+                [aside[logic.name] for aside in done.tasks if logic.name in aside],
             )
             if logic.name in tasks
             else Prepared()
@@ -69,8 +69,8 @@ class FiringJob:
         if batch.logged is None:
             yield batch
             return
-        asked, store = [logic.output for logic in outputs], self.store
-        with computed(batch.logged, asked, store.layout, self.runner, store.root) as logged:
+        wanted, store = [logic.output for logic in outputs], self.store
+        with computed(batch.logged, wanted, store.layout, self.runner, store.root) as logged:
             yield replace(batch, logged=logged)
 
     def _buckets(self, batch: Batch, outputs: Sequence[OutputLogic], met: Mapping[str, Met]) -> int:
@@ -103,7 +103,7 @@ class FiringJob:
         ]
 
     def _plan(self, logics: Mapping[str, OutputLogic]) -> Shared[FiringPlan]:
-        """What tasks need to know of the outputs; the same for as long as these are."""
+        """What tasks need to know about the outputs; kept until an output changes."""
         names = tuple(logics)
         known = self._plans.get(names)
         if known is None or any(known[0][name] is not logic for name, logic in logics.items()):

@@ -1,4 +1,4 @@
-"""What the rows of each lane of a batch come to, in every unit of the ledger."""
+"""Sums up the rows of each lane of a batch, in every unit of the ledger."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def counts_of_lanes(lanes: Mapping[str, pa.Table], merger: Merger) -> Counts:
 
 
 def _counts_of_sessions(lanes: Mapping[str, pa.Table], merger: Merger) -> Counts:
-    """A session holds on-time and late events together, counted apart."""
+    """A session holds on-time and late events together, and counts them separately."""
     sums = {EVENT_UNIT: EVENTS, **{name: measure_column(name) for name in merger.measures}}
     fates: dict[str, dict[Fate, Decimal]] = {unit: {} for unit in sums}
     behind = 0

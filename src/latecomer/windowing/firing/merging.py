@@ -1,5 +1,5 @@
 """Partial states, open states and windows that close → panes, lane by lane; late panes and retracts from the panes that
-stand. Pure functions of Arrow tables: who reads and writes the files is somebody else."""
+stand. Pure functions of Arrow tables."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ import pyarrow.compute as pc
 from latecomer.config.outputs import Output
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
-from latecomer.model.triggers import Count, Every, per_firing
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS, SINCE
+from latecomer.windowing.aggregates.base import alike
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
-from latecomer.windowing.fates import CODES, FATES
-from latecomer.windowing.firing.clocks import Clocks
+from latecomer.windowing.fates import CODES, FATE_NAMES
+from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
 from latecomer.windowing.firing.columns import Lane
 from latecomer.windowing.judge import Flags, Micros
 from latecomer.windowing.merge import Merger, replaced
 
 _LANES = (Lane.OPEN, Lane.FIRED, Lane.LATE, Lane.WAITING, Lane.REST)
-_FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
 
 
 @dataclass(frozen=True)
@@ -44,30 +43,34 @@ class Firing:
     def lanes(
         self, partials: Sequence[pa.Table], states: pa.Table | None, clocks: Clocks
     ) -> dict[str, pa.Table]:
-        """What events came to, merged with the open states they meet: the panes of each lane."""
+        """Partial states merged with open states: the panes of each lane."""
         inputs: list[Any] = [self.merger.again(each) for each in partials]
         inputs += [] if states is None else [self.merger.of_states(states)]
         if not inputs:
             return {}
         merged = self.merger.merge(inputs)
-        return self.laned(merged, self._early_due(merged, clocks), clocks)
+        due = np.zeros(merged.num_rows, bool)
+        if self.output.trigger.early is not None:
+            due = early_due(self.output, clocks, numbers(merged, SINCE), numbers(merged, START))
+        return self.laned(merged, due, clocks)
 
-    def laned(self, merged: pa.Table, early_due: Flags, clocks: Clocks) -> dict[str, pa.Table]:
-        """Merged rows as panes, lane by lane."""
+    def laned(self, merged: pa.Table, due: Flags, clocks: Clocks) -> dict[str, pa.Table]:
+        """Merged rows as panes, lane by lane. Open windows that are `due` fire."""
         lane = self._lane_of(merged, clocks)
-        early = (lane == Lane.OPEN) & early_due
+        early = (lane == Lane.OPEN) & due
         panes = self.merger.published(merged, self._firing(merged, lane, early, clocks))
         lanes: dict[str, pa.Table] = {name: panes.filter(pa.array(lane == name)) for name in _LANES}
         if early.any():
-            due = merged.filter(pa.array(early))
-            published = self.merger.published(due, self._early_firing(due, clocks))
+            fired = merged.filter(pa.array(early))
+            published = self.merger.published(fired, self._early_firing(fired, clocks))
             lanes[Lane.FIRED] = pa.concat_tables([lanes[Lane.FIRED], published])
             lanes[Lane.OPEN] = self._after_publishing(panes, early).filter(pa.array(lane == Lane.OPEN))
         return lanes
 
     def _lane_of(self, merged: pa.Table, clocks: Clocks) -> npt.NDArray[np.object_]:
         fate = np.asarray(merged.column(FATE))
-        late = np.where(self._late_due(merged, clocks), Lane.LATE, Lane.WAITING)
+        due = late_due(self.output, clocks, numbers(merged, EVENTS), numbers(merged, END))
+        late = np.where(due, Lane.LATE, Lane.WAITING)
         published = np.full(merged.num_rows, Lane.FIRED)
         if self.output.closes_silently:
             published = np.where(numbers(merged, SINCE) > 0, Lane.FIRED, Lane.REST)
@@ -77,26 +80,6 @@ class Firing:
             on_time,
             np.where(fate == CODES[Fate.LATE_ACCEPTED], late, Lane.REST),
         ).astype(object)
-
-    def _early_due(self, merged: pa.Table, clocks: Clocks) -> Flags:
-        """Whether windows fire early, if they are open."""
-        rule = self.output.trigger.early
-        if rule is None or per_firing(rule):
-            return np.zeros(merged.num_rows, bool)
-        since = numbers(merged, SINCE)
-        match rule:
-            case Count(count=count):
-                return since >= count
-            case Every(clock="arrival"):
-                return (since > 0) & clocks.early_due
-        assert isinstance(rule, Every)  # noqa: S101
-        now, every = clocks.now, rule.every
-        if self.output.window.endless:
-            # It has no start: its intervals are those of the clock, from the first watermark on.
-            return (since > 0) & (now > BEGIN_OF_TIME and now // every > clocks.began // every)
-        start = numbers(merged, START)
-        reached, earlier = (np.maximum(0, (mark - start) // every) for mark in (now, clocks.before))
-        return (since > 0) & (now > start) & (reached > earlier)
 
     def _early_firing(self, merged: pa.Table, clocks: Clocks) -> dict[str, pa.Array]:
         """The firing columns of EARLY panes."""
@@ -111,26 +94,16 @@ class Firing:
         }
 
     def _after_publishing(self, panes: pa.Table, early: Flags) -> pa.Table:
-        """What an early pane changes in the state that stays open: the pane has been counted, and published."""
+        """Panes with what an early pane changes in the states that stay open: they are counted and published."""
         for name in (*self.merger.new_columns, SINCE):
             panes = replaced(panes, name, 0, early)
         if self.output.accumulation is Accumulation.DISCARDING:
             panes = self.merger.emptied(panes, early)
         return panes
 
-    def _late_due(self, merged: pa.Table, clocks: Clocks) -> Flags:
-        """Whether what late events add fires now."""
-        over = self.is_last(merged, np.full(merged.num_rows, clocks.now, np.int64))
-        match self.output.trigger.late:
-            case Count(count=count):
-                return (numbers(merged, EVENTS) >= count) | over
-            case Every():
-                return over | clocks.late_due
-        return np.ones(merged.num_rows, bool)
-
-    def is_last(self, merged: pa.Table, reached: Micros) -> Flags:
-        """Whether nothing more can come for a window, where the watermark has reached so far."""
-        return reached >= np.minimum(numbers(merged, END) + self.output.settles_after, END_OF_TIME)
+    def is_last(self, merged: pa.Table, watermark: Micros | int) -> Flags:
+        """Whether nothing more can come for a window once the watermark is here."""
+        return watermark >= settled_at(self.output, numbers(merged, END))
 
     def _firing(
         self, merged: pa.Table, lane: npt.NDArray[np.object_], early: Flags, clocks: Clocks
@@ -139,7 +112,7 @@ class Firing:
         at, mark = clocks.closings(numbers(merged, END), fired)
         is_fired, is_late = pa.array(fired), pa.array(late)
         last, none = flat(merged.column(LAST_SEQUENCE)), pa.scalar(None, pa.int64())
-        timing = _FATE_NAMES[np.asarray(merged.column(FATE))]
+        timing = FATE_NAMES[np.asarray(merged.column(FATE))]
         timing[fired], timing[late] = Timing.ON_TIME.value, Timing.LATE.value
         came, met = (
             pc.if_else(is_late, flat(merged.column(name)), none) for name in (LAST_ARRIVAL, LAST_WATERMARK)
@@ -170,9 +143,7 @@ class Firing:
         inputs = [self.merger.of_states(added, Fate.LATE_ACCEPTED, fresh=True)]
         if held.num_rows:
             discards = self.output.accumulation is Accumulation.DISCARDING
-            known = (
-                self.merger.emptied(held) if discards else held
-            )  # then it says which sequence was the last
+            known = self.merger.emptied(held) if discards else held  # emptied, it still has the last sequence
             inputs.append(self.merger.of_states(known, Fate.LATE_ACCEPTED))
         merged = self.merger.merge(inputs)
         count = merged.num_rows
@@ -181,7 +152,7 @@ class Firing:
             {
                 "sequence": following(merged),
                 **said(Timing.LATE, Op.INSERT, count),
-                "is_last": pa.array(self.is_last(merged, np.full(count, clocks.now, np.int64))),
+                "is_last": pa.array(self.is_last(merged, clocks.now)),
                 "batch": constant(clocks.batch, count),
                 "fired_at": flat(merged.column(LAST_ARRIVAL)),
                 "watermark": flat(merged.column(LAST_WATERMARK)),
@@ -192,28 +163,28 @@ class Firing:
         return panes
 
     def retracts(self, fired: pa.Table, earlier: pa.Table) -> pa.Table:
-        """What panes that just fired replace, taken back: each the one before it."""
+        """Withdrawals of the panes that those which just fired replace."""
         before, replacing = self._replaced(fired, earlier)
         return taken_back(before, fired.take(pa.array(replacing)))
 
     def _newest(self, wanted: pa.Table, panes: pa.Table) -> pa.Table:
-        """The pane that was published last for each window and key that is wanted."""
+        """The pane that was published last, for each wanted window and key."""
         panes = panes.filter(pc.equal(panes.column("op"), Op.INSERT.value))
         names = ["window_start", *self.merger.layout.keys]
         codes = places_of([wanted.select(names), panes.select(names)])
-        asked, there = codes[: wanted.num_rows], codes[wanted.num_rows :]
-        newest = last_of(there, np.asarray(flat(panes.column("sequence"))))
-        return panes.take(pa.array(np.sort(newest[np.isin(there[newest], asked)])))
+        wanted_codes, pane_codes = codes[: wanted.num_rows], codes[wanted.num_rows :]
+        newest = last_of(pane_codes, np.asarray(flat(panes.column("sequence"))))
+        return panes.take(pa.array(np.sort(newest[np.isin(pane_codes[newest], wanted_codes)])))
 
     def with_retracts(self, panes: pa.Table, earlier: pa.Table) -> pa.Table:
-        """Each pane that replaces another, preceded by the withdrawal of that other."""
+        """Panes in order; the withdrawal of a pane comes right before the pane that replaces it."""
         before, replacing = self._replaced(panes, earlier)
         retracts = taken_back(before, panes.take(pa.array(replacing)))
         order = np.concatenate([2 * np.arange(panes.num_rows) + 1, 2 * replacing])
         return pa.concat_tables([panes, retracts]).take(pa.array(np.argsort(order)))
 
     def _replaced(self, panes: pa.Table, earlier: pa.Table) -> tuple[pa.Table, Micros]:
-        """The pane before each of these that has one, and which of these that is."""
+        """The earlier pane of each pane that replaces one, and the row of the replacing pane."""
         names = ["window_start", *self.merger.layout.keys]
         held = self._newest(panes, earlier)
         both = pa.concat_tables([held, panes])
@@ -227,21 +198,18 @@ class Firing:
 
 
 def places_of(parts: Sequence[pa.Table]) -> Micros:
-    """A number for each window and key, by all columns of the parts: the same where all are, nulls included."""
+    """A number for each window and key: rows that are equal in all columns, nulls included, have the same."""
     rows = pa.concat_tables(parts)
     codes = np.zeros(rows.num_rows, np.int64)
     for name in rows.column_names:
-        column = flat(rows.column(name))
-        if pa.types.is_floating(column.type):  # there are two zeros
-            column = pc.add(column, pa.scalar(0.0, column.type))
-        encoded = column.dictionary_encode(null_encoding="encode")
+        encoded = alike(flat(rows.column(name))).dictionary_encode(null_encoding="encode")
         both = codes * (len(encoded.dictionary) + 1) + np.asarray(encoded.indices).astype(np.int64)
         codes = np.unique(both, return_inverse=True)[1].astype(np.int64)
     return codes
 
 
 def last_of(places: Micros, turn: Micros) -> Micros:
-    """Which row of each place comes last by its turn."""
+    """The row of each place that comes last by `turn`."""
     order = np.lexsort((turn, places))
     return order[np.append(places[order][1:] != places[order][:-1], True)] if len(order) else order
 

@@ -1,11 +1,9 @@
 """One output, batch by batch: prepared first, published only when the ledger balances.
 
-    what the batch meets → the job of `windowing/firing/job.py` → files of each lane
-                                                        prepared
-    panes → side output → dead letters → open states
-    published, each in one step, each once
+    prepared:   open states and panes that the batch needs → the job of `windowing/firing/job.py` → files of each lane
+    published:  panes → side output → dead letters → open states, each in one step and once
 
-Sessions meet other things: `windowing/firing/sessions.py`.
+Sessions need other states and panes: `windowing/firing/sessions.py`.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ from latecomer.windowing.firing.tasks import (
 from latecomer.windowing.merge import Merger
 
 FOLD_AT = 24
-"""The open states, or the late panes, of so many batches are merged into one file."""
+"""If open states, or late panes, are from so many batches, they are merged into one file."""
 SMALL = 8 << 20
 _PANES = (Lane.FIRED, Lane.LATE, CLOSING)
 _STATES = (Lane.OPEN, Lane.WAITING, Lane.TO_RETRACT)
@@ -58,7 +56,7 @@ _STATES = (Lane.OPEN, Lane.WAITING, Lane.TO_RETRACT)
 
 @dataclass(frozen=True)
 class Met:
-    """What a batch meets of an output: files of `partials`."""
+    """The files of `partials` that a batch needs."""
 
     states: Sequence[DataFile] = ()
     published: Sequence[DataFile] = ()
@@ -82,7 +80,7 @@ class Prepared:
     failed: Sequence[Location] = ()
     """Its dead letters."""
     whole: bool = False
-    """Whether the batch changes open states: it brought events, or met states."""
+    """Whether the batch may change open states: it brought events, or there were states."""
 
     def of(self, lanes: Iterable[str]) -> list[Location]:
         """The files of some lanes."""
@@ -90,7 +88,7 @@ class Prepared:
 
 
 class OutputLogic:
-    """Says what a batch meets of an output, and publishes what comes of it."""
+    """Finds what a batch needs of an output, and publishes the results."""
 
     has_news = staticmethod(has_news)
 
@@ -110,24 +108,24 @@ class OutputLogic:
         self.rows_per_bucket = ROWS_PER_BUCKET
 
     def remember(self) -> None:
-        """What is kept in mind between batches, from the tables."""
+        """Read from the tables what is kept in memory between batches."""
         self.open_states = self.tables.partials.files()
         self.recent_panes = self.tables.panes.files() if self.output.replaces else []
 
     @property
     def windows_each(self) -> int | None:
-        """How many windows hold an event; None where that depends on when it happened."""
+        """How many windows hold an event; None where that depends on its time."""
         return self.output.window.windows_each
 
     @property
     def closes(self) -> bool:
-        """Whether there may be closing panes: where nothing replaces a pane, each is marked as the last."""
+        """Whether there may be closing panes. Where nothing replaces a pane, each is marked as the last already."""
         return self.output.trigger.closing and self.output.replaces
 
-    # Prepared: what the job of a batch gets to know of an output, and what came of it
+    # Prepared
 
     def met(self, batch: Batch) -> Met:
-        """The open states that a pane may need; all of them when there are many."""
+        """The open states that a pane may need; all of them if they are in many files, or an early trigger is due."""
         if batch.history:
             return Met()
         early, section = self.output.trigger.early, batch.section
@@ -137,7 +135,7 @@ class OutputLogic:
         return Met([file for file in self.open_states if file.window_ends[0] <= section.fires_at])
 
     def task(self, batch: Batch, met: Met) -> OutputTask | None:
-        """What a bucket needs to know; None where there is nothing to do."""
+        """What a bucket needs to know; None if there is nothing to do."""
         panes, partials, number = self.tables.panes, self.tables.partials, batch.number
         known, closing = self._keys_to_fill(batch.section), self._closing(batch) if self.closes else None
         if batch.logged is None and not met.files and known is None and not closing:
@@ -161,17 +159,17 @@ class OutputLogic:
         )
 
     def late_folder(self, batch: Batch) -> Location | None:
-        """Where the side output goes; None where it is published."""
+        """Where the side output goes; None if it is published already."""
         late = self.tables.late
         return None if late.holds(batch.number) else late.new_folder(batch.number)
 
     def failed_folder(self, batch: Batch) -> Location | None:
-        """Where dead letters of the output go; None where they are published."""
+        """Where dead letters of the output go; None if they are published already."""
         letters = self.tables.dead_letters
         return None if letters.holds(batch.number) else letters.new_folder(batch.number)
 
     def prepared(self, batch: Batch, met: Met, made: Iterable[Made], aside: Sequence[Aside]) -> Prepared:
-        """What came of the batch, all buckets together."""
+        """The results of all buckets together."""
         parts = list(made)
         files: dict[str, list[Location]] = {}
         for part in parts:
@@ -183,7 +181,7 @@ class OutputLogic:
         return Prepared(files, met.files, counts, late, failed, batch.logged is not None or bool(met.files))
 
     def _earlier(self, batch: Batch) -> list[DataFile]:
-        """Recent panes. What an interrupted attempt at this batch published is no past."""
+        """Recent panes, without those that an interrupted attempt at this batch published."""
         return [file for file in self.recent_panes if batch_of(file) < batch.number]
 
     def _to_replace(self, batch: Batch, met: Met) -> list[DataFile]:
@@ -196,12 +194,12 @@ class OutputLogic:
         return [file for file in self._earlier(batch) if within(file, low, high)]
 
     def _closing(self, batch: Batch) -> list[Location]:
-        """The panes for which nothing more may come since this batch."""
+        """The files of panes that this batch may make final."""
         files = may_close(self._earlier(batch), self.output, batch.section)
         return [self.tables.panes.location(file) for file in files]
 
     def _keys_to_fill(self, section: Section) -> KnownKeys | None:
-        """The keys that empty panes are for; None where there are none."""
+        """The keys that get empty panes; None if there can be no such panes."""
         if self.known_keys is None or (section.watermark_before == section.fires_at):
             return None
         return self.known_keys
@@ -210,13 +208,13 @@ class OutputLogic:
     def _window(self) -> FixedWindow:
         return cast(FixedWindow, self.output.window)
 
-    # Published: each step visible at once, and once
+    # Published
 
     def publish(self, batch: Batch, prepared: Prepared) -> Sequence[DataFile]:
-        """Panes, then the side output, the dead letters, and the open states. Gives the files of panes that came of it.
+        """Panes, then the side output, the dead letters, and the open states. Gives the files of panes.
 
-        The open states come last: until they are committed, the ones they replace are still there for
-        an attempt that has to start over.
+        The open states come last: until they are committed, the ones that they replace are still there for an attempt
+        that has to start over.
         """
         number, tables = batch.number, self.tables
         published: Sequence[DataFile] = ()
@@ -247,10 +245,10 @@ class OutputLogic:
         return published
 
     def _fold_late(self, prepared: Prepared, batch: Batch) -> tuple[list[Location], list[DataFile]]:
-        """The panes of a batch, and those of earlier batches that are folded into them: late panes come in many small
-        files, and now and then they become one.
+        """The panes of a batch, and files of earlier batches that are merged into them: late panes come in many small
+        files, which now and then become one.
 
-        Those of windows that no late event reached any more before this batch are upkeep's (ADR 0017).
+        Files of windows that were final before this batch are left to upkeep (ADR 0017).
         """
         new = prepared.files.get(Lane.LATE, ())
         small = [
@@ -269,21 +267,21 @@ class OutputLogic:
         return [*prepared.of([Lane.FIRED, CLOSING]), *folded], small
 
     def _remember_panes(self, batch: Batch, added: Sequence[DataFile], folded: Sequence[DataFile]) -> None:
-        """Keep in mind the panes that a later batch may replace."""
+        """Remember the panes that a later batch may replace."""
         if self.output.replaces:
-            gone = {file.path for file in folded}
+            replaced = {file.path for file in folded}
             reach = batch.section.fires_at - self.output.allowed_lateness
             self.recent_panes = [
                 file
                 for file in [*self.recent_panes, *added]
-                if file.path not in gone and file.window_ends[1] > reach
+                if file.path not in replaced and file.window_ends[1] > reach
             ]
 
     def _remember_states(self, added: Sequence[DataFile], consumed: Sequence[DataFile]) -> None:
-        gone = {file.path for file in consumed}
-        self.open_states = [*(file for file in self.open_states if file.path not in gone), *added]
+        replaced = {file.path for file in consumed}
+        self.open_states = [*(file for file in self.open_states if file.path not in replaced), *added]
 
-    # Asked besides
+    # Without publishing
 
     def would_fire(self, section: Section) -> bool:
         """Whether a batch without data would publish anything."""
@@ -297,7 +295,8 @@ class OutputLogic:
         )
 
     def _trigger_fires(self, states: Sequence[DataFile], section: Section) -> bool:
-        """Whether triggers publish anything of these open states: asked here where they are few, else in tasks."""
+        """Whether triggers publish anything of these open states. Few states are looked at in this process, many in
+        tasks."""
         rows = sum(file.rows for file in states)
         few = rows <= self.rows_per_bucket
         divided = self.output.by and not self.output.emit_empty
@@ -316,37 +315,36 @@ class OutputLogic:
         return Shared(FiringPlan(self.store.layout.portable, outputs, self.store.measures()))
 
     def _to_fill(self, known: KnownKeys, section: Section) -> list[Window]:
-        """The windows that closed, for each of which there may be empty panes."""
+        """The windows that closed and may have empty panes."""
         return windows_closed(self.name, self._window, known, section.watermark_before, section.fires_at)
 
     def _to_retract(self) -> set[tuple[Any, ...]]:
-        """The panes that will be taken back, so that there is nothing to close: none but those of sessions."""
+        """The panes that will be taken back, and so get no closing pane: only sessions have such."""
         return set()
 
     def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
-        """For each batch in the log, what became of its events: for an output that catches up, or under
-        the policies that it has had."""
+        """The fates of each batch's events, for an output that catches up, or under the policies that it has had."""
         if batch.logged is None:
             return {}
         anew = self.anew(batch.number, periods, timeline=timeline(batch))
         return anew.counted(self.runner, f"fates of {self.name}", batch.logged)
 
     def anew(self, last: int, periods: Periods = (), **more: Any) -> Anew:
-        """What of the log up to a batch is to be computed anew; the rest are fields of Anew."""
+        """A computation from the log up to a batch; `more` are fields of Anew."""
         rules = [(since, under.without_sinks()) for since, under in periods or [(0, self.output)]]
         panes = PaneLayout(self.output.without_sinks(), self.store.layout.portable)
         return Anew(panes, self.merger.measures, rules, last, **more)
 
 
 def within(file: DataFile, low: int, high: int) -> bool:
-    """Whether a file may hold windows of this section of time."""
+    """Whether a file may hold windows between these moments."""
     start, end = file.windows
     return (end is None or end >= low) and (start is None or start <= high)
 
 
 def timeline(batch: Batch, clocked: bool = False) -> Watermarks:
-    """The watermark of each tick of a batch; of the whole log, of each batch and tick. With the arrival clock, where
-    triggers go by it."""
+    """The watermark of each tick of a batch, or of each batch and tick of the whole log. With `clocked`, the arrival
+    clock too."""
     if batch.logged is not None and clocked:
         return batch.section.clocked
     return batch.section.by_batch if batch.history else batch.section.by_tick

@@ -1,7 +1,7 @@
-"""Windows that a longer lateness opens again, of an output that a rebuild has given another meaning (ADR 0016).
+"""Windows that a longer lateness opens again, of an output whose definition a rebuild has changed (ADR 0016).
 
-Late events are added to the pane that stands. Where that was published under an earlier definition, its numbers would
-be of both.
+Late events are added to the pane that stands. If that was published under an earlier definition, its numbers would mix
+both definitions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from latecomer.store.store import Store
 
 
 def require_brought_over(store: Store) -> None:
-    """Refuse a lateness that reaches windows which were published under an earlier definition."""
+    """Refuse a lateness that reaches windows of an earlier definition."""
     last = store.ledger.last_batch()
     for name in store.pipeline.outputs:
         if name == store.redefining:
@@ -32,7 +32,7 @@ def _require(store: Store, name: str, given: Rebuild, published: list[Rebuild]) 
     reached = TimelineKeeper(store.watermarks, store.pipeline.watermark).reached(store.ledger.last_batch())
     watermark = BEGIN_OF_TIME if reached is None else reached.watermark
     if END_OF_TIME in (watermark, given.record.watermark):
-        return  # nothing is accepted any more, or every window was closed and taken in
+        return  # nothing is accepted any more, or the rebuild has taken in all windows
     then = [under for since, under in store.policies(name) if since <= (given.batch or 0)][-1]
     opened, brought_over = watermark - output.settles_after, given.record.watermark - then.settles_after
     first = max(opened - output.window.reach, FIRST_MOMENT)

@@ -1,4 +1,4 @@
-"""A rebuild that was computed elsewhere, published in a batch of its own: panes, then open states."""
+"""Publishes a rebuild, which was computed before, in a batch of its own: panes, then open states."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ REBUILT = "rebuilt"
 
 
 def changed_since(logic: OutputLogic, record: Record) -> bool:
-    """Whether the store has, since the rebuild was computed, got events or panes for what it changes."""
+    """Whether the store got events or panes for the rebuilt windows since the rebuild was computed."""
     later = f"batch > {record.through}"
     low, high = moment_literal(record.low), moment_literal(record.high)
     panes = logic.tables.panes
-    # The files of the log are few that hold such batches, and their statistics rule out most of the rest.
+    # Few files of the log hold such batches; statistics rule out most of the others.
     came = f"select 1 from t where {later} and event_time >= {low} and event_time < {high} limit 1"
     published = (
         f"select 1 from t where {later} and window_start < {high} and window_end > {low} "
@@ -41,8 +41,8 @@ def changed_since(logic: OutputLogic, record: Record) -> bool:
 def publish_rebuild(
     logic: OutputLogic, number: int, rebuild: Rebuild, section: Section
 ) -> Sequence[DataFile]:
-    """Make a rebuild's panes visible in one step, then its dead letters, then replace the open states that it has taken
-    in. Gives the files of panes that came of it."""
+    """Make a rebuild's panes visible in one step, then its dead letters, then replace the open states that are now in
+    the panes. Gives the files of panes."""
     panes, partials, letters = logic.tables.panes, logic.tables.partials, logic.tables.dead_letters
     published: Sequence[DataFile] = ()
     if not panes.holds(number):
@@ -57,18 +57,18 @@ def publish_rebuild(
         failpoint(f"{logic.name}.dead_letters.committed", number)
     if not partials.holds(number):
         if rebuild.record.definition is not None:
-            added, gone = _copies(rebuild.partials, partials.new_folder(number)), partials.files()
+            added, removed = _copies(rebuild.partials, partials.new_folder(number)), partials.files()
         else:
-            added, gone = _without_rebuilt(logic, number)
-        if added or gone:
-            partials.commit(number, added, gone)
+            added, removed = _without_rebuilt(logic, number)
+        if added or removed:
+            partials.commit(number, added, removed)
             failpoint(f"{logic.name}.partials.committed", number)
     logic.remember()
     return published
 
 
 def _filled(file: Location, folder: Location, logic: OutputLogic, number: int, section: Section) -> Location:
-    """Staged panes with their batch, moment and watermark."""
+    """Copy staged panes, with their batch, moment and watermark."""
     target = folder / file.name
     schema = logic.merger.schema
     with open_parquet(file) as staged, new_parquet(target, schema) as writer:
@@ -78,7 +78,7 @@ def _filled(file: Location, folder: Location, logic: OutputLogic, number: int, s
 
 
 def _filed(file: Location, target: Location, number: int) -> Location:
-    """Staged dead letters, under the batch of the rebuild."""
+    """Copy staged dead letters, with the batch of the rebuild."""
     rows = read_table(file)
     place = rows.schema.get_field_index("batch")
     return write_table(
@@ -101,24 +101,25 @@ def _as_panes(rows: pa.Table, logic: OutputLogic, number: int, section: Section)
 
 
 def _without_rebuilt(logic: OutputLogic, number: int) -> tuple[list[Location], list[DataFile]]:
-    """What waits to be published of rebuilt windows is in their panes now: files without it, for those with it."""
+    """Waiting states of rebuilt windows are in their panes now. Gives new files without them, and the files that these
+    replace."""
     partials, panes = logic.tables.partials, logic.tables.panes
     waiting = [file for file in partials.files() if kind_of(file) in (Lane.WAITING, Lane.TO_RETRACT)]
     rebuilt = [file for file in panes.files() if file.minimum["batch"] == number] if waiting else []
     if not rebuilt:
         return [], []
     taken = _Taken(logic, [read_table(panes.location(file)) for file in rebuilt])
-    added, gone = [], []
+    added, removed = [], []
     for file in waiting:
         rows = read_table(partials.location(file))
-        left = rows.filter(pa.array([not taken.holds(row) for row in taken.places(rows)], pa.bool_()))
-        if left.num_rows == rows.num_rows:
+        rest = rows.filter(pa.array([not taken.holds(row) for row in taken.places(rows)], pa.bool_()))
+        if rest.num_rows == rows.num_rows:
             continue
-        gone.append(file)
-        if left.num_rows:
+        removed.append(file)
+        if rest.num_rows:
             folder = partials.new_folder(number, kind_of(file))
-            added.append(write_table(left, folder / "left.parquet"))
-    return added, gone
+            added.append(write_table(rest, folder / "left.parquet"))
+    return added, removed
 
 
 class _Taken:

@@ -5,10 +5,10 @@
                     + their open states
                     + the panes that stand for them
 
-A split is any part of a batch's events; what it gives is split by key, and all of a key's goes to one `merge_sessions`.
-Partial states are of the prompt events alone, merged into the sessions that they make among themselves: two events of
-a key whose spans meet are in one session for certain, if both are accepted, and a prompt event always is. Suspects stay
-as they are until they have been judged. The witnesses are needed only where the batch may have suspects.
+A split is any part of a batch's events. Its results are divided by key; those of one key go to one `merge_sessions`.
+Partial states are of the prompt events only, merged into the sessions that these make among themselves: two accepted
+events of a key whose spans meet are always in one session, and a prompt event is always accepted. Suspects stay as they
+are until they have been judged. Witnesses are needed only where the batch may have suspects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import Fate
 from latecomer.store.columns import EVENTS, HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.columns import END, FATE, START
-from latecomer.windowing.fates import CODES, Periods
+from latecomer.windowing.fates import CODES, ENTERS, Periods
 from latecomer.windowing.judge import Flags, Judged, Micros
 from latecomer.windowing.merge import Merger, replaced
 from latecomer.windowing.session_judge import (
@@ -42,12 +42,10 @@ from latecomer.windowing.session_judge import (
 )
 from latecomer.windowing.sessions import Places, covering, key_codes, numbered
 
-_ENTERS = CODES[Fate.LATE_ACCEPTED]
-
 
 @dataclass(frozen=True)
 class Folded:
-    """What one split of a batch's events comes to."""
+    """The results of one split of a batch's events."""
 
     partials: pa.Table | None
     """Prompt events, as inputs of a merge."""
@@ -56,8 +54,8 @@ class Folded:
 
 
 def fold_events(arrivals: Arrivals, merger: Merger, last: int | None, alone: bool = False) -> Folded:
-    """Fold the events of one split. `last` is the highest watermark that an event of the batch met; None where none
-    of them came behind it. Each prompt event stays `alone` where the order in which they came matters."""
+    """Fold the events of one split. `last` is the highest watermark that an event of the batch met; None where no event
+    came behind it. With `alone`, prompt events are not merged: the order in which they came matters."""
     output = merger.output
     window, by = session_of(output), output.by
     suspects = arrivals.suspects(window) if last is not None else np.zeros(len(arrivals), bool)
@@ -70,13 +68,13 @@ def fold_events(arrivals: Arrivals, merger: Merger, last: int | None, alone: boo
 
 
 def in_order_of_arrival(output: Output, last: int | None) -> bool:
-    """Whether the order in which prompt events came matters: where open sessions fire within a batch, or where late
-    ones do and there may be such."""
+    """Whether the order in which prompt events came matters: open sessions fire within a batch, or late ones do and
+    there may be late events."""
     return per_firing(output.trigger.early) or (output.fires_within and last is not None)
 
 
 def _each_alone(prompt: Arrivals, merger: Merger) -> pa.Table:
-    """Prompt events as inputs of a merge, with what their order is known by."""
+    """Prompt events as inputs of a merge, with the columns of ORDER."""
     window = session_of(merger.output)
     places = prompt.places(merger.output.by, window)
     inputs = merger.of_events(prompt.judged(places.start, places.end, prompt_fates(prompt)))
@@ -98,7 +96,7 @@ def _partials(prompt: Arrivals, merger: Merger) -> pa.Table:
 
 @dataclass(frozen=True)
 class Bucket:
-    """What there is of some keys in a batch. Panes and states are as they are stored."""
+    """All that a batch has of some keys. Panes and states are as they are stored."""
 
     folded: Sequence[Folded] = ()
     states: pa.Table | None = None
@@ -106,7 +104,7 @@ class Bucket:
     published: pa.Table | None = None
     """The panes that these will take back."""
     closed: pa.Table | None = None
-    """The panes of other sessions, that have published everything: those that a suspect may touch."""
+    """The panes of sessions that have published everything and that a suspect may touch."""
 
     @cached_property
     def suspects(self) -> Arrivals | None:
@@ -126,17 +124,17 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Sessions:
-    """Sessions as they stand after a batch, and the panes that stand for them or for those that they swallowed."""
+    """Sessions after a batch, and the panes that stand for them or for sessions that became part of them."""
 
     merged: pa.Table
-    """One row a session and, for the ledger, one for each fate of events that entered none."""
+    """One row a session and, for the ledger, one for each fate of events that entered no session."""
     panes: pa.Table | None = None
     of: Micros | None = None
     """Which session each pane is of."""
 
 
 def merge_sessions(bucket: Bucket, judged: Judged | None, merger: Merger) -> Sessions | None:
-    """Merge what there is of some keys; `judged` are its suspects. None where there is nothing."""
+    """Merge a bucket; `judged` are its suspects. None where there is nothing."""
     output = merger.output
     by, window = output.by, session_of(output)
     events = [each.partials for each in bucket.folded if each.partials is not None]
@@ -182,14 +180,14 @@ def _discards(merger: Merger) -> bool:
 
 
 def entered(inputs: pa.Table) -> pa.Table:
-    """Suspects as inputs: those that were accepted are in one session with the events that were on time."""
+    """Suspects as inputs. Accepted ones get the fate on time, so that they merge with the other events of a session."""
     fate = np.asarray(flat(inputs.column(FATE)))
-    one = np.where(fate <= _ENTERS, CODES[Fate.ON_TIME], fate).astype(np.int8)
+    one = np.where(fate <= ENTERS, CODES[Fate.ON_TIME], fate).astype(np.int8)
     return inputs.set_column(inputs.schema.get_field_index(FATE), FATE, pa.array(one))
 
 
 def with_order(inputs: pa.Table, arrivals: Arrivals) -> pa.Table:
-    """Events as inputs, with the columns in whose order they came."""
+    """Events as inputs, with the columns of ORDER."""
     came = arrivals.rows(list(ORDER.values()))
     for name, stored in ORDER.items():
         inputs = inputs.append_column(name, flat(came.column(stored)))
@@ -197,7 +195,7 @@ def with_order(inputs: pa.Table, arrivals: Arrivals) -> pa.Table:
 
 
 def _spanning(inputs: pa.Table, which: Flags, start: Micros, end: Micros) -> pa.Table:
-    """Inputs with the window of the session that each is part of; the others are as they were."""
+    """Inputs with the window of the session that each is part of; the others have no window."""
     for name, moments in ((START, start), (END, end)):
         whole = np.zeros(len(which), np.int64)
         whole[which] = moments
@@ -206,7 +204,7 @@ def _spanning(inputs: pa.Table, which: Flags, start: Micros, end: Micros) -> pa.
 
 
 def _of_closed(merger: Merger, closed: pa.Table, start: Micros, end: Micros) -> pa.Table:
-    """Closed sessions as inputs. One that discards does not publish again what it published for the same window."""
+    """Closed sessions as inputs. With `discarding`, what was published for the same window is not published again."""
     if _discards(merger):
         place = closed.schema.get_field_index(HELD)
         closed = closed.set_column(place, closed.schema.field(place), closed.column(EVENTS))
@@ -218,8 +216,8 @@ def _of_closed(merger: Merger, closed: pa.Table, start: Micros, end: Micros) -> 
 def _published_apart(
     merger: Merger, published: pa.Table, states: pa.Table, start: Micros, end: Micros
 ) -> pa.Table:
-    """What an open session that discards has published and no longer holds: it holds it again once its window is
-    another."""
+    """With `discarding`: what open sessions have published and no longer hold. They hold it again once their window
+    changes."""
     by = merger.output.by
     of = covering(Places.of_panes(states, by), Places.of_panes(published, by))
     apart = parts_apart(merger, published, states, of)
@@ -232,22 +230,22 @@ def _published_apart(
 
 
 def parts_apart(merger: Merger, published: pa.Table, states: pa.Table, of: Micros) -> Flags:
-    """Whether each pane of an open session that discards holds what the state `of` that session no longer does."""
+    """With `discarding`: whether each pane of an open session holds what the session's state, `of`, no longer holds."""
     before = Places.of_panes(states.take(pa.array(of)), merger.output.by)
     return _same(published, merger, before.start, before.end)
 
 
 def _same(panes: pa.Table, merger: Merger, start: Micros, end: Micros) -> Flags:
-    """Whether each pane is of the very window that its session has now."""
+    """Whether each pane is of the window that its session has now."""
     places = Places.of_panes(panes, merger.output.by)
     same: Flags = (places.start == start) & (places.end == end)
     return same
 
 
 def standing_panes(panes: pa.Table, bucket: Bucket, merger: Merger) -> pa.Table | None:
-    """Of stored panes, those that stand for closed sessions of keys that have suspects; None where there are none.
+    """The stored panes that stand for closed sessions of keys with suspects; None where there are none.
 
-    A session that is among the states as well, because it has more to publish, is left to them.
+    A session that has more to publish is among the states, and its panes are left out.
     """
     output = merger.output
     by, suspects = output.by, bucket.suspects
@@ -264,8 +262,8 @@ def standing_panes(panes: pa.Table, bucket: Bucket, merger: Merger) -> pa.Table 
 
 
 def _stand(panes: pa.Table, places: Places, codes: Micros, discards: bool) -> Flags:
-    """Whether each pane stands: the last of its window and key, if that was not taken back. Those that discard add up:
-    each stands that was not."""
+    """Whether each pane stands: the last one of its window and key, if it was not taken back. With `discarding` panes
+    add up: each one stands that was not taken back."""
     sequence = np.asarray(flat(panes.column("sequence")))
     back = np.asarray(pc.not_equal(flat(panes.column("op")), "insert"))
     order = np.lexsort((back, sequence, places.end, places.start, codes))

@@ -1,8 +1,8 @@
 """What happens to the sessions of a key in the course of a batch, where triggers fire within it.
 
 Events are taken one after the other, and between them time passes: sessions grow, are joined, close, and publish.
-Nothing but times and counts is known here. What each pane holds is said by *nodes*: the rows that are new in it, and
-the nodes of the panes that it has grown from. `session_within.py` merges them.
+This module deals with times and counts only. What each pane holds is described by *nodes*: the rows that are new in it,
+and the nodes of the panes that it has grown from. `session_within.py` merges them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NEVER: Point = (1 << 63, 1 << 63)
 
 
 class Shows(Enum):
-    """What of its session a pane or a state holds."""
+    """Which events of its session a pane or a state holds."""
 
     ALL = "all"
     NEW = "new"
@@ -37,7 +37,7 @@ class Shows(Enum):
 
 @dataclass(slots=True)
 class Since:
-    """Some events of a session, as far as rules ask about them."""
+    """What rules need to know about some events of a session."""
 
     count: int = 0
     clock: int = 0
@@ -48,7 +48,7 @@ class Since:
     """For each predicate of the trigger, for how many of them it is true."""
 
     def add(self, count: int, clock: int, mark: int, holds: tuple[int, ...]) -> None:
-        """Others come to them."""
+        """Add other events."""
         if not self.count:
             self.count, self.clock, self.mark, self.holds = count, clock, mark, holds
         elif count:
@@ -61,22 +61,22 @@ class Since:
                 self.holds = tuple(map(int.__add__, self.holds, holds))
 
     def join(self, other: Since) -> None:
-        """Those of another session come to them."""
+        """Add the events of another session."""
         self.add(other.count, other.clock, other.mark, other.holds)
 
 
 Due: TypeAlias = Callable[[Since, int], Point]
-"""When a rule fires for events of a session that starts so."""
+"""When a rule fires, by some events of a session and the session's start."""
 
 
 Event: TypeAlias = tuple[int, int, int, int, int, int, int, int, tuple[int, ...]]
-"""What enters a session, an event or several of which the order says nothing: its row, its span, the arrival clock and
+"""What enters a session: one event, or several whose order does not matter. Its row, its span, the arrival clock and
 the watermark that it met, how many events it is, how many of them on time and how many late, and for how many of them
 each predicate of the trigger is true."""
 
 
 class Pane(NamedTuple):
-    """A pane, as far as it is known which it is."""
+    """What identifies a pane of a key."""
 
     start: int
     end: int
@@ -90,7 +90,7 @@ class Course:
     start: int
     end: int
     at: Point
-    """Everything that was due until then has been published."""
+    """Everything that was due up to this point has been published."""
     since: Since = field(default_factory=Since)
     """The events that no pane has published."""
     whole: Since = field(default_factory=Since)
@@ -103,15 +103,15 @@ class Course:
     over: bool = False
     """Its early trigger has ended."""
     due: Point = AT_ONCE
-    """When something may happen next, if no event comes, and it does not close before."""
+    """When something happens next, if no event comes and the session does not close before."""
     rows: list[int] = field(default_factory=list)
     """The rows that no node holds."""
     nodes: list[int] = field(default_factory=list)
     standing: list[int] = field(default_factory=list)
-    """The panes that stand for it, ascending by sequence; or for sessions that it has outgrown or swallowed."""
+    """The panes that stand for it, or for the sessions that became part of it; ascending by sequence."""
 
     def join(self, other: Course) -> None:
-        """Another session becomes part of it."""
+        """Make another session part of this one."""
         self.since.join(other.since)
         self.whole.join(other.whole)
         self.unsettled += other.unsettled
@@ -135,7 +135,7 @@ class Shown(NamedTuple):
     over: bool
     node: int
     is_new: bool
-    """Whether nothing else has shown the rows of this node."""
+    """Whether no pane or state has shown the rows of this node before."""
     shows: Shows
 
 
@@ -154,7 +154,7 @@ class Fired(NamedTuple):
 
 
 class Courses:
-    """The sessions of a bucket's keys: what they publish in a batch."""
+    """What the sessions of a bucket's keys publish in a batch."""
 
     def __init__(self, output: Output, clocks: Clocks, panes: Sequence[Pane]) -> None:
         self.output, self.clocks = output, clocks
@@ -181,8 +181,7 @@ class Courses:
         return len(self.own) - 1
 
     def run(self, sessions: Sequence[Course], events: Iterable[Event]) -> list[Course]:
-        """The sessions of a key, ascending, and its events in the order in which they came → its sessions after the
-        batch."""
+        """The sessions of a key, ascending, and its events in order of arrival → its sessions after the batch."""
         standing = KeySessions(session_of(self.output))
         standing.starts, standing.ends = [each.start for each in sessions], [each.end for each in sessions]
         running = list(sessions)
@@ -221,7 +220,7 @@ class Courses:
     # Time passes
 
     def _advance(self, session: Course, upto: Point) -> None:
-        """Publish what is due until then."""
+        """Publish what is due up to a point."""
         clock, mark = upto
         while True:
             due = session.due
@@ -242,12 +241,12 @@ class Courses:
             session.due = self._next(session)
 
     def _next(self, session: Course) -> Point:
-        """When its trigger fires next, or ends, if no event comes; NEVER where the session closes before."""
+        """When its trigger fires or ends next, if no event comes; NEVER where the session closes before."""
         since = session.since
         if session.closed:
             if not session.waiting or self._late is None:
                 return NEVER
-            over = self._risen(min(session.end + self.output.settles_after, END_OF_TIME))
+            over = self._risen(self._settled_at(session))
             return max(session.at, min(self._late(since, session.start), over))
         if self._early is None or session.over:
             return NEVER
@@ -258,19 +257,18 @@ class Courses:
         return due if due[1] < session.end else NEVER
 
     def _close(self, session: Course) -> None:
-        """A session closes. If its last early pane has published everything, there may be no other."""
+        """A session closes. If its last early pane has published everything, it may close without a pane."""
         published = self.output.closes_silently and session.since.count == session.waiting
         if session.unsettled and not published:
-            again = session.whole.count > session.unsettled
-            self._fire(session, Timing.LATE if again else Timing.ON_TIME, closes=True)
+            is_update = session.whole.count > session.unsettled
+            self._fire(session, Timing.LATE if is_update else Timing.ON_TIME, closes=True)
         session.unsettled = 0
 
     def _fire(self, session: Course, timing: Timing, closes: bool = False) -> None:
         stands = self._stands(session)
         sequence = self.panes[session.standing[-1]].sequence + 1 if stands else 0
         back = [] if stands and not self._retracts else list(session.standing)
-        final = min(session.end + self.output.settles_after, END_OF_TIME)
-        is_last = timing is not Timing.EARLY and session.at[1] >= final
+        is_last = timing is not Timing.EARLY and session.at[1] >= self._settled_at(session)
         session.since.count = session.waiting = 0
         shown = self.show(session)
         self.fired.append(Fired(shown, sequence, timing, is_last, session.at, closes, back))
@@ -279,15 +277,18 @@ class Courses:
         session.standing.append(len(self.panes))
         self.panes.append(Pane(session.start, session.end, sequence))
 
+    def _settled_at(self, session: Course) -> int:
+        return min(session.end + self.output.settles_after, END_OF_TIME)
+
     def _stands(self, session: Course) -> bool:
-        """Whether panes stand for the very window that a session has now: then none stand for another."""
+        """Whether panes stand for the window that a session has now: then no panes stand for another one."""
         if not session.standing:
             return False
         pane = self.panes[session.standing[-1]]
         return pane.start == session.start and pane.end == session.end
 
     def show(self, session: Course) -> Shown:
-        """A session as it is now. One that discards shows what is new, unless its window is another than before."""
+        """A session as it is now. With `discarding` it shows only what is new, unless its window has changed."""
         is_new = bool(session.rows)
         if is_new:
             session.nodes, session.rows = [self.node(session.rows, session.nodes)], []
@@ -332,14 +333,14 @@ class Courses:
         raise TypeError(f"no rule: {rule!r}")
 
     def _reached(self, clock: int) -> Point:
-        """When the arrival clock is here: time passes before the watermark rises."""
+        """When the arrival clock reaches a moment. It does so before the watermark rises at that moment."""
         if clock > self.clocks.arrival:
             return NEVER
         risen = bisect_left(self._ats, clock)
         return clock, self._marks[risen - 1] if risen else self.clocks.before
 
     def _risen(self, mark: int) -> Point:
-        """When the watermark is here."""
+        """When the watermark reaches `mark`."""
         if mark <= self.clocks.before:
             return AT_ONCE
         nth = bisect_left(self._marks, mark)

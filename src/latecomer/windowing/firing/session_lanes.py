@@ -1,4 +1,4 @@
-"""What becomes of each session at the end of a batch, lane by lane.
+"""The rows that each session gives at the end of a batch, lane by lane.
 
 open     sessions still open, whole                      → partials
 waiting  closed ones whose late events wait, whole       → partials
@@ -21,18 +21,15 @@ import pyarrow.compute as pc
 from latecomer.config.outputs import Output
 from latecomer.model.arrays import flat
 from latecomer.model.panes import Accumulation, Op, Timing
-from latecomer.model.triggers import Count, Every, per_firing
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate
+from latecomer.model.verdicts import BEGIN_OF_TIME, Fate
 from latecomer.store.columns import HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
-from latecomer.windowing.fates import CODES, FATES
-from latecomer.windowing.firing.clocks import Clocks
+from latecomer.windowing.fates import CODES, FATE_NAMES
+from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
 from latecomer.windowing.firing.columns import Lane
 from latecomer.windowing.firing.session_bucket import Sessions
 from latecomer.windowing.judge import Flags, Micros
 from latecomer.windowing.merge import Merger, replaced
-
-_FATE_NAMES = np.array([FATES[code].value for code in sorted(FATES)], object)
 
 
 def session_lanes(sessions: Sessions, clocks: Clocks, merger: Merger) -> dict[str, pa.Table]:
@@ -65,7 +62,7 @@ class _Lanes:
 
     @cached_property
     def _ours(self) -> Flags:
-        """Whether a row is a session: the others are of events that entered none."""
+        """Whether a row is a session. The others are of events that entered no session."""
         return np.equal(self._numbers(FATE), CODES[Fate.ON_TIME])
 
     @cached_property
@@ -74,16 +71,17 @@ class _Lanes:
 
     @cached_property
     def _fires(self) -> npt.NDArray[np.object_]:
-        """The timing of the pane that a session fires now; no text where it does not."""
+        """The timing of the pane that a session fires now; an empty text where it fires none."""
         unsettled, waiting, since = map(self._numbers, (UNSETTLED, WAITING_EVENTS, SINCE))
         news = unsettled > 0
         if self.output.closes_silently:
             news &= since > waiting
-        closed = self._ours & ~self._open & (news | ((waiting > 0) & self._late_due()))
-        again = np.where(self._numbers(HELD) > unsettled, Timing.LATE.value, Timing.ON_TIME.value)
-        early = self._open & (since > 0) & self._early_due()
+        is_late_due = late_due(self.output, self.clocks, waiting, self._numbers(END))
+        closed = self._ours & ~self._open & (news | ((waiting > 0) & is_late_due))
+        timing_of_closed = np.where(self._numbers(HELD) > unsettled, Timing.LATE.value, Timing.ON_TIME.value)
+        early = self._open & early_due(self.output, self.clocks, since, self._numbers(START))
         timing = np.full(len(news), "", object)
-        timing[closed], timing[early] = again[closed], Timing.EARLY.value
+        timing[closed], timing[early] = timing_of_closed[closed], Timing.EARLY.value
         return timing
 
     @cached_property
@@ -96,39 +94,15 @@ class _Lanes:
         """Whether a closed session has late events that no pane publishes yet."""
         return self._ours & ~self._open & ~self._firing & (self._numbers(WAITING_EVENTS) > 0)
 
-    def _early_due(self) -> Flags:
-        start, clocks = self._numbers(START), self.clocks
-        if per_firing(self.output.trigger.early):
-            return np.zeros(len(start), bool)
-        match self.output.trigger.early:
-            case Count(count=count):
-                return self._numbers(SINCE) >= count
-            case Every(clock="arrival"):
-                return np.full(len(start), clocks.early_due)
-            case Every(every=every):
-                now, before = (np.maximum(0, (mark - start) // every) for mark in (clocks.now, clocks.before))
-                return (clocks.now > start) & (now > before)
-        return np.zeros(len(start), bool)
-
-    def _late_due(self) -> Flags:
-        if per_firing(self.output.trigger.late):
-            return np.zeros(len(self._ours), bool)
-        match self.output.trigger.late:
-            case Count(count=count):
-                return (self._numbers(WAITING_EVENTS) >= count) | self._over(self.clocks.now)
-            case Every():
-                return self._over(self.clocks.now) | self.clocks.late_due
-        return np.ones(len(self._ours), bool)
-
-    def _over(self, reached: Micros | int) -> Flags:
-        """Whether nothing more can come for a session, where the watermark has reached so far."""
-        return reached >= np.minimum(self._numbers(END) + self.output.settles_after, END_OF_TIME)
+    def _over(self, watermark: Micros | int) -> Flags:
+        """Whether nothing more can come for a session once the watermark is here."""
+        return watermark >= settled_at(self.output, self._numbers(END))
 
     # What
 
     @cached_property
     def _same(self) -> Flags:
-        """Whether a session has a pane that stands for the very window it has now."""
+        """Whether a session has a pane that stands for the window that it has now."""
         same = np.zeros(len(self._ours), bool)
         if self.sessions.of is not None:
             same[self.sessions.of[self._of_same_window]] = True
@@ -136,7 +110,7 @@ class _Lanes:
 
     @cached_property
     def _of_same_window(self) -> Flags:
-        """Whether each pane is of the very window that its session has now."""
+        """Whether each pane is of the window that its session has now."""
         panes, of = self._panes
         start, end = (
             np.asarray(flat(panes.column(name)).cast(pa.int64())) for name in ("window_start", "window_end")
@@ -151,7 +125,7 @@ class _Lanes:
         return self.sessions.panes, self.sessions.of
 
     def _own_rows(self) -> Iterator[tuple[Lane, pa.Table]]:
-        """The rows that sessions are themselves."""
+        """The rows of the sessions themselves."""
         firing, discards = self._firing, self.output.accumulation is Accumulation.DISCARDING
         yield Lane.FIRED, self._published(firing, Lane.FIRED)
         opened = self._published(self._open, Lane.OPEN)
@@ -167,7 +141,7 @@ class _Lanes:
         yield Lane.REST, self._published(~self._ours, Lane.REST)
 
     def _rows_of_panes(self) -> Iterator[tuple[Lane, pa.Table]]:
-        """The panes that stood before: taken back now, or kept until they are."""
+        """The panes that stood before: taken back now, or kept until they are taken back."""
         if self.sessions.panes is None:
             return
         panes, of = self._panes
@@ -184,8 +158,8 @@ class _Lanes:
         """Some sessions in the shape of panes, as a lane has them."""
         fired = lane in (Lane.FIRED, Lane.TO_RETRACT)
         count = int(which.sum())
-        timing = self._fires if fired else _FATE_NAMES[self._numbers(FATE)]
-        op = Op.RETRACT if lane == Lane.TO_RETRACT else Op.INSERT  # it is kept as what it will be
+        timing = self._fires if fired else FATE_NAMES[self._numbers(FATE)]
+        op = Op.RETRACT if lane == Lane.TO_RETRACT else Op.INSERT  # kept as it will be published
         firing = {
             "sequence": pa.array(self._following[which]) if fired else pa.nulls(count, pa.int64()),
             "timing": pa.array(timing[which], pa.string()),
@@ -200,13 +174,13 @@ class _Lanes:
         return replaced(rows, UNSETTLED, 0) if fired or lane == Lane.WAITING else rows
 
     def _counted(self, rows: pa.Table, which: Flags) -> pa.Table:
-        """Rows in which nothing is new any more where the pane that was fired beside them has counted it."""
+        """Rows in which nothing counts as new where a fired pane has counted it already."""
         for name in self.merger.new_columns:
             rows = replaced(rows, name, 0, which)
         return rows
 
     def _taken_back(self, panes: pa.Table, of: Micros, which: Flags, now: bool) -> pa.Table:
-        """Panes as rows that take them back, `now` or later: their own windows, values, states and sequences."""
+        """Panes as rows that take them back, `now` or later, with their own windows, values, states and sequences."""
         rows, sessions = panes.filter(pa.array(which)), of[which]
         count = rows.num_rows
         columns = {
@@ -247,8 +221,8 @@ class _Lanes:
         return self.clocks.closings(self._numbers(END), self._ours & ~self._open)
 
     def _moments(self, rows: Micros) -> dict[str, pa.Array]:
-        """The batch, and when and by which watermark sessions fired: where one closed, else what its newest event
-        met."""
+        """The batch, and the moment and watermark at which sessions fired: those of its closing, else those that its
+        newest event met."""
         closes = pa.array((self._numbers(UNSETTLED) > 0) & ~self._open)
         at, mark = self._closing
         met = flat(self.sessions.merged.column(LAST_WATERMARK))

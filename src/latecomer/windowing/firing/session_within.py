@@ -1,7 +1,7 @@
 """Sessions that fire within a batch: one pane for each firing of the trigger, wherever batches are cut.
 
-What each pane holds is known from the course of the sessions (`session_course.py`); here that is merged. Keys to whom
-nothing can happen within a batch but that sessions close are merged as all other sessions are (`session_bucket.py`).
+The course of the sessions (`session_course.py`) gives what each pane holds; here that is merged. Only keys that may
+fire before the end of a batch, the *busy* ones, take this way. All others are merged by `session_bucket.py`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _ON_TIME = CODES[Fate.ON_TIME]
 
 
 def lanes_of(bucket: Bucket, judged: Judged | None, clocks: Clocks, merger: Merger) -> dict[str, pa.Table]:
-    """What there is of some keys → panes, states and published panes, by lane; `judged` are the suspects."""
+    """A bucket → panes, states and published panes, by lane; `judged` are its suspects."""
     if not merger.output.fires_within:
         sessions = merge_sessions(bucket, judged, merger)
         return {} if sessions is None else session_lanes(sessions, clocks, merger)
@@ -99,8 +99,8 @@ def _fired_within(
 
 
 def _busy(fresh: pa.Table | None, bucket: Bucket, merger: Merger) -> list[Flags]:
-    """Which events, states, published panes and panes of closed sessions are of keys to whom something may happen
-    within the batch: all, where open sessions fire; else those that have late events."""
+    """Which events, states, published panes and panes of closed sessions are of busy keys: all, where open sessions
+    fire; else those of keys with late events."""
     tables = (fresh, bucket.states, bucket.published, bucket.closed)
     enters = np.zeros(0, bool) if fresh is None else np.asarray(flat(fresh.column(FATE))) == _ON_TIME
     if per_firing(merger.output.trigger.early):
@@ -134,7 +134,7 @@ def _some(rows: pa.Table | None, which: Flags) -> pa.Table | None:
 
 
 def _together(one: Sessions | None, other: Sessions | None) -> Sessions | None:
-    """The sessions of other keys as one."""
+    """The sessions of two sets of keys as one."""
     if one is None or other is None:
         return one or other
     merged = pa.concat_tables([one.merged, other.merged.select(one.merged.column_names)])
@@ -151,7 +151,7 @@ def _together(one: Sessions | None, other: Sessions | None) -> Sessions | None:
 
 @dataclass(frozen=True)
 class _Rows:
-    """What there is of busy keys: rows that are merged, and sessions and events that are made of them."""
+    """The rows of busy keys, and the sessions and events that are made from them."""
 
     merger: Merger
     clocks: Clocks
@@ -198,7 +198,7 @@ class _Rows:
 
     @cached_property
     def _begins(self) -> list[int]:
-        """Where in the inputs panes that hold what states do not begin, those of closed sessions, and events."""
+        """Where parts of the inputs begin: panes that hold what states do not, panes of closed sessions, events."""
         sizes = [
             0 if self.states is None else self.states.num_rows,
             int(self._apart.sum()),
@@ -297,7 +297,7 @@ class _Rows:
         mark: str = SINCE_MARK,
         when: Callable[[str], str] = since_when_column,
     ) -> list[Since]:
-        """What is known of some events of each row."""
+        """What rules need to know about some events of each row."""
         counts = self._column(rows, count)
         clocks = self._column(rows, clock, self.clocks.arrival_before)
         marks = self._column(rows, mark, BEGIN_OF_TIME)
@@ -306,8 +306,7 @@ class _Rows:
         return list(map(Since, counts, clocks, marks, some))
 
     def _events(self, keys: Micros) -> dict[int, list[Event]]:
-        """What entered the sessions of each key, in the order in which it came; what came in no order, before all
-        else."""
+        """What entered the sessions of each key, in order of arrival. Events without an order come first."""
         if (rows := self.fresh) is None:
             return {}
         ordered = BATCH in rows.column_names
@@ -335,7 +334,7 @@ class _Rows:
 
 
 class _Within:
-    """What busy keys come to."""
+    """The sessions and panes of busy keys."""
 
     def __init__(self, rows: _Rows) -> None:
         self.rows, self.merger, self.clocks = rows, rows.merger, rows.clocks
@@ -343,9 +342,9 @@ class _Within:
         known = (places.start.tolist(), places.end.tolist(), numbers(rows.standing, "sequence").tolist())
         self.courses = Courses(self.merger.output, self.clocks, list(map(Pane, *known)))
         running = [each for key in rows.by_key(self.courses) for each in self.courses.run(*key)]
-        self.left = [each for each in running if not each.closed or each.waiting]
+        self.unfinished = [each for each in running if not each.closed or each.waiting]
         """The sessions that have more to publish."""
-        self.kept = [self.courses.show(each) for each in self.left]
+        self.kept = [self.courses.show(each) for each in self.unfinished]
 
     @cached_property
     def fired(self) -> pa.Table:
@@ -356,10 +355,10 @@ class _Within:
     @cached_property
     def sessions(self) -> Sessions | None:
         """The sessions that have more to publish, with the panes that they will take back."""
-        if not self.left:
+        if not self.unfinished:
             return None
-        of = np.repeat(np.arange(len(self.left)), [len(each.standing) for each in self.left])
-        panes = [nth for each in self.left for nth in each.standing]
+        of = np.repeat(np.arange(len(self.unfinished)), [len(each.standing) for each in self.unfinished])
+        panes = [nth for each in self.unfinished for nth in each.standing]
         merged = self._shown.slice(len(self.courses.fired))
         return (
             Sessions(merged, self._panes.take(pa.array(panes, pa.int64())), of) if panes else Sessions(merged)
@@ -406,7 +405,7 @@ class _Within:
 
     @cached_property
     def _shown(self) -> pa.Table:
-        """What panes and states hold: those that were fired first."""
+        """What panes and states hold: first the fired panes, then the states."""
         shown = [*(each.shown for each in self.courses.fired), *self.kept]
         own = self._own
         nodes = np.array([each.node for each in shown], np.int64)
@@ -425,7 +424,7 @@ class _Within:
         return self.merger.emptied(found, empty) if empty.any() else found
 
     def _counted(self, shown: Sequence[Shown]) -> dict[str, pa.Array]:
-        """The columns in which sessions have what is known of them."""
+        """The columns of bounds and counts of sessions."""
         since, whole = [each.since for each in shown], [each.whole for each in shown]
         made = {
             START: [each.start for each in shown],
@@ -457,10 +456,10 @@ class _Within:
         return merged_by(self.merger, self.rows.inputs.take(pa.array(rows)), node)
 
     def _cumulative(self, own: pa.Table) -> pa.Table:
-        """What each node holds with all that it has grown from.
+        """Each node merged with all nodes that it has grown from.
 
-        Nodes make chains, each node after the largest that it has grown from; what else it has grown from are ends of
-        other chains, which are merged before. So there are few rounds, however sessions are joined.
+        Nodes make chains: each node follows the largest one that it has grown from. The others that it has grown from
+        are ends of other chains, which are merged before. So there are few rounds, however sessions are joined.
         """
         children = self.courses.children
         if not any(children):

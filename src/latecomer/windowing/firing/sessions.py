@@ -1,9 +1,9 @@
 """One output with session windows, batch by batch.
 
-What is known of a key before a batch comes from three places: `partials` holds the sessions that have
-something left to publish, whole; beside each, as *published*, a copy of the panes that it will have to take
-back; and `panes` holds the sessions that have published everything. The last are read only where an event
-came behind the watermark, for only such an event can touch a session that has closed.
+The state of a key before a batch is in three places. `partials` holds the whole sessions that have something
+left to publish, and beside each, as *published*, a copy of the panes that it will have to take back. `panes`
+holds the sessions that have published everything: these are read only where an event came behind the
+watermark, since only such an event can touch a session that has closed.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class SessionLogic(OutputLogic):
     def judged(
         self, batch: Batch, wanted: Sequence[str] = (), periods: Periods = ()
     ) -> Iterator[tuple[Arrivals, Judged]]:
-        """The events of the whole log, a part at a time, judged by the log and the timeline alone, under each policy
-        that the output has had; with the columns that are wanted."""
+        """The events of the whole log, a part at a time, with the wanted columns. They are judged only by the log and
+        the timeline, each by the policy of its batch."""
         under = list(periods) or [(0, self.output)]
         folded = []
         last = batch.section.fires_at
@@ -80,27 +80,27 @@ class SessionLogic(OutputLogic):
             yield bucket.suspects, judged
 
     def whole(self, logged: Logged) -> pa.Table:
-        """Every session of these events, as if nothing had ever been late: START, END, keys, values and states."""
+        """Every session of these events, as if nothing had been late: START, END, keys, values and states."""
         names = [*self.layout.keys, *self.layout.values, *self.merger.state_columns]
         kinds = {START: pa.int64(), END: pa.int64()}
         kinds |= {name: self.merger.schema.field(name).type for name in names}
         parts = self._arrivals(logged, [(0, self.output)], NothingLate(), self.merger.columns)
         folded = [fold_events(part, self.merger, None) for part in parts]
-        found = merge_sessions(Bucket(folded), None, self.merger)
-        if found is None:
+        sessions = merge_sessions(Bucket(folded), None, self.merger)
+        if sessions is None:
             return pa.schema(list(kinds.items())).empty_table()
-        entered = found.merged.filter(pc.field(FATE) == CODES[Fate.ON_TIME])
+        entered = sessions.merged.filter(pc.field(FATE) == CODES[Fate.ON_TIME])
         return pa.table({name: entered.column(name).cast(kind) for name, kind in kinds.items()})
 
     def fates_by_batch(self, batch: Batch, periods: Periods = ()) -> dict[int, Counts]:
         if batch.logged is None:
             return {}
         measures = list(self.merger.measures)
-        found = (
+        with_batches = (
             (judged, flat(part.rows(["batch"]).column(0)))
             for part, judged in self.judged(batch, measures, periods)
         )
-        return counts_of(found, measures)
+        return counts_of(with_batches, measures)
 
     # What a batch meets
 
@@ -113,7 +113,7 @@ class SessionLogic(OutputLogic):
         return Met(self.open_states, self.published)
 
     def _to_replace(self, batch: Batch, met: Met) -> list[DataFile]:
-        """The panes of closed sessions that an event may touch: only one that came behind the watermark does."""
+        """The panes of closed sessions that an event may touch: only an event behind the watermark does."""
         if not batch.behind or batch.history:
             return []
         gap = self.window.gap
@@ -122,7 +122,7 @@ class SessionLogic(OutputLogic):
     def _arrivals(
         self, logged: Logged, periods: Periods, timeline: Timeline, wanted: Sequence[str]
     ) -> Iterator[Arrivals]:
-        """Events with the columns that are wanted, a part at a time."""
+        """Events with the wanted columns, a part at a time."""
         layout, outputs = self.store.layout, [under for _, under in periods]
         for part in event_tables(logged, event_columns(layout, periods, wanted), outputs, layout):
             if part.num_rows:
@@ -132,7 +132,7 @@ class SessionLogic(OutputLogic):
         return places_in(map(self.tables.partials.location, self.published), self.output)
 
     def has_news(self, closed: pa.RecordBatch, section: Section) -> bool:
-        """Whether sessions that closed have events that were not published yet, or late ones that waited enough."""
+        """Whether closed sessions have events that were not published yet, or late ones that are due."""
         late, passed = self.output.trigger.late, False
         if isinstance(late, Every):
             passed = section.passed(late.every)
@@ -144,7 +144,7 @@ class SessionLogic(OutputLogic):
                 return True
         return False
 
-    # Published: the same steps, with what is kept of sessions
+    # Published
 
     def _remember_panes(self, batch: Batch, added: Sequence[DataFile], folded: Sequence[DataFile]) -> None:
         self.recent_panes += _bounded(added)
@@ -160,7 +160,7 @@ def _apart(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:
 
 
 def _bounded(files: Sequence[DataFile]) -> list[DataFile]:
-    """Files with no more than the bounds of their windows: all of them are kept in mind."""
+    """Files with only the bounds of their windows, since all files are kept in memory."""
     return [
         DataFile(
             file.path,

@@ -1,4 +1,4 @@
-"""What silence alone publishes: windows that end, and triggers that go by a clock, without any new event."""
+"""What is published without any new event: windows that end, and triggers that go by a clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from latecomer.store.table import Table
 from latecomer.windowing.firing.columns import Lane
 
 HasNews = Callable[[pa.RecordBatch, Section], bool]
-"""Whether closed windows, by NEWS of their states, have anything that was not published yet."""
+"""Whether closed windows have events that no pane has published, by the columns NEWS of their states."""
 NEWS = ("window_end", SINCE, WAITING_EVENTS)
 
 
@@ -30,8 +30,8 @@ def silence_publishes(
     has_news: HasNews,
     fires: Callable[[Sequence[DataFile], Section], bool],
 ) -> bool:
-    """Whether one of these open states publishes anything in a section without events; `fires` says whether its trigger
-    does."""
+    """Whether one of these open states publishes anything in a section without events; `fires` answers that for
+    triggers."""
     early, late = output.trigger.early, output.trigger.late
     by_rule = any(per_firing(rule) and not isinstance(rule, Every | Count) for rule in (early, late))
     if by_rule and states and fires(states, section):
@@ -56,7 +56,7 @@ def has_news(closed: pa.RecordBatch, _section: Section) -> bool:
 def _ends_with_news(
     output: Output, partials: Table, file: DataFile, section: Section, has_news: HasNews
 ) -> bool:
-    """Whether a window of this file has reached its end, and something of it is to be published."""
+    """Whether a window of this file has reached its end, and has something to publish."""
     waiting = kind_of(file) == Lane.WAITING
     if file.window_ends[0] + (output.settles_after if waiting else 0) > section.fires_at:
         return False
@@ -71,7 +71,7 @@ def _ends_with_news(
 def _passes(
     early: Every, output: Output, partials: Table, still_open: Sequence[DataFile], section: Section
 ) -> bool:
-    """Whether a clock reached a multiple of the interval for a window with events yet to be published."""
+    """Whether a clock reached a multiple of the interval for a window with unpublished events."""
     if early.clock == "arrival":
         return section.passed(early.every)
     if output.window.endless:

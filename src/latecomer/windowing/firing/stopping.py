@@ -1,7 +1,8 @@
-"""What stops a batch, by output and column: an event that fails where `on_error` is fail (ADR 0057), and a sum that
-outgrows its type (ADR 0028).
+"""What stops a batch: an event that fails where `on_error` is fail (ADR 0057), or a sum that no type holds (ADR 0028).
 
-As a rule such a sum stays exact beside its column, which is null meanwhile: that is warned of."""
+A sum that is only too large for its column does not stop a batch: the column is null, the exact sum is kept beside it,
+and a warning says so.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from latecomer.errors import PipelineError, Problem
-from latecomer.model import types
 from latecomer.store.files import Location, footer
 from latecomer.store.layout import PaneLayout
 from latecomer.store.state_types import beyond_column, beyond_halves
+from latecomer.windowing.aggregates.sums import SumOverflow
 from latecomer.windowing.failing import FailedEvent
 from latecomer.windowing.merge import Merger
 
@@ -26,17 +27,17 @@ LOG = logging.getLogger(__name__)
 
 
 @contextmanager
-def stopping_in_words(name: str, layout: PaneLayout, measures: Collection[str]) -> Iterator[None]:
-    """Around the work of an output."""
+def stopping_in_words(name: str, layout: PaneLayout, _measures: Collection[str] = ()) -> Iterator[None]:
+    """Around the work of an output: its errors name the output, the column and the fix."""
     try:
         yield
-    except OverflowError as error:
-        raise PipelineError([_problem(name, layout, measures)]) from error
+    except SumOverflow as error:
+        raise PipelineError([_overflow(name, layout, error)]) from error
     except FailedEvent as error:
-        raise PipelineError([_failed(name, error)]) from error
+        raise PipelineError([_failure(name, error)]) from error
 
 
-def _failed(name: str, error: FailedEvent) -> Problem:
+def _failure(name: str, error: FailedEvent) -> Problem:
     return Problem(
         f"outputs.{name}.{'where' if error.column is None else f'columns.{error.column}'}",
         f"{error.detail}; the batch is logged, and waits",
@@ -46,27 +47,19 @@ def _failed(name: str, error: FailedEvent) -> Problem:
     )
 
 
-def _problem(name: str, layout: PaneLayout, measures: Collection[str]) -> Problem:
-    kinds = layout.types
-    sums = {
-        aggregate.column: str(aggregate)
-        for aggregate in layout.output.aggregates.values()
-        if aggregate.column and aggregate.function in ("sum", "avg")
-    }
-    sums |= {measure: f"the ledger's {measure}" for measure in measures}
-    outgrown = [column for column in sums if types.is_decimal(kinds[column])]
+def _overflow(name: str, layout: PaneLayout, error: SumOverflow) -> Problem:
+    aggregate = layout.output.aggregates.get(error.name)
     return Problem(
         f"outputs.{name}.aggregates",
         "a sum outgrew its type; the batch is logged, and waits",
-        ", ".join(sums[column] for column in outgrown),
-        f"declare {' and '.join(outgrown)} with fewer digits after the point, or as double, in source.schema and "
-        "start a new store, "
-        "or leave the sum out and give the output a new name",
+        f"the ledger's {error.column}" if aggregate is None else str(aggregate),
+        f"declare {error.column} with fewer digits after the point, or as double, in source.schema and start a new "
+        "store, or leave the sum out and give the output a new name",
     )
 
 
 class Outgrown:
-    """Warns of an output's sums that did not fit their columns, of each once."""
+    """Warns of an output's sums that do not fit their columns: once for each sum."""
 
     def __init__(self, name: str, merger: Merger) -> None:
         self.name, self.kinds = name, merger.layout.values
@@ -78,12 +71,12 @@ class Outgrown:
         }
 
     def warn(self, panes: Table, added: Sequence[DataFile]) -> None:
-        """Look at the panes of a batch. A sum that does not fit is null there, and kept beside."""
+        """Look at the panes of a batch. A sum that does not fit is null there, and kept in a column beside."""
         if not self.kept or not added:
             return
-        found = _values_held(map(panes.location, added), self.kept.values())
+        counts = _value_counts(map(panes.location, added), self.kept.values())
         for value, column in list(self.kept.items()):
-            if places := found[column]:
+            if places := counts[column]:
                 del self.kept[value]
                 LOG.warning(
                     "output %s: %s does not fit %s in %d places and is null there; the exact sum is kept, and "
@@ -96,13 +89,12 @@ class Outgrown:
                 )
 
 
-def _values_held(files: Iterable[Location], columns: Iterable[str]) -> dict[str, int]:
-    """How many values some columns hold that are no null, by what Parquet files say of themselves."""
-    held = dict.fromkeys(columns, 0)
-    for file in files:
-        written = footer(file)
-        for group in map(written.row_group, range(written.num_row_groups)):
+def _value_counts(files: Iterable[Location], columns: Iterable[str]) -> dict[str, int]:
+    """How many values of some columns are not null, by the footers of Parquet files."""
+    counts = dict.fromkeys(columns, 0)
+    for metadata in map(footer, files):
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
             for chunk in map(group.column, range(group.num_columns)):
-                if chunk.path_in_schema in held:
-                    held[chunk.path_in_schema] += chunk.statistics.num_values
-    return held
+                if chunk.path_in_schema in counts:
+                    counts[chunk.path_in_schema] += chunk.statistics.num_values
+    return counts

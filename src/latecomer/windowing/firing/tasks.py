@@ -3,7 +3,7 @@
     files of the log → judged, for all outputs in one reading → partial states by bucket, side output, dead letters
     partial states + open states + panes that late events touch → panes, late panes, retracts, open states
 
-Both are called in tasks. They read and write files under names of this attempt; what they return is small.
+Both run in tasks. The files that they write have names of this attempt; what they return is small.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from latecomer.windowing.session_judge import Arrivals, arrivals_of, session_of
 from latecomer.windowing.session_judge import event_columns as session_columns
 
 ROWS_PER_BUCKET = 200_000
-"""So many events, or rows of open states, are merged in one task: another would not be worth its files."""
+"""How many events, or rows of open states, one task merges: fewer are not worth another task's files."""
 MOST_BUCKETS = 256
 MOST_PARTIALS = 1_000_000
-"""So many rows of partial states are held before they are merged."""
+"""If more rows of partial states are held, they are merged."""
 
 
 def bucket_count(rows: int, cores: int, rows_each: int = ROWS_PER_BUCKET) -> int:
@@ -69,7 +69,7 @@ def bucket_count(rows: int, cores: int, rows_each: int = ROWS_PER_BUCKET) -> int
 
 @dataclass(frozen=True)
 class FiringPlan:
-    """What tasks know of the outputs: the same for every batch."""
+    """What tasks know about the outputs: the same for every batch."""
 
     layout: EventLayout
     outputs: Mapping[str, Output]
@@ -86,17 +86,17 @@ class FiringPlan:
 
 @dataclass(frozen=True)
 class FoldTask:
-    """Some events, and what they are judged by."""
+    """Some events, and the timeline that judges them."""
 
     splits: Sequence[LogSplit]
     timeline: Watermarks
     outputs: Sequence[str]
     buckets: Mapping[str, int]
-    """How many the keys of each output are shared out to."""
+    """How many buckets the keys of each output are divided into."""
     late: Mapping[str, Location]
-    """Where the side output of each output goes that is not published yet."""
+    """Output → folder of its side output, unless that is published already."""
     failed: Mapping[str, Location]
-    """Likewise, its dead letters."""
+    """Output → folder of its dead letters, unless those are published already."""
     behind: int | None
     """The highest watermark that an event of the batch met; None where none of them came behind it."""
 
@@ -110,14 +110,14 @@ class PaneFile:
     end: int | None
 
     def holds_one(self, starts: Micros, before: int = 0, after: int = 0) -> bool:
-        """Whether it may hold a window that one of these moments is in, or so far before or after. They ascend."""
+        """Whether one of these ascending moments may be in a window of the file, or so far `before` or `after` it."""
         at = 0 if self.start is None else int(np.searchsorted(starts, self.start - before))
         return at < len(starts) and (self.end is None or int(starts[at]) <= self.end + after)
 
 
 @dataclass(frozen=True)
 class OutputTask:
-    """What a bucket needs to know of an output."""
+    """What a bucket needs to know about an output."""
 
     clocks: Clocks
     states: Sequence[Location] = ()
@@ -126,9 +126,9 @@ class OutputTask:
     panes: Sequence[PaneFile] = ()
     """The panes that events of the batch may replace."""
     closing: Sequence[Location] | None = None
-    """The panes for which nothing more may come since this batch; None where there are no closing panes."""
+    """The files of panes that this batch may make final; None where there are no closing panes."""
     known: KnownKeys | None = None
-    """The keys that empty panes are for. Where there may be such, all keys are in the first bucket."""
+    """The keys that get empty panes. An output that has those has all keys in the first bucket."""
     folders: Mapping[str, Location] = field(default_factory=dict)
     """Where files of each lane go."""
     late: Location | None = None
@@ -137,7 +137,7 @@ class OutputTask:
 
 @dataclass(frozen=True)
 class BucketTask:
-    """A bucket of keys, and what there is of it."""
+    """A bucket of keys, and its files by output."""
 
     nth: int
     of: int
@@ -146,7 +146,7 @@ class BucketTask:
 
 @dataclass(frozen=True)
 class Aside:
-    """The files of what entered no window of an output."""
+    """The files of events that entered no window of an output."""
 
     late: Sequence[Location] = ()
     """The side output."""
@@ -156,7 +156,7 @@ class Aside:
 
 @dataclass(frozen=True)
 class Made:
-    """What came of an output in a bucket, or of all of them together."""
+    """The results of an output in a bucket."""
 
     counts: Counts
     files: Mapping[str, Sequence[Location]]
@@ -176,11 +176,11 @@ def fold_split(plan: Shared[FiringPlan], task: FoldTask) -> Parted[dict[str, Asi
     for events in event_tables(Logged(task.splits), columns, outputs, plan.value.layout):
         if events.num_rows:
             for each in folds.values():
-                with stopping_in_words(each.name, each.merger.layout, each.merger.measures):
+                with stopping_in_words(each.name, each.merger.layout):
                     each.take(events)
     parts: dict[int, dict[str, Any]] = {}
     for name, each in folds.items():
-        with stopping_in_words(each.name, each.merger.layout, each.merger.measures):
+        with stopping_in_words(each.name, each.merger.layout):
             for nth, part in each.by_bucket():
                 parts.setdefault(nth, {})[name] = part
     return Parted({name: Aside(each.late, each.failed) for name, each in folds.items()}, parts)
@@ -232,7 +232,7 @@ class _Folding:
 
 
 class _SessionFolding(_Folding):
-    """The same of sessions: which events are late is known once all of a key's are together."""
+    """The same for sessions: which events are late is known only when all events of a key are together."""
 
     def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
         super().__init__(name, merger, task)
@@ -294,19 +294,19 @@ def _suspects(suspects: Arrivals, by: Sequence[str], count: int) -> Iterator[tup
 
 
 def merge_bucket(plan: Shared[FiringPlan], task: BucketTask, parts: list[dict[str, Any]]) -> dict[str, Made]:
-    """What there is of a bucket of keys, merged: the panes and open states of every output."""
+    """Merge a bucket of keys: the panes and open states of every output."""
     made = {}
     for name, asked in task.outputs.items():
         merger = plan.value.mergers[name]
         folded = [each[name] for each in parts if name in each]
-        with stopping_in_words(name, merger.layout, merger.measures):
+        with stopping_in_words(name, merger.layout):
             logic = _SessionMerging if merger.output.window.merges else _Merging
             made[name] = logic(merger, asked, task, name).made(folded)
     return made
 
 
 class _Merging:
-    """Merges what there is of an output in a bucket."""
+    """Merges a bucket of an output."""
 
     def __init__(self, merger: Merger, asked: OutputTask, task: BucketTask, name: str) -> None:
         self.merger, self.asked, self.task, self.name = merger, asked, task, name
@@ -342,7 +342,7 @@ class _Merging:
         return output.trigger.early is not None and output.accumulation is Accumulation.RETRACTING
 
     def _publish_empty(self, known: KnownKeys, fired: pa.Table) -> None:
-        """The panes of keys that windows before had, for windows that closed without them."""
+        """Empty panes of known keys, for windows that closed without events of theirs."""
         clocks, window = self.asked.clocks, cast(FixedWindow, self.merger.output.window)
         windows = windows_closed(self.name, window, known, clocks.before, clocks.now)
         at_once = max(MOST_PARTIALS // max(known.table.num_rows, 1), 1)
@@ -351,8 +351,8 @@ class _Merging:
             self.publish(Lane.FIRED, empty_panes(self.firing, known.table, some, fired, clocks))
 
     def close(self, published: pa.Table | None) -> None:
-        """The last panes of windows for which nothing more can come, also of those that just fired. `published` are the
-        panes of sessions that will be taken back."""
+        """The last panes of windows for which nothing more can come, including those that just fired. `published` are
+        the panes of sessions that will be taken back."""
         files, clocks = self.asked.closing, self.asked.clocks
         if files is None or clocks.now == BEGIN_OF_TIME:
             return
@@ -378,7 +378,7 @@ class _Merging:
         return rows.filter(pa.array(codes == self.task.nth))
 
     def touched(self, moments: Micros, before: int = 0, after: int = 0) -> list[Location]:
-        """The files of panes that may hold a window that one of these moments is in, or so far before or after."""
+        """The files of panes for which `holds_one` is true, and which may hold keys of this bucket."""
         return [
             file.place
             for file in self.asked.panes
@@ -386,7 +386,7 @@ class _Merging:
         ]
 
     def _standing(self, wanted: pa.Table) -> pa.Table:
-        """The panes of earlier batches that are of windows which start as the wanted ones do."""
+        """The panes of earlier batches whose windows start when one of the wanted windows does."""
         starts = pc.unique(wanted.column("window_start")).cast(TIMESTAMP)
         places = self.touched(np.sort(np.asarray(starts.cast(pa.int64()))))
         if not places:
@@ -406,7 +406,7 @@ class _Merging:
 
 
 class _SessionMerging(_Merging):
-    """The same of sessions."""
+    """The same for sessions."""
 
     def made(self, folded: Sequence[list[Folded]]) -> Made:
         merger, asked = self.merger, self.asked
@@ -435,7 +435,7 @@ class _SessionMerging(_Merging):
         wanted = (pc.field("window_end") >= _moment(low)) & (pc.field("window_start") <= _moment(high))
         for key in self.merger.output.by:
             values = pc.unique(suspects.columns[key])
-            if not pa.types.is_floating(values.type):  # equal ones may have different bits
+            if not pa.types.is_floating(values.type):  # equal floats may have different bits
                 wanted &= pc.field(key).isin(values)
         panes = dataset(places, self.merger.schema).to_table(filter=wanted)
         return standing_panes(panes, bucket, self.merger)
@@ -445,7 +445,7 @@ class _SessionMerging(_Merging):
 
 
 def fires_quietly(plan: Shared[FiringPlan], task: BucketTask) -> bool:
-    """Whether triggers publish anything of a bucket without new events."""
+    """Whether triggers publish anything in a bucket without new events."""
     for name, asked in task.outputs.items():
         merger = plan.value.mergers[name]
         merging = _Merging(merger, asked, task, name)
@@ -471,7 +471,7 @@ def _moment(micros: int) -> pa.Scalar:
 
 
 def _written_aside(rows: pa.Table | None, folder: Location | None) -> list[Location]:
-    """Rows that entered no window in a file of that folder, if there are any and they are not published."""
+    """Write rows that entered no window to a file in that folder, if there are rows and a folder."""
     if rows is None or not rows.num_rows or folder is None:
         return []
     return [_written(rows, folder / f"part-{new_token()}.parquet")]

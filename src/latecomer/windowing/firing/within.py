@@ -1,7 +1,7 @@
 """Panes that fire within a batch: one for each firing of the trigger, wherever batches are cut.
 
-Events come in the order of their arrival, or already merged as far as no firing can lie between them (`folded`). They
-are cut into panes (`cuts.py`), each pane is merged, and where panes accumulate each is merged with those before it.
+Events come in the order of their arrival, or already merged where no firing can lie between them (`folded`). They are
+cut into panes (`cuts.py`), each pane is merged, and where panes accumulate each is merged with those before it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ON_TIME, _LATE = CODES[Fate.ON_TIME], CODES[Fate.LATE_ACCEPTED]
 
 
 def firing_of(merger: Merger) -> Firing:
-    """What makes the panes of an output."""
+    """The maker of an output's panes."""
     return FiringWithin(merger) if merger.output.fires_within else Firing(merger)
 
 
@@ -189,7 +189,7 @@ class FiringWithin(Firing):
         return panes
 
     def _left(self, shown: pa.Table, found: Panes, discards: bool) -> pa.Table:
-        """What each place has come to after its early panes: one row each."""
+        """The state of each place after its early panes: one row each."""
         last = pa.array(found.last)
         left, own = shown.filter(last), found.rows.filter(last)
         fired = found.fires[found.last]
@@ -205,14 +205,14 @@ class FiringWithin(Firing):
 
     @property
     def _since(self) -> list[str]:
-        """The private columns that begin anew with each early pane."""
+        """The private columns that each early pane resets."""
         whens = map(since_when_column, self.output.trigger.whens)
         return [
             name for name in (SINCE, SINCE_CLOCK, SINCE_MARK, *whens) if name in self.merger.state_columns
         ]
 
     def _of_window(self, found: Panes) -> dict[str, Any]:
-        """The private columns that hold what is known of all events of a window, up to each pane."""
+        """The private columns that describe all events of a window, up to each pane."""
         known, made = self.merger.state_columns, dict[str, Any]()
         starts = _begins(found.first)
         for name in (HELD, *map(when_column, self.output.trigger.whens)):
@@ -233,7 +233,7 @@ class FiringWithin(Firing):
         found = self._panes(rule, fresh, states, clocks, Fate.LATE_ACCEPTED)
         if found is None:
             return {}
-        over = self.is_last(found.rows, np.full(found.rows.num_rows, clocks.now, np.int64))
+        over = self.is_last(found.rows, clocks.now)
         count = found.rows.num_rows
         firing = {
             "sequence": pa.nulls(count, pa.int64()),
@@ -248,7 +248,8 @@ class FiringWithin(Firing):
         return {Lane.LATE: panes.filter(due), Lane.WAITING: panes.filter(pc.invert(due))}
 
     def late_panes(self, added: pa.Table, earlier: pa.Table, clocks: Clocks) -> pa.Table:
-        """The LATE panes of each window and key that late events touched, in order, each after what it takes back."""
+        """The LATE panes of each window and key that late events touched, in order, each after the pane that it takes
+        back."""
         if not per_firing(self.output.trigger.late):
             return super().late_panes(added, earlier, clocks)
         held = self._newest(added, earlier)
@@ -313,7 +314,7 @@ class FiringWithin(Firing):
         return Panes(merged, place[begins], cut.fires[begins], first[begins])
 
     def _turns(self, place: Micros, inputs: pa.Table, clocks: Clocks, fate: Fate) -> Turns:
-        """What rules need to know of each place; of its rows, nothing yet."""
+        """What rules need to know about each place; its rows are filled in later."""
         first = _firsts(place)
         starts, ends = (numbers(inputs, name)[first] for name in (START, END))
         # An early pane fires up to when the window closes, a late one as long as late events are taken.
@@ -324,7 +325,7 @@ class FiringWithin(Firing):
         return Turns(place, none, none, none, {}, starts, until, ends, clocks, self.output.window.endless)
 
     def running(self, rows: pa.Table, place: Micros) -> pa.Table:
-        """Each row merged with those of its place before it: by halves, so that the work grows with the rows."""
+        """Each row merged with those of its place before it. It works by halves, so that work is linear in the rows."""
         first = _firsts(place)
         if first.all():
             return rows
@@ -346,7 +347,7 @@ class FiringWithin(Firing):
 
 
 class _Rows:
-    """Stored states and fresh rows, as far as rules ask about them: states first."""
+    """What rules need to know about stored states and fresh rows: states first."""
 
     def __init__(self, output: Output, fate: Fate, states: pa.Table | None, fresh: pa.Table | None) -> None:
         self.output, self.early = output, fate is Fate.ON_TIME
@@ -364,7 +365,7 @@ class _Rows:
 
     @property
     def order(self) -> list[Micros]:
-        """By which rows of a place are put in order, the last first."""
+        """The columns that order the rows of a place, the least important first."""
         origins = [
             flat(each.column(ORIGIN)).cast(pa.string())
             if ORIGIN in each.column_names
@@ -400,7 +401,7 @@ class _Rows:
         return cuts(rule, asked, whole, self._over(rule, whole, order))
 
     def _over(self, rule: Until, whole: Turns, order: Micros) -> Flags:
-        """Whether a rule had ended before the batch, by what was stored of each place."""
+        """Whether the rule of each place had ended before the batch, by the stored state."""
         stored = order < self.stored
         known, place = np.unique(whole.place[stored], return_inverse=True)
         past = Turns(
@@ -440,7 +441,7 @@ def _waits(states: pa.Table) -> Flags:
 
 
 def _chosen(rows: pa.Table | None, flags: Flags | None, wanted: bool) -> pa.Table | None:
-    """The rows for which it is so, or not; None where there are none."""
+    """The rows whose flag is the wanted one; None where there are none."""
     if rows is None or flags is None:
         return None
     found = rows.filter(pa.array(flags == wanted))
