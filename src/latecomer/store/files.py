@@ -202,6 +202,12 @@ def remove_all(folder: Location) -> None:
     return objects.remove_all(folder) if isinstance(folder, Url) else local.remove_all(folder)
 
 
+def remove_drafts(folder: Location, before: float) -> None:
+    """Remove what a process had begun to write to a URL before a moment, and was killed."""
+    if isinstance(folder, Url):
+        objects.remove_drafts(folder, before)
+
+
 def remove_empty(folder: Location, within: Location) -> None:
     """Remove a folder if it is empty, and those above it that are empty then, as long as they are within another."""
     if not isinstance(folder, Url):
