@@ -42,8 +42,8 @@ def opened_store(scheme: str, bucket: str, options: Storage) -> Store:
         client["allow_http"] = True
     url = f"{scheme}://{bucket}"
     if scheme not in S3:
-        named = {} if options.credentials is None else {"service_account": options.credentials}
-        config = named if scheme == "gs" else {}
+        given = options.credentials if scheme == "gs" else options.endpoint
+        config = {} if given is None else {"service_account" if scheme == "gs" else "endpoint": given}
         return from_url(url, config=config, client_options=client, retry_config=RETRIES)  # type: ignore[call-overload, no-any-return]
     config = {
         name: value for name, value in (("region", options.region), ("endpoint", options.endpoint)) if value
@@ -93,6 +93,8 @@ def rust_options(place: Url, options: Storage) -> dict[str, str]:
     if place.scheme not in S3:
         if place.scheme == "gs" and options.credentials:
             found["google_service_account"] = options.credentials
+        if place.scheme != "gs" and options.endpoint:
+            found["azure_storage_endpoint"] = options.endpoint
         return found
     found["conditional_put"] = "etag"
     keys = keys_in_file(options)
