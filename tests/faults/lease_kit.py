@@ -112,7 +112,7 @@ def engines(file: Path) -> Iterator[Callable[..., Process]]:
             each.end()
 
 
-def until(what: Callable[[], bool], seconds: float = 60.0) -> float:
+def until(what: Callable[[], bool], seconds: float = 300.0) -> float:
     """Wait for something; how many seconds that took."""
     began = time.monotonic()
     while not what():
