@@ -17,6 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+import azure_kit
 import hdfs_kit
 import kafka_kit
 import s3_kit
@@ -159,6 +160,23 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> str:
 def hdfs_folder(hdfs: str) -> hdfs_kit.Folder:
     """A folder in HDFS of the test's own."""
     return hdfs_kit.Folder(hdfs)
+
+
+@pytest.fixture(scope="session")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The endpoint of an Azure Blob server, shared by all test processes of a run."""
+    require("Azurite", azure_kit.require_server)
+    base = tmp_path_factory.getbasetemp()
+    return azure_kit.shared_server((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "azure")
+
+
+@pytest.fixture
+def container(azure: str, monkeypatch: pytest.MonkeyPatch) -> azure_kit.Container:
+    """A container of the test's own; the environment has its credentials."""
+    container = azure_kit.new_container(azure)
+    for name, value in container.environment.items():
+        monkeypatch.setenv(name, value)
+    return container
 
 
 @pytest.fixture

@@ -69,6 +69,8 @@ CASES: dict[str, Case] = {
     "latency": Case(streams.latency, _batches_of(*streams.SMALL, count=40), checked=True),
     "windows": Case(streams.windows, _large),
     "lateness": Case(streams.lateness, _large),
+    "open-keys": Case(streams.open_keys),
+    "long-log": Case(streams.long_log),
     "endurance": Case(streams.endurance, _endurance),
     "ids": Case(streams.ids, _ids),
     "object-store": Case(streams.object_store, _batches_of(streams.OBJECT_ROWS, count=7)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -91,36 +92,36 @@ def frames(asked: argparse.Namespace) -> Found:
 
 def cores(asked: argparse.Namespace) -> Found:
     """The same on one core of Spark's, and on two."""
-    return _one_and_two(asked, "cores")
+    return _against_one(asked, "cores", (1, 2))
 
 
 def executors(asked: argparse.Namespace) -> Found:
-    """The same on one executor, and on two: processes with one core each."""
-    return _one_and_two(asked, "executors")
+    """The same on one executor, and on more: processes with one core each."""
+    return _against_one(asked, "executors", (1, 2, 4, 8))
 
 
-def _one_and_two(asked: argparse.Namespace, what: str) -> Found:
-    rows = min(asked.events, 1_000_000)
-    results = {count: contend("latecomer", asked.folder / "large", rows, **{what: count}) for count in (1, 2)}
+def _against_one(asked: argparse.Namespace, what: str, counts: Sequence[int]) -> Found:
+    rows, possible = min(asked.events, 1_000_000), gain_of_two()
     made = table(
-        f"{asked.events:,} events on one and two {what}, batches of {rows:,}",
-        *(what, "rows/s", "s a batch", "speed against one", "once warm", "two plain processes", "goal"),
+        f"{asked.events:,} events, batches of {rows:,}; two plain processes do {possible:.2f} × the work of one",
+        *(what, "rows/s", "s a batch", "peak memory", "speed against one", "once warm", "goal"),
     )
-    ratio, possible = results[1]["seconds"] / results[2]["seconds"], gain_of_two()
-    warm = {
-        count: statistics.mean(result["batches"][1:] or result["batches"])
-        for count, result in results.items()
-    }
-    made.add_row("1", *speed(asked.events, results[1]), "", "", "", "")
-    made.add_row(
-        "2",
-        *speed(asked.events, results[2]),
-        f"{ratio:.2f}",
-        f"{warm[1] / warm[2]:.2f}",
-        f"{possible:.2f}",
-        "1.6",
-    )
-    return Found([made], {f"two {what} / one": ratio}, {**results, "two plain processes": possible})
+    found = Found([made], figures={"two plain processes": possible})
+    for count in counts:
+        result = contend("latecomer", asked.folder / "large", rows, **{what: count})
+        found.figures[count] = result
+        one = found.figures[1]
+        ratio, warm = one["seconds"] / result["seconds"], _warm(one) / _warm(result)
+        against = ("", "", "") if count == 1 else (f"{ratio:.2f}", f"{warm:.2f}", "1.6" if count == 2 else "")
+        made.add_row(str(count), *speed(asked.events, result), mib(result["peak"]), *against)
+        if count == 2:
+            found.ratios[f"two {what} / one"] = ratio
+    return found
+
+
+def _warm(result: dict[str, Any]) -> float:
+    """The mean of its batches but the first."""
+    return float(statistics.mean(result["batches"][1:] or result["batches"]))
 
 
 def bad_lines(asked: argparse.Namespace) -> Found:
@@ -224,6 +225,46 @@ def object_store(asked: argparse.Namespace) -> Found:
         f"a plain client puts and gets the same bytes in {middles['copy']:.2f} s"
     )
     return Found([made], {"bucket / disk": middles["disk"] / middles["bucket"]}, result)
+
+
+def open_keys(asked: argparse.Namespace) -> Found:
+    """As many keys as events in a window that stays open, a million in a batch; then batches of a hundred."""
+    result = measured("bench.scale", "keys", "--events", str(asked.events))
+    large, small = result["large"]["batches"], result["small"]["batches"]
+    made = table(
+        f"{asked.events:,} open keys, like hashes",
+        *("first batch warm", "last batch", "a small batch then", "on the disk", "peak memory", "its driver"),
+    )
+    made.add_row(
+        *(f"{each:.2f} s" for each in (*(large[1:2] or large), large[-1], statistics.median(small[5:]))),
+        f"{result['bytes a key']:.0f} bytes a key",
+        mib(result["peak"]),
+        mib(result["driver"]),
+    )
+    return Found([made], figures=result)
+
+
+def long_log(asked: argparse.Namespace) -> Found:
+    """A log of ten times and fifty times as many events as asked, in merged files, against an empty one."""
+    made = table(
+        "small batches over a long log",
+        *("events", "files", "start and all batches", "a batch", "against an empty log", "its driver"),
+    )
+    found = Found([made], figures={})
+    for events in (10 * asked.events, 50 * asked.events):
+        result = measured("bench.scale", "log", "--events", str(events))
+        empty, full = (statistics.median(result[name]["batches"][5:]) for name in ("empty", "full"))
+        whole = f"{result['full']['seconds']:.1f} s"
+        made.add_row(
+            f"{events:,}",
+            str(result["files"]),
+            whole,
+            f"{full:.2f} s",
+            f"{full / empty:.2f}",
+            mib(result["driver"]),
+        )
+        found.figures[events] = result
+    return found
 
 
 def lateness(asked: argparse.Namespace) -> Found:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from azure_kit import Container
 from hdfs_kit import Folder
 from latecomer.store.failpoints import VARIABLE
 from latecomer.store.files import Location
@@ -111,7 +112,7 @@ def engines(file: Path) -> Iterator[Callable[..., Process]]:
             each.end()
 
 
-def until(what: Callable[[], bool], seconds: float = 60.0) -> float:
+def until(what: Callable[[], bool], seconds: float = 300.0) -> float:
     """Wait for something; how many seconds that took."""
     began = time.monotonic()
     while not what():
@@ -125,7 +126,9 @@ def token(store: Location) -> int:
     return 0 if found is None else found.token
 
 
-def with_lease(file: Path, takeover: float = TAKEOVER, bucket: Bucket | Folder | None = None) -> Path:
+def with_lease(
+    file: Path, takeover: float = TAKEOVER, bucket: Bucket | Folder | Container | None = None
+) -> Path:
     """A pipeline whose store has a lease: in its folder, in a bucket, or in HDFS."""
     text = file.read_text(encoding="utf-8")
     if bucket is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from azure_kit import Container
 from faults.faults_kit import START, left_behind, tables_of, write_pipeline
 from faults.lease_kit import TAKEOVER, engines, token, until, with_lease
 from hdfs_kit import Folder
@@ -23,9 +24,11 @@ from latecomer.engine.ledger.check import check_ledger
 from latecomer.store.commits import commits_of
 from s3_kit import Bucket
 
+PLACES = {"s3": "bucket", "hdfs": "hdfs_folder", "azure": "container"}
 
-def bucket_for(request: pytest.FixtureRequest, at: str) -> Bucket | Folder | None:
-    return request.getfixturevalue({"s3": "bucket", "hdfs": "hdfs_folder"}[at]) if at != "folder" else None
+
+def bucket_for(request: pytest.FixtureRequest, at: str) -> Bucket | Folder | Container | None:
+    return None if at == "folder" else request.getfixturevalue(PLACES[at])
 
 
 QUICK = "totals.panes.written"
@@ -65,9 +68,7 @@ def require_alike(file: Path, expected: dict[str, list[str]]) -> None:
     assert check_ledger(load_pipeline(file)) == []
 
 
-@pytest.mark.parametrize(
-    "at", ["folder", *(pytest.param(each, marks=pytest.mark.long) for each in ("s3", "hdfs"))]
-)
+@pytest.mark.parametrize("at", ["folder", *(pytest.param(each, marks=pytest.mark.long) for each in PLACES)])
 def test_a_standby_takes_over_from_whoever_is_killed(
     tmp_path: Path, undisturbed_lease: dict[str, list[str]], at: str, request: pytest.FixtureRequest
 ) -> None:
@@ -90,9 +91,8 @@ def test_a_standby_takes_over_from_whoever_is_killed(
     ("place", "at"),
     [
         (QUICK, "folder"),
-        pytest.param(QUICK, "s3", marks=pytest.mark.long),
-        pytest.param(QUICK, "hdfs", marks=pytest.mark.long),
-        pytest.param("events.committed", "hdfs", marks=pytest.mark.long),
+        *(pytest.param(QUICK, at, marks=pytest.mark.long) for at in PLACES),
+        *(pytest.param("events.committed", at, marks=pytest.mark.long) for at in ("hdfs", "azure")),
         *(pytest.param(place, at, marks=pytest.mark.long) for place in OTHERS for at in ("folder", "s3")),
     ],
 )

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+import azure_kit
+from azure_kit import Container
 from hdfs_kit import Folder
 from latecomer.errors import StoreError
 from latecomer.store import files
@@ -20,11 +22,17 @@ from s3_kit import Bucket
 ROWS = pa.table({"a": range(1000), "b": [str(each) for each in range(1000)]})
 
 
-@pytest.fixture(params=["folder", "url", pytest.param("hdfs", marks=pytest.mark.long)])
+@pytest.fixture(
+    params=[
+        "folder",
+        "bucket",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("hdfs_folder", "container")),
+    ]
+)
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
     if request.param == "folder":
         return tmp_path / "lake"
-    place: Bucket | Folder = request.getfixturevalue("bucket" if request.param == "url" else "hdfs_folder")
+    place: Bucket | Folder | Container = request.getfixturevalue(request.param)
     return place.url / "lake"
 
 
@@ -151,3 +159,15 @@ def test_a_bucket_that_is_not_there_is_named(bucket: Bucket) -> None:
     other = Bucket(bucket.endpoint, "nowhere").url
     with pytest.raises(StoreError, match=r"s3://nowhere/x cannot be used: there is no such bucket; make it"):
         files.replace_bytes(other / "x", b"")
+
+
+@pytest.mark.long
+def test_an_endpoint_of_azure_is_that_of_the_pipeline_file(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (*azure_kit.EMULATED, "AZURITE_BLOB_STORAGE_URL"):
+        monkeypatch.delenv(name)
+    create_delta(container.url / "table", ROWS.schema, {})
+    assert files.put_new(container.url / "file", b"1") is not None
+    assert files.put_new(container.url / "file", b"2") is None
+    assert open_delta(container.url / "table").version() == 0

@@ -14,6 +14,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
+from azure_kit import Container
 from hdfs_kit import Folder
 from latecomer.errors import StoreError, StoreInUse
 from latecomer.store import files, lock
@@ -52,11 +53,17 @@ def engine(store: Location, name: str) -> Fence:
     return fence
 
 
-@pytest.fixture(params=["folder", "s3", pytest.param("hdfs", marks=pytest.mark.long)])
+@pytest.fixture(
+    params=[
+        "folder",
+        "bucket",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("hdfs_folder", "container")),
+    ]
+)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
     if request.param == "folder":
         return tmp_path / "store"
-    place: Bucket | Folder = request.getfixturevalue("bucket" if request.param == "s3" else "hdfs_folder")
+    place: Bucket | Folder | Container = request.getfixturevalue(request.param)
     return place.url / "store"
 
 

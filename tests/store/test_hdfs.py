@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -185,6 +186,31 @@ def test_a_file_that_cannot_be_written_is_named() -> None:
         with pytest.raises(FileNotFoundError) as refused:
             write()
         assert refused.value.filename == "lake/events/1.parquet"
+
+
+@pytest.mark.long
+def test_what_a_killed_process_had_begun_to_write_is_swept_and_nothing_else(hdfs_folder: Folder) -> None:
+    store = _store("hdfs", hdfs_folder.authority, PLAIN)
+    assert isinstance(store, hdfs.HdfsStore)
+    file, deep = hdfs_folder.url / "file", hdfs_folder.url / "table" / "data" / "1" / "part"
+    begun = time.time()
+    for each in (file, deep):
+        files.replace_bytes(each, b"whole")
+        with store._new(store._draft_name(each.key)) as draft:
+            draft.write(b"ha")
+    tag = files.read_tagged(file)
+    assert tag is not None
+    assert files.put_over(file, b"over", tag.tag) is not None
+
+    def entries() -> int:
+        return sum(len(store._listed(each.key)) for each in (hdfs_folder.url, deep.parent))
+
+    before = entries()
+    files.remove_drafts(hdfs_folder.url, begun - 60)
+    assert entries() == before
+    files.remove_drafts(hdfs_folder.url, time.time() + 60)
+    assert entries() == before - 2
+    assert (files.read_bytes(file), files.read_bytes(deep)) == (b"over", b"whole")
 
 
 @pytest.mark.long

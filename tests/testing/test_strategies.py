@@ -156,7 +156,11 @@ def test_a_type_that_there_is_not() -> None:
         ({"x": "bigint"}, {"x": float("inf")}, "x: inf is not of type bigint"),
         ({"x": "float"}, {"x": 1e300}, "is not of type float"),
         ({"x": "decimal(3,2)"}, {"x": "10.00"}, r"x: 10.00 is not of type decimal\(3,2\)"),
-        ({"x": "string"}, {"x": "a"}, "x: a is not a time, but a mark of the watermark is one; write 14:00:10"),
+        (
+            {"x": "string"},
+            {"x": "a"},
+            "x: a is not a time, but a mark of the watermark is one; write 14:00:10",
+        ),
         ({"at": "bigint"}, {}, "at: 14:00:00.5 does not fit bigint of s; write a time that it can hold"),
         ({"at": "date"}, {}, "at: 14:00:00.5 does not fit date; write"),
     ],

@@ -42,8 +42,10 @@ def opened_store(scheme: str, bucket: str, options: Storage) -> Store:
         client["allow_http"] = True
     url = f"{scheme}://{bucket}"
     if scheme not in S3:
-        has_key = scheme == "gs" and options.credentials is not None
-        config = {"service_account": options.credentials} if has_key else {}
+        setting, value = (
+            ("service_account", options.credentials) if scheme == "gs" else ("endpoint", options.endpoint)
+        )
+        config = {} if value is None else {setting: value}
         return from_url(url, config=config, client_options=client, retry_config=RETRIES)  # type: ignore[call-overload, no-any-return]
     config = {
         name: value for name, value in (("region", options.region), ("endpoint", options.endpoint)) if value
@@ -93,6 +95,8 @@ def rust_options(place: Url, options: Storage) -> dict[str, str]:
     if place.scheme not in S3:
         if place.scheme == "gs" and options.credentials:
             settings["google_service_account"] = options.credentials
+        if place.scheme != "gs" and options.endpoint:
+            settings["azure_storage_endpoint"] = options.endpoint
         return settings
     settings["conditional_put"] = "etag"
     keys = keys_in_file(options)

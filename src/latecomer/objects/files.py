@@ -285,6 +285,14 @@ def remove_empty(folder: Url, within: Url) -> None:
         folder = folder.parent
 
 
+def remove_drafts(folder: Url, before: float) -> None:
+    """Remove what a killed process had begun to write: elsewhere than in HDFS, nothing of an object is there before
+    all of it is."""
+    with _asked(folder) as (store, key):
+        if isinstance(store, HdfsStore):
+            store.delete_drafts(key, before)
+
+
 def move(file: Url, to: Url) -> Url:
     copy(file, to)
     remove(file)

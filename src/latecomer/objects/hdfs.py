@@ -258,6 +258,15 @@ class HdfsStore:
         """Remove a folder with all that is in it."""
         self._remove(f"/{key}", recursive=True)
 
+    def delete_drafts(self, folder: str, before: float) -> None:
+        """Remove drafts below a folder that were begun before a moment: whoever wrote them was killed."""
+        for each in self._listed(folder):
+            is_hidden = _name(each.path).startswith(_HIDDEN)
+            if is_hidden and not each.isdir and each.modification_time / 1000 < before:
+                self._remove(each.path)
+            elif each.isdir and not is_hidden:
+                self.delete_drafts(each.path.strip("/"), before)
+
     def delete_empty(self, key: str) -> bool:
         """Remove a folder if it is empty; whether it was."""
         try:

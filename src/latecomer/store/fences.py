@@ -12,11 +12,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from latecomer.errors import StoreError, StoreInUse
 from latecomer.store import files
 from latecomer.store.files import Location
 from latecomer.store.lease import Lease, Record
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 BESIDE = frozenset({"removals", "corrections"})
 """Tables that are filled beside a run, under leases of their own."""
@@ -32,6 +36,8 @@ class Fence:
     lease: Lease
     around_files: bool = True
     """Whether it is the lease of the store itself: nobody but its holder makes tables and writes the small files."""
+    opened: dict[Location, DeltaTable] = field(default_factory=dict)
+    """The tables that were opened to be fenced: whoever reads one first need not open it again."""
     _tags: dict[Location, str | None] = field(default_factory=dict)
     """Of the small files that were read or written under it."""
 

@@ -201,6 +201,12 @@ def remove_all(folder: Location) -> None:
     return objects.remove_all(folder) if isinstance(folder, Url) else local.remove_all(folder)
 
 
+def remove_drafts(folder: Location, before: float) -> None:
+    """Remove what a process had begun to write to a URL before a moment, and was killed."""
+    if isinstance(folder, Url):
+        objects.remove_drafts(folder, before)
+
+
 def remove_empty(folder: Location, within: Location) -> None:
     """Remove an empty folder, and then the empty folders above it, up to `within`, which stays."""
     if not isinstance(folder, Url):

@@ -249,7 +249,7 @@ class ReadableTable:
         if self._delta is None:
             with self.explained():
                 try:
-                    opened: DeltaTable | None = open_delta(self.root)
+                    opened: DeltaTable | None = self._opened_for_fence() or open_delta(self.root)
                 except TableNotFoundError:
                     opened = None
                 except DeltaError:
@@ -262,6 +262,14 @@ class ReadableTable:
                 self.last_batch()
                 self._require_made_before()
         return self._delta
+
+    def _opened_for_fence(self) -> DeltaTable | None:
+        """The table as this process opened it to fence it, with what was committed since."""
+        for fence in fences_over(self.root):
+            if (opened := fence.opened.pop(self.root, None)) is not None:
+                fs.patiently(self.root, opened.update_incremental)
+                return opened
+        return None
 
     def _keep(self, opened: DeltaTable | None) -> None:
         """Keep the table that was opened first. Another thread may have opened it meanwhile, and have committed since:

@@ -25,7 +25,7 @@ from latecomer.store import files as fs
 from latecomer.store.commits import REACHED, commit_file, sync_commits
 from latecomer.store.data_files import TO, DataFile, batch_of, batches_of, bounds_of, is_merged, kind_of
 from latecomer.store.delta_tables import CHECKPOINT_EVERY, actions_for, create_delta, properties
-from latecomer.store.fences import fences_over
+from latecomer.store.fences import Fence, fences_over
 from latecomer.store.files import Location, make_folder, sync_files
 from latecomer.store.questions import asked, selected_columns
 from latecomer.store.readable import APPLICATION, ReadableTable
@@ -145,6 +145,12 @@ class Table(ReadableTable):
                         raise
 
         fs.patiently(self.root, fenced)
+
+    def fence_off(self, fence: Fence) -> None:
+        """Have no commit come after this one from whoever had the lease before."""
+        self.fence(fence.application, fence.token)
+        if self._delta is not None:
+            fence.opened[self.root] = self._delta
 
     def _fence_late(self) -> bool:
         """Fence a table off that was not there when this engine took over; whether somebody else has made it."""

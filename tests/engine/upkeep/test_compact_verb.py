@@ -22,7 +22,10 @@ def test_it_says_what_it_did(days: Days, cli: Cli) -> None:
 
 def test_the_note_adds_up_what_the_table_shows() -> None:
     """Tables that are left as they are count in neither."""
-    merged, left = TableUpkeep("events", files=5, files_after=1), TableUpkeep("ledger", files=3, files_after=3)
+    merged, left = (
+        TableUpkeep("events", files=5, files_after=1),
+        TableUpkeep("ledger", files=3, files_after=3),
+    )
     report = Report({each.table: each for each in (merged, left)})
     assert report.rows["files"].to_pylist() == [5]
     assert (report.total("files"), report.total("files_after")) == (5, 1)

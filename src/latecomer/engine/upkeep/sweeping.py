@@ -18,6 +18,7 @@ from latecomer.store.files import (
     names,
     remove,
     remove_all,
+    remove_drafts,
     remove_empty,
     written_at,
 )
@@ -56,7 +57,9 @@ def delete(table: Table, files: Sequence[Location]) -> None:
 
 
 def sweep_staging(store: Location, before: float) -> None:
-    """Remove files that were staged for a batch or a verb that was killed. One that still runs has newer files."""
+    """Remove files that were staged or half written for a batch or a verb that was killed. One that still runs has
+    newer files."""
+    remove_drafts(store, before)
     for place in (store / "staging", store / INBOX / DRAFTS):
         for folder in (place / name for name in names(place)):
             if is_link(place) or is_link(folder) or not is_folder(folder):
