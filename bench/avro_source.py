@@ -20,8 +20,8 @@ from typing import Any
 import fastavro
 from confluent_kafka import Producer
 
-from bench.contenders import processor_seconds
 from bench.kafka_source import JAVA, send
+from bench.usage import processor_seconds
 from latecomer.config.models import Pipeline
 from latecomer.engine.running import run
 from latecomer.spark.session import build_session

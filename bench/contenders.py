@@ -172,7 +172,7 @@ def native(spark: SparkSession, asked: argparse.Namespace) -> Measured:
     """Spark's aggregation, and beside it the archive that a user needs to be able to correct later."""
     work = asked.work
 
-    def rows() -> F.DataFrame:
+    def rows() -> DataFrame:
         read = (
             spark.readStream.schema(ddl(COLUMNS))
             .option("maxFilesPerTrigger", asked.rows // asked.rows_a_file)

@@ -100,7 +100,8 @@ def main() -> None:
     if asked.target:
         measure(asked.target, asked.batches)
         return
-    from postgres_kit import postgres_binaries, running
+    from latecomer.testing.servers import postgres_binaries
+    from postgres_kit import running
 
     found = postgres_binaries()
     if found is None:

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from latecomer.windowing.states import states_of
 
 from latecomer.config.load import load_pipeline
 from latecomer.model.strategies import TickSummary
@@ -31,6 +30,7 @@ from latecomer.observe.dashboard.answers import Answers
 from latecomer.store.layout import LEDGER, WATERMARKS, PaneLayout, arrow_type
 from latecomer.store.publications import PublicationClock, wall_clock
 from latecomer.store.store import Store
+from latecomer.windowing.aggregates import states_of
 
 MINUTE = 60_000_000
 KEYS = 500

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 COLUMNS = {
@@ -52,10 +52,10 @@ def write_events(
     rows.select(broken).write.mode("overwrite").text(str(folder))
 
 
-def event_columns(number: F.Column, apart: int = MICROS_APART, partitions: int = 8) -> dict[str, F.Column]:
+def event_columns(number: Column, apart: int = MICROS_APART, partitions: int = 8) -> dict[str, Column]:
     """The event of a number: the same wherever it is made."""
 
-    def chance(seed: int) -> F.Column:
+    def chance(seed: int) -> Column:
         return F.pmod(F.xxhash64(number, F.lit(seed)), F.lit(1 << 30)) / (1 << 30)
 
     arrival = F.lit(START) + number * apart
@@ -71,7 +71,7 @@ def event_columns(number: F.Column, apart: int = MICROS_APART, partitions: int =
     }
 
 
-def _ids(rows_a_batch: int) -> list[F.Column]:
+def _ids(rows_a_batch: int) -> list[Column]:
     number = F.col("id")
     retried = F.when(F.rand(7) < 0.01, F.floor(number * F.rand(8))).otherwise(number)
     resent = F.when(F.floor(number / rows_a_batch) % 4 == 3, number - rows_a_batch).otherwise(number)
@@ -81,7 +81,7 @@ def _ids(rows_a_batch: int) -> list[F.Column]:
     ]
 
 
-def _text(moment: F.Column) -> F.Column:
+def _text(moment: Column) -> Column:
     return F.date_format(moment, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
 
 

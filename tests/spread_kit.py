@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from latecomer.engine.pipeline import Engine
 from latecomer.spark.base import Buckets, InProcess, Made, Shared
-from latecomer.spark.tasks import by_bucket, done, merged
+from latecomer.spark.tasks import by_bucket, merged, run_kernel
 
 
 class Spread(InProcess):
@@ -23,7 +23,7 @@ class Spread(InProcess):
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
     ) -> Made:
         if buckets is None:
-            found = [each for task in tasks for each in self.attempt(done, kernel, [task])]
+            found = [each for task in tasks for each in self.attempt(run_kernel, kernel, [task])]
         else:
             # A shuffle hands over in any order what tasks have made: here the last task's comes first.
             parted = [

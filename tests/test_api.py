@@ -91,6 +91,11 @@ WRONG: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (latecomer.explain, {"window": "2026-04-25", "key": {"merchant": 5}}, "key merchant: has the wrong kind"),
     (latecomer.explain, {"window": "2026-04-25", "clock": "mine"}, "clock: is not known"),
     (latecomer.reconcile, {"against": 7}, "against: has the wrong kind of value"),
+    (
+        latecomer.reconcile,
+        {"against": "log", "since": "2026-04-25", "until": "2026-04-25"},
+        "until: is not after since",
+    ),
     (latecomer.certify, {"at": "soon"}, "at: is not a moment"),
     (latecomer.check_certificate, {"certificate": 7}, "certificate: has the wrong kind of value"),
     (latecomer.plan_rebuild, {}, "since: is missing"),

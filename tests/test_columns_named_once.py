@@ -206,7 +206,7 @@ def test_each_stage_lists_its_columns() -> None:
 
 def test_the_texts_that_are_in_stores_stay() -> None:
     """Panes and open states, folders of files, plans of rebuilds and replays that an earlier version wrote."""
-    assert " ".join([stored.LANE, *of_the_log.Lane, *of_panes.Lane]) == (
+    assert " ".join([stored.LANE, *of_the_log.LogLane, *of_panes.PaneLane]) == (
         "_lc_lane events behind duplicates dead_letters open fired late waiting told rest"
     )
     counts = [stored.EVENTS, stored.NEW_BEHIND, stored.NEW_ASSIGNMENTS, stored.NEW_PARTLY]

@@ -158,7 +158,7 @@ def command_line(of: typer.Typer) -> str:
     root: Any = typer.main.get_command(of)
     text = [
         "# The command line\n\nThis page is made from the code; `latecomer VERB --help` prints the same. "
-        "Exit codes: 0 done, 1 failed, 2 wrong usage or pipeline file, 70 a fault of latecomer.\n",
+        "Exit codes: 0 done, 1 failed, 2 wrong usage or pipeline file, 70 a bug in latecomer: report it.\n",
         "## Before or after any verb\n\n" + _options(root),
     ]
     for name, command in _verbs(root):

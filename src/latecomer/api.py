@@ -24,10 +24,17 @@ from latecomer.after.reconcile.gaps import Tolerance
 from latecomer.after.serving import correcting
 from latecomer.after.serving.postgres import beside_a_run, keep_served
 from latecomer.after.serving.serving import preferred, serving
-from latecomer.config.arguments import require_flags, require_key, require_kind, require_pipeline
+from latecomer.config.arguments import (
+    Refused,
+    require_flags,
+    require_key,
+    require_kind,
+    require_order,
+    require_pipeline,
+)
 from latecomer.config.checks import require_output
 from latecomer.errors import PipelineError, Problem
-from latecomer.model.durations import DURATION_FIX, parse_duration, to_micros, to_moment
+from latecomer.model.durations import to_moment
 from latecomer.model.windows import zone_of
 from latecomer.model.zoned import read
 from latecomer.observe import check as checking
@@ -163,9 +170,9 @@ def advise(
     `idle_after`, `max_future` and `window`. `by` are columns to group by. `sample` is the share of the events to look
     at; all by default.
     """
-    from latecomer.observe.advise import asking
+    from latecomer.observe.advise import entry
 
-    question = asking.AdviceOptions(
+    question = entry.AdviceOptions(
         tuple(_texts("advise", "by", by)),
         tuple(_texts("advise", "outputs", outputs)),
         tuple(_texts("advise", "delays", delays)),
@@ -174,7 +181,7 @@ def advise(
         max_latency,
         sample,
     )
-    return asking.advice_on(source, question, files)
+    return entry.advice_on(source, question, files)
 
 
 def gaps(pipeline: Pipeline, *, producer: str | None = None) -> pa.Table:
@@ -375,6 +382,11 @@ def _refused(call: str, name: str, reason: str, value: object, fix: str) -> Pipe
     return PipelineError([Problem(name, reason, value, fix, f"{call}()")])
 
 
+def _refusal(call: str, **given: object) -> Refused:
+    """Makes the errors for these arguments of a call."""
+    return lambda name, reason, fix: _refused(call, name, reason, given[name], fix)
+
+
 def moment_of(call: str, name: str, pipeline: Pipeline, output: str, given: Moment) -> datetime:
     """An argument that is a moment."""
     fix = "give a datetime, or ISO-8601 text such as 2026-04-25T14:00:00Z"
@@ -391,8 +403,7 @@ def _range(
 ) -> tuple[datetime | None, datetime | None]:
     first = None if since is None else moment_of(call, "since", pipeline, output, since)
     end = None if until is None else moment_of(call, "until", pipeline, output, until)
-    if first is not None and end is not None and to_micros(first) >= to_micros(end):
-        raise _refused(call, "until", "is not after since", until, "exchange them")
+    require_order(first, end, "since", "until", _refusal(call, until=until))
     return first, end
 
 
@@ -406,27 +417,10 @@ def _windows(
 ) -> tuple[int | None, int | None]:
     require_pipeline_and_output(call, pipeline, output)
     first, end = _range(call, pipeline, output, since, until)
-    if last is None:
-        if first is None and end is None:
-            raise _refused(
-                call, "since", "is missing", None, 'name the windows: since and until, or last="4h"'
-            )
-        return _micros(first), _micros(end)
-    if first is not None or end is not None:
-        raise _refused(call, "last", "is a range of its own", last, "leave since and until out")
-    from latecomer.after.rebuild.ranges import last_windows
+    from latecomer.after.rebuild.ranges import RangeNames, range_asked
 
-    try:
-        length = parse_duration(last)
-    except (TypeError, ValueError):
-        raise _refused(call, "last", "is not a duration", last, DURATION_FIX) from None
-    if length <= 0:
-        raise _refused(call, "last", "is no time at all", last, DURATION_FIX)
-    return last_windows(pipeline, output, length)
-
-
-def _micros(moment: datetime | None) -> int | None:
-    return None if moment is None else to_micros(moment)
+    refused = _refusal(call, since=since, last=last)
+    return range_asked(pipeline, output, first, end, last, RangeNames(), refused)
 
 
 _Choice = TypeVar("_Choice", bound=StrEnum)

@@ -41,7 +41,7 @@ from latecomer.engine.starting import start_engine
 from latecomer.engine.watching import Watch, watch_of
 from latecomer.errors import LatecomerError, PipelineError, Problem, SourceError, first_line
 from latecomer.source.choose import sources_of
-from latecomer.source.handed_in import HandedIn
+from latecomer.source.frame_source import FrameSource
 from latecomer.spark.at_url import write_frame
 from latecomer.spark.reports import QueryRun, Reports
 from latecomer.store.failpoints import failpoint
@@ -203,7 +203,7 @@ class Receiver:
         self, inbox: Inbox, source: str, placed: list[Location], giver: str, number: int, intake: Intake
     ) -> None:
         handed_in = self._followed[source].source
-        if isinstance(handed_in, HandedIn):
+        if isinstance(handed_in, FrameSource):
             handed_in.require_fitting(placed)
         if any(has_rows(file) for file in placed[:1]):
             batch = inbox.receive(placed, giver, number, time.time_ns() // 1000)

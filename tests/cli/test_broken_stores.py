@@ -1,4 +1,4 @@
-"""What can be wrong with a store, a source or a machine is said in one sentence: it is no fault of latecomer's."""
+"""What can be wrong with a store, a source or a machine is said in one sentence: it is no bug in latecomer."""
 
 from __future__ import annotations
 

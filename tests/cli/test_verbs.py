@@ -62,7 +62,7 @@ def test_the_ledger_names_offsets_that_were_lost(filled: Lake, cli: Cli) -> None
     offsets = filled.store.root / "offsets"
     Path(offsets).mkdir()
     Path(offsets, "000000000000.json").write_text(
-        '{"until": {"lost": {"rides/0": [5, 6], "rides/1": [5, 1205]}}}'
+        '{"since": null, "until": {"lost": {"rides/0": [5, 6], "rides/1": [5, 1205]}}}'
     )
     said = cli("ledger", filled.file).err
     assert "lost at the source, unread: 1 offset of rides/0 (5)\n" in said

@@ -65,6 +65,27 @@ def test_files_in_another_encoding_are_named_before_they_are_dead_letters(tmp_pa
         assert source_warnings(str(packed), "csv") == []
 
 
+def test_the_first_file_in_another_encoding_is_named_and_the_others_are_counted(tmp_path: Path) -> None:
+    text = "at,stadt\n2024-01-01T00:00:00Z,Köln\n"
+
+    def warned(*encodings: str) -> str:
+        for nth, encoding in enumerate(encodings):
+            (tmp_path / f"{nth:02d}.csv").write_bytes(text.encode(encoding))
+        (sentence,) = source_warnings(str(tmp_path), "csv")
+        assert sentence.startswith(f"'{tmp_path}/01.csv' is ")
+        return sentence
+
+    assert "other" not in warned("utf-8", "utf-16").replace(str(tmp_path), "")
+    assert warned("utf-8", "utf-16", "latin-1").endswith("; 1 other file is not in utf-8 either")
+    assert warned("utf-8", "latin-1", "utf-16", "utf-8", "latin-1").endswith(
+        "; 2 other files are not in utf-8 either"
+    )
+    # Not all of many files are looked at: the count says so.
+    assert warned("utf-8", *["latin-1"] * 24).endswith(
+        "; 18 other files of the first 20 are not in utf-8 either"
+    )
+
+
 def test_a_link_that_leads_back_is_not_followed(tmp_path: Path) -> None:
     for name in ("x", "y"):
         (tmp_path / name).mkdir()

@@ -209,8 +209,10 @@ def test_a_window_whose_first_number_came_late_is_not_corrected(tmp_path: Path) 
 def test_windows_some_at_a_time(served: Dashboard) -> None:
     first = api(served, "windows", most="1")
     assert ([each["stage"] for each in first["windows"]], first["more"]) == (["open", "rebuilt"], True)
+    assert first["older"] == 1, "an open window is not counted: it has no panes"
     second = api(served, "windows", most="1", skip="1")
     assert ([each["stage"] for each in second["windows"]], second["more"]) == (["corrected"], False)
+    assert second["older"] is None
     assert api(served, "windows", key='{"merchant": "nobody"}')["windows"] == []
     held = api(served, "windows", window="2026-04-25T12:00:30Z", key='{"merchant": "amul"}')
     assert [each["start"] for each in held["windows"]] == [TWELVE]

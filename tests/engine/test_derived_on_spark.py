@@ -20,7 +20,7 @@ from latecomer.errors import PipelineError, StoreMismatch
 from latecomer.model.expressions import Failed, expression
 from latecomer.model.expressions.functions import FUNCTION_TYPES
 from latecomer.spark.session import own_session
-from latecomer.spark.trying import tried
+from latecomer.spark.value_or_null import value_or_null
 
 LANDED = 1_794_146_400  # 2026-11-08T14:00:00Z
 
@@ -364,7 +364,10 @@ def test_simple_values_are_those_that_spark_gives(spark: SparkSession, tmp_path:
     made = {f"c{nth}": expression(each, kinds) for nth, each in enumerate(written)}
     frame = own.read.parquet(str(folder)).select(
         "r",
-        *(tried(own, each, made[f"c{nth}"].kind, "r").alias(f"c{nth}") for nth, each in enumerate(written)),
+        *(
+            value_or_null(own, each, made[f"c{nth}"].kind, "r").alias(f"c{nth}")
+            for nth, each in enumerate(written)
+        ),
     )
     for found in frame.collect():
         for nth, each in enumerate(written):

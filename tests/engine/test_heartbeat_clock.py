@@ -14,7 +14,7 @@ from latecomer.model.merging import ReadTo
 from latecomer.model.sources import BySource
 from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.timeline import Timeline
-from latecomer.source.base import Slice, Together
+from latecomer.source.base import MergedSlice, Slice
 from scenarios import HOUR, MINUTE, SECOND
 
 STRATEGY = Bounded("1s", idle_after="2m")
@@ -44,7 +44,7 @@ class Engine:
             [TickSummary(slice_.newest // SECOND, slice_.newest, "a", 1, slice_.newest)], slice_.partitions
         )
 
-    def take(self, _number: int, slice_: Together) -> None:
+    def take(self, _number: int, slice_: MergedSlice) -> None:
         """The rows of several are those of the sources themselves."""
         self.read_to |= slice_.read_to
         at = slice_.newest // SECOND, slice_.newest
@@ -128,13 +128,13 @@ class Source:
     def __init__(self) -> None:
         self.down, self.asked, self.new = False, 0, list[Slice]()
 
-    def has_answered(self, *_: object) -> bool:
+    def has_slice(self, *_: object) -> bool:
         return False
 
-    def answered(self, *_: object) -> None:
+    def slice_of(self, *_: object) -> None:
         return None
 
-    def news(self, *_: object) -> Slice | None:
+    def next_slice(self, *_: object) -> Slice | None:
         self.asked += 1
         if self.down:
             raise SourceOutage("nobody there")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from latecomer.errors import StoreInUse
-from latecomer.store.lock import LOCK, exclusive, held
+from latecomer.store.lock import LOCK, exclusive, holder_of
 
 TRY = """
 import sys
@@ -44,7 +44,7 @@ def test_asking_who_holds_the_store_keeps_nobody_out(tmp_path: Path) -> None:
 
     def ask() -> None:
         while not stopped.is_set():
-            held(tmp_path)
+            holder_of(tmp_path)
 
     asking = threading.Thread(target=ask)
     asking.start()
@@ -59,10 +59,10 @@ def test_asking_who_holds_the_store_keeps_nobody_out(tmp_path: Path) -> None:
 
 def test_who_has_let_go_is_not_named(tmp_path: Path) -> None:
     with exclusive(tmp_path):
-        found = held(tmp_path)
+        found = holder_of(tmp_path)
         assert found is not None
         assert found[0].startswith("process ")
         with pytest.raises(StoreInUse, match="in use by process"), exclusive(tmp_path):
             pass
-    assert held(tmp_path) is None
+    assert holder_of(tmp_path) is None
     assert (tmp_path / LOCK).read_text() == ""

@@ -17,7 +17,7 @@ import latecomer
 from frames.frames_kit import PIPELINE, drop, left, query_into, stream_of, tap, taps_of, write_pipeline
 from latecomer import frames
 from latecomer.engine.running import run
-from latecomer.store.lock import held
+from latecomer.store.lock import holder_of
 
 FILES = PIPELINE.replace(
     "{dataframe: {order_by: came}}", "{files: {path: in, order_by: came, max_files_per_batch: 1}}"
@@ -82,9 +82,9 @@ def test_the_store_is_let_go_when_the_query_ends(tmp_path: Path, spark: SparkSes
     writer = stream_of(spark.newSession(), tmp_path / "in").writeStream.foreachBatch(latecomer.into(file))
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     query.processAllAvailable()
-    assert held(tmp_path / "store") is not None
+    assert holder_of(tmp_path / "store") is not None
     query.stop()
-    _wait_until(lambda: held(tmp_path / "store") is None)
+    _wait_until(lambda: holder_of(tmp_path / "store") is None)
     assert not frames._OPEN
 
 

@@ -19,7 +19,7 @@ from deltalake import write_deltalake
 from examples.test_structured_streaming import EXAMPLE, write_taps
 from latecomer import Reader, load_pipeline
 from latecomer.spark.packages import Package, Part, jars
-from latecomer.store.lock import held
+from latecomer.store.lock import holder_of
 from shared_fixtures import require
 from spark_kit import quick_start
 
@@ -82,7 +82,7 @@ def test_a_job_ends_with_everything_done(tmp_path: Path) -> None:
     ended = submitted(tmp_path / "job.py", str(tmp_path), str(EXAMPLE / "after.py"))
     assert ended.returncode == 0, ended.stdout
     assert "threw an exception" not in ended.stdout
-    assert held(tmp_path / "store") is None
+    assert holder_of(tmp_path / "store") is None
     rows = Reader(load_pipeline(tmp_path / "shops.yaml")).results("totals").to_pylist()
     assert [row["paise"] for row in rows] == [157]
     changes = sorted((tmp_path / "totals").rglob("*.jsonl"))
@@ -102,7 +102,7 @@ def test_a_pipeline_that_is_wrong_ends_the_job_with_the_sentence(tmp_path: Path)
         ended = submitted(EXAMPLE / "after.py", str(tmp_path))
         assert ended.returncode != 0
         assert sentence in ended.stdout
-        assert held(tmp_path / "store") is None
+        assert holder_of(tmp_path / "store") is None
 
 
 @pytest.mark.long

@@ -73,7 +73,7 @@ class Log:
             # Each part starts where the one before it ends.
             begin, end = len(events) * nth // tasks, len(events) * (nth + 1) // tasks
             part = whole.slice(begin, end - begin)
-            known_before = EventsOfSplit(part).again(SOURCE.landings, known)
+            known_before = EventsOfSplit(part).duplicates(SOURCE.landings, known)
             again.append(part.filter(pa.array(known_before)))
             part = part.filter(pa.array(~known_before))
             files.append(write_table(part, folder / f"part-{nth}.parquet"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from latecomer.model.durations import parse_duration
-from latecomer.model.holding import PATIENCE, Holding, holding_in_words
+from latecomer.model.holding import PATIENCE, SilentPartition, holding_in_words
 from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.timeline import Timeline
 
@@ -29,7 +29,7 @@ def test_one_row_of_a_new_partition_is_named_once_it_has_been_silent() -> None:
     line.extend([summary(20, "berlin"), summary(20, "mumbai")])
     heard = NOON + SECOND  # the end of its tick
     (held,) = line.holding()
-    assert held == Holding("mumbay", heard, 20 * MINUTE - SECOND, NOON, 2, PATIENCE)
+    assert held == SilentPartition("mumbay", heard, 20 * MINUTE - SECOND, NOON, 2, PATIENCE)
 
 
 def test_a_partition_that_speaks_holds_nobody_for_ever_however_slow_it_is() -> None:
@@ -73,7 +73,7 @@ def test_silence_counts_only_beyond_a_partitions_own_delay() -> None:
 
 
 def test_the_warning_says_who_since_when_how_many_wait_and_what_to_set() -> None:
-    words = holding_in_words([Holding("mumbay", NOON, 20 * MINUTE, NOON, 2, PATIENCE)])
+    words = holding_in_words([SilentPartition("mumbay", NOON, 20 * MINUTE, NOON, 2, PATIENCE)])
     assert words == (
         "partition 'mumbay' holds the watermark: silent for 20m, since 2026-11-08T12:00:00Z of arrival time; it stays "
         "at 2026-11-08T12:00:00Z, 2 partitions wait, and no window closes beyond it. Set watermark.idle_after: 5m, "
@@ -83,7 +83,7 @@ def test_the_warning_says_who_since_when_how_many_wait_and_what_to_set() -> None
 
 def test_a_flood_of_names_is_one_warning_and_no_name_writes_to_the_terminal() -> None:
     names = ["\x1b[31mred\n", "x" * 1_000, "", *map(str, range(100))]
-    words = holding_in_words([Holding(name, NOON, MINUTE, NOON, 1, PATIENCE) for name in names])
+    words = holding_in_words([SilentPartition(name, NOON, MINUTE, NOON, 1, PATIENCE) for name in names])
     assert "partition '\\x1b[31mred\\n' holds" in words
     assert "and 100 more" in words
     assert "the partition without a name (its column is empty)" in words

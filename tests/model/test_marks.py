@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.model.marks import Active, Known, Marks
+from latecomer.model.marks import Active, Marks, PartitionMark
 from latecomer.model.verdicts import BEGIN_OF_TIME
 
 MOMENTS = st.integers(0, 20) | st.just(BEGIN_OF_TIME)
 KNOWN = st.builds(
-    Known,
+    PartitionMark,
     st.sampled_from("abcdef"),
     MOMENTS,
     st.integers(0, 20),
@@ -22,7 +22,7 @@ KNOWN = st.builds(
 )
 
 
-def by_hand(known: Sequence[Known], at: int) -> dict[str, int]:
+def by_hand(known: Sequence[PartitionMark], at: int) -> dict[str, int]:
     return {
         each.name: each.mark
         for each in known
@@ -30,7 +30,9 @@ def by_hand(known: Sequence[Known], at: int) -> dict[str, int]:
     }
 
 
-def heard_of(known: Sequence[Known], later: Sequence[Known]) -> tuple[Marks, list[Known]]:
+def heard_of(
+    known: Sequence[PartitionMark], later: Sequence[PartitionMark]
+) -> tuple[Marks, list[PartitionMark]]:
     """Marks that some partitions are in from the beginning, and others moved or came later."""
     stands = {each.name: each for each in known}
     marks = Marks(stands.values())
@@ -38,7 +40,7 @@ def heard_of(known: Sequence[Known], later: Sequence[Known]) -> tuple[Marks, lis
         before = stands.get(each.name)
         if marks.move(each.name, each.mark, each.seen_at):
             assert before is not None
-            each = Known(each.name, each.mark, each.seen_at, before.idle_after, before.awaited)
+            each = PartitionMark(each.name, each.mark, each.seen_at, before.idle_after, before.awaited)
         else:
             assert before is None
             marks.add([each])
@@ -48,7 +50,9 @@ def heard_of(known: Sequence[Known], later: Sequence[Known]) -> tuple[Marks, lis
 
 @pytest.mark.drawn
 @given(st.lists(KNOWN, max_size=6), st.lists(KNOWN, max_size=8), st.integers(0, 30))
-def test_the_active_marks_are_those_of_a_plain_loop(known: list[Known], later: list[Known], at: int) -> None:
+def test_the_active_marks_are_those_of_a_plain_loop(
+    known: list[PartitionMark], later: list[PartitionMark], at: int
+) -> None:
     marks, stands = heard_of(known, later)
     active, expected = marks.active(at), by_hand(stands, at)
     assert dict(active.items()) == expected
@@ -60,5 +64,5 @@ def test_the_active_marks_are_those_of_a_plain_loop(known: list[Known], later: l
 
 
 def test_before_time_began_nobody_is_silent() -> None:
-    active: Active = Marks([Known("a", 5, BEGIN_OF_TIME, 1, False)]).active(BEGIN_OF_TIME)
+    active: Active = Marks([PartitionMark("a", 5, BEGIN_OF_TIME, 1, False)]).active(BEGIN_OF_TIME)
     assert active.items() == [("a", 5)]

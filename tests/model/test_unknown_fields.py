@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from latecomer.model.unknown_fields import (
     BETWEEN,
-    Known,
+    KnownFields,
     cutting,
     known_fields,
     members,
@@ -64,13 +64,13 @@ def written(value: Any, draw: Any) -> str:
     return space + json.dumps(value, ensure_ascii=draw(st.booleans()) if isinstance(value, str) else True)
 
 
-def unknown_text(text: str, known: Known) -> str | None:
+def unknown_text(text: str, known: KnownFields) -> str | None:
     """What is kept of a record: an object of its unknown fields, as they were written; None where it has none."""
     kept = [text[each.begin : each.end] for each in unknown_members(text, known)]
     return "{" + ",".join(kept) + "}" if kept else None
 
 
-def cut(text: str, known: Known) -> str | None:
+def cut(text: str, known: KnownFields) -> str | None:
     """The same with the pattern; the text itself where it does not match."""
     key = repr(known)
     if key not in PATTERNS:

@@ -27,10 +27,10 @@ from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.windowing.columns import KEY
 from latecomer.windowing.fates import FATES
 from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.session_bucket import (
     Bucket,
-    Folded,
+    FoldedSessions,
     fold_events,
     in_order_of_arrival,
     standing_panes,
@@ -55,7 +55,7 @@ class Kernels:
     splits: int
     buckets: int
     reader: Reader = field(init=False)
-    kept: dict[Lane, pa.Table] = field(default_factory=dict)
+    kept: dict[PaneLane, pa.Table] = field(default_factory=dict)
     panes: list[pa.Table] = field(default_factory=list)
     judged: dict[int, Judgement] = field(default_factory=dict)
     before: Step | None = None
@@ -128,27 +128,27 @@ class Kernels:
             verdicts, found = self._bucket(number, bucket, section, splits)
             judged += verdicts
             lanes += found
-        rows = {lane: [table for each, table in lanes if each == lane] for lane in Lane}
-        if only_if_fired and not rows[Lane.FIRED]:
+        rows = {lane: [table for each, table in lanes if each == lane] for lane in PaneLane}
+        if only_if_fired and not rows[PaneLane.FIRED]:
             return False
         self.kept = {
             lane: pa.concat_tables(rows[lane])
-            for lane in (Lane.OPEN, Lane.WAITING, Lane.TO_RETRACT)
+            for lane in (PaneLane.OPEN, PaneLane.WAITING, PaneLane.TO_RETRACT)
             if rows[lane]
         }
-        self.panes += rows[Lane.FIRED]
+        self.panes += rows[PaneLane.FIRED]
         self._note(parts, judged)
         self.before = section.end
         return True
 
     def _bucket(
-        self, number: int, bucket: int, section: Section, splits: Sequence[Folded]
-    ) -> tuple[list[Any], list[tuple[Lane, pa.Table]]]:
-        states = [self.kept[lane] for lane in (Lane.OPEN, Lane.WAITING) if lane in self.kept]
+        self, number: int, bucket: int, section: Section, splits: Sequence[FoldedSessions]
+    ) -> tuple[list[Any], list[tuple[PaneLane, pa.Table]]]:
+        states = [self.kept[lane] for lane in (PaneLane.OPEN, PaneLane.WAITING) if lane in self.kept]
         ours = Bucket(
             [self._folded_in(bucket, each) for each in splits],
             self._in(bucket, pa.concat_tables(states)) if states else None,
-            self._in(bucket, self.kept[Lane.TO_RETRACT]) if Lane.TO_RETRACT in self.kept else None,
+            self._in(bucket, self.kept[PaneLane.TO_RETRACT]) if PaneLane.TO_RETRACT in self.kept else None,
         )
         if self.panes:
             ours = replace(ours, closed=standing_panes(pa.concat_tables(self.panes), ours, self.merger))
@@ -156,9 +156,9 @@ class Kernels:
         lanes = lanes_of(ours, judged, Clocks.of(number, section, self.output), self.merger)
         return [] if judged is None else [(ours.suspects, judged)], list(lanes.items())
 
-    def _folded_in(self, bucket: int, folded: Folded) -> Folded:
+    def _folded_in(self, bucket: int, folded: FoldedSessions) -> FoldedSessions:
         late = folded.suspects
-        return Folded(
+        return FoldedSessions(
             None if folded.partials is None else self._in(bucket, folded.partials, KEY),
             None if late is None else late.only(self._wanted(bucket, len(late), late.columns.get("key"))),
             None if folded.witnesses is None else self._in(bucket, folded.witnesses, KEY),

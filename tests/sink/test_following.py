@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,18 @@ from latecomer.sink.keeper import SinkKeeper, check_sinks
 from postgres_kit import Postgres
 from sink.feeding_kit import COLUMNS, Fed
 from sink.row_kit import found_in, of_reader, sinks_in, wanted_in
-from sink.sink_kit import OPENED, TARGET, Place, apply, insert, opened, rows_of_postgres, schema_at, shape_of
+from sink.sink_kit import (
+    OPENED,
+    TARGET,
+    Place,
+    apply,
+    insert,
+    opened,
+    rows_of_postgres,
+    rows_of_sqlite,
+    schema_at,
+    shape_of,
+)
 
 KEY = {"till": pa.int32()}
 NARROW = shape_of(KEY, {"paise": pa.decimal128(12, 0), "least": pa.int32()})
@@ -54,6 +67,19 @@ def test_a_wider_type_holds_what_was_there_and_more(place: Place) -> None:
         (2**40, large, 2**40),
     ]
     assert opened(place.kind, place.path, WIDER).last_batch() == 1
+
+
+def test_tables_of_others_may_have_any_name_beside_one_that_becomes_wider(tmp_path: Path) -> None:
+    path = tmp_path / "results.db"
+    apply(opened("sqlite", path, NARROW), 0, insert(0, 1, 0, Decimal(5), 2, shape=NARROW))
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE Minute_Totals_Wider (mine INTEGER)")
+        database.execute("CREATE INDEX minute_totals_wider_0 ON Minute_Totals_Wider (mine)")
+        database.execute("INSERT INTO Minute_Totals_Wider VALUES (7)")
+        database.commit()
+    opened("sqlite", path, WIDER)
+    assert [row["paise"] for row in rows_of_sqlite(path)] == [5]
+    assert rows_of_sqlite(path, "minute_totals_wider") == [{"mine": 7}]
 
 
 def test_what_cannot_be_followed_is_refused_and_nothing_is_changed(place: Place) -> None:

@@ -168,6 +168,38 @@ def test_a_broken_promise_is_found(breaks: str, promise: str) -> None:
         )
 
 
+LONG = """
+from sink.test_own_sinks import ListedLogic
+
+class LongLogic(ListedLogic):
+    def apply(self, batch, panes):
+        for _ in range(2):
+"""
+
+
+def test_a_promise_that_is_broken_after_many_lines_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line is counted twice, and there are a thousand of them before the sink writes anything."""
+    last = "        super().apply(batch, panes)\n"
+    (tmp_path / "long_sink.py").write_text(LONG + "            _\n" * 1000 + last, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    import long_sink  # type: ignore[import-not-found]
+
+    class Long(Listed):
+        def logic(self, pipeline: str, shape: Shape) -> SinkLogic:
+            logic: SinkLogic = long_sink.LongLogic(self)
+            return logic
+
+    numbers = count(abs(hash("long")))
+    with pytest.raises(AssertionError, match="whole or not at all"):
+        check_sink(
+            lambda: Long(breaks="whole", number=next(numbers)),
+            read=lambda sink: Listed.rows.get(sink.number, []),
+        )
+    sys.modules.pop("long_sink")
+
+
 class Kept(Listed):
     """The same, for rows as well."""
 

@@ -72,7 +72,7 @@ def expected(reader: str, writer: str, raw: bytes) -> dict[str, Any]:
 def unit_of(found: Reading, name: str) -> str:
     """The logical type of a column in the schema that is read with."""
     kind: Any = found.schema
-    for step in found.values[name].way:
+    for step in found.values[name].path:
         while isinstance(kind, list):
             kind = next(each for each in kind if each != "null")
         kind = next(field["type"] for field in kind["fields"] if field["name"] == step)
@@ -82,16 +82,16 @@ def unit_of(found: Reading, name: str) -> str:
 
 
 def as_column(value: Value, kind: str, row: Any, unit: str) -> Any:
-    for step in value.way:
+    for step in value.path:
         row = None if row is None else row[step]
     if row is None:
         return None
     if is_decimal(value.kind):
         row = row.encode("iso-8859-1") if isinstance(row, str) else row  # a default, as the schema has it
         return Decimal(f"{int.from_bytes(row, 'big', signed=True)}E-{scale_of(value.kind)}")
-    if value.given in ("nanos", "local_nanos"):
+    if value.delivered_as in ("nanos", "local_nanos"):
         return row // 1000
-    if value.given == "millis_of_day" or unit.endswith("timestamp-millis"):
+    if value.delivered_as == "millis_of_day" or unit.endswith("timestamp-millis"):
         return row * 1000
     return float(row) if kind == "double" else row
 

@@ -290,6 +290,13 @@ def test_what_is_compressed_in_other_ways_is_not_read(tmp_path: Path) -> None:
     assert found == "files compressed as .zst are not read; use .gz or .bz2"
 
 
+def test_of_a_csv_header_only_the_columns_that_come_twice_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"n,s,day,s,x,x,n,n\n")
+    decoder = csv_files({"n": "int", "s": "string", "day": "date"})
+    assert decoder.misfit(SourceFile(f"file://{file}", 0, 18)) == "the header names a column twice: n, s"
+
+
 def test_csv_has_its_header_in_the_first_split_alone(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_bytes(

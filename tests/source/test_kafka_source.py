@@ -83,7 +83,7 @@ def test_what_goes_between_answer_and_reading_is_named_or_in_the_ledger(
     pipeline = pipeline_on(tmp_path, kafka, topic)
     kafka.produce(topic, payments(0, 10))
     with monkeypatch.context() as patched:
-        patched.setattr(Polled, "answered", lambda *_: None)
+        patched.setattr(Polled, "slice_of", lambda *_: None)
         run(pipeline, once=True, spark=spark)
     kafka.delete_records(topic, before=4)
     with pytest.raises(SourceError, match=rf"topic {topic}, partition 0: offsets 0 to 3 are gone"):

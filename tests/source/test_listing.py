@@ -36,9 +36,9 @@ class Looking:
         """What is new, after a while."""
         self.now += after
         self.read = []
-        news = self.listing.news(self.known)
-        self.known.add(digests_of([*(file.path for file in news.files), *news.loops]))
-        return [file.path for file in news.files]
+        new_files = self.listing.new_files(self.known)
+        self.known.add(digests_of([*(file.path for file in new_files.files), *new_files.loops]))
+        return [file.path for file in new_files.files]
 
 
 Looks = Callable[[str], Looking]
@@ -114,7 +114,7 @@ def test_files_are_in_order_of_milliseconds_and_then_of_paths(tmp_path: Path, lo
         "é": 5_000_000,
     }.items():
         os.utime(put(tmp_path / name), ns=(0, nanos))
-    found = Listing(SourcePath(str(tmp_path))).news(PathSet()).files
+    found = Listing(SourcePath(str(tmp_path))).new_files(PathSet()).files
     assert [(Path(file.path).name, file.landed) for file in found] == [
         ("z", 4_000),
         ("a", 5_000),
@@ -252,12 +252,12 @@ def test_an_empty_folder_of_another_file_system_is_not_mounted(
     folder.mkdir()
     (folder / "a").write_text("{}")
     found = Listing(SourcePath(str(folder)))
-    assert len(found.news(PathSet()).files) == 1
+    assert len(found.new_files(PathSet()).files) == 1
     state = Listing._state
     elsewhere = lambda self, place: (7, *(state(self, place) or (0, 0, 0))[1:])  # noqa: E731
     monkeypatch.setattr(Listing, "_state", elsewhere)
-    found.news(PathSet())  # another one, with files in it, is mounted there
+    found.new_files(PathSet())  # another one, with files in it, is mounted there
     monkeypatch.setattr(Listing, "_state", state)
     (folder / "a").unlink()
     with pytest.raises(SourceOutage, match="is empty, and on another file system than before; mount it"):
-        found.news(PathSet())
+        found.new_files(PathSet())

@@ -51,19 +51,19 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Polled:
 
 
 def bounds(source: Polled, root: Path, number: int) -> tuple[int, int] | None:
-    slice_ = source.answered(root, number)
+    slice_ = source.slice_of(root, number)
     return slice_ and (slice_.since["to"] if slice_.since else 0, slice_.until["to"])
 
 
 def test_a_bounded_run_ends_although_the_source_grows(source: Polled, tmp_path: Path) -> None:
-    source.ask_for_all(tmp_path)
+    source.find_all(tmp_path)
     found = [bounds(source, tmp_path, number) for number in range(5)]
     assert found == [(0, 10), (10, 20), (20, 30), (30, 39), None]
 
 
 def test_answers_do_not_pile_up(source: Polled, tmp_path: Path) -> None:
     for number in range(50):
-        slice_ = source.news(tmp_path, number)
+        slice_ = source.next_slice(tmp_path, number)
         assert slice_ is not None
         assert bounds(source, tmp_path, number) == (slice_.since["to"] if number else 0, slice_.until["to"])
     assert len(list((tmp_path / "offsets").iterdir())) == 2
@@ -76,19 +76,19 @@ def test_a_source_that_cannot_be_asked_says_so(
 ) -> None:
     monkeypatch.setattr(Growing, "down", True)
     with pytest.raises(SourceOutage, match="nobody there"):
-        source.news(tmp_path, 0)
+        source.next_slice(tmp_path, 0)
     with pytest.raises(SourceOutage, match="nobody there"):
-        source.ask_for_all(tmp_path)
+        source.find_all(tmp_path)
     monkeypatch.setattr(Growing, "down", False)
-    assert source.news(tmp_path, 0) is not None
+    assert source.next_slice(tmp_path, 0) is not None
 
 
 def test_what_has_gone_since_an_answer_is_written_into_it(
     source: Polled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source.ask_for_all(tmp_path)
+    source.find_all(tmp_path)
     monkeypatch.setattr(Growing, "gone", 3)
-    source.answered(tmp_path, 1)
+    source.slice_of(tmp_path, 1)
     said = [Answers(tmp_path).read(number) for number in (0, 1)]
     assert [answer and answer.until.get("gone") for answer in said] == [None, 3]
 
@@ -101,14 +101,14 @@ def test_what_has_gone_since_an_answer_is_written_into_it(
 def test_answers_of_another_moment_are_refused(
     source: Polled, tmp_path: Path, accepted: int, logged: bool
 ) -> None:
-    source.ask_for_all(tmp_path)
+    source.find_all(tmp_path)
     source.resume(tmp_path, accepted=3, logged=False)
     with pytest.raises(StoreError, match=r"ends with answer 3, and batch \d of it was read already"):
         source.resume(tmp_path, accepted, logged)
 
 
 def test_a_missing_answer_is_refused(source: Polled, tmp_path: Path) -> None:
-    source.ask_for_all(tmp_path)
+    source.find_all(tmp_path)
     (tmp_path / "offsets" / "000000000002.json").unlink()
     with pytest.raises(StoreError, match="was read already"):
         source.resume(tmp_path, accepted=2, logged=False)

@@ -21,9 +21,9 @@ from latecomer.source.decode.files import SourceFile
 from latecomer.source.decode.retrying import (
     WAITS,
     SourceOutage,
-    patiently,
     reading,
     reading_unchanged,
+    with_retries,
 )
 from latecomer.source.files import FilePart, FileSource
 from latecomer.store.store import Store, open_store
@@ -60,7 +60,7 @@ def patient(work: Callable[[], Any]) -> Any:
         with reading(Path("a file")):
             return work()
 
-    return patiently(attempt)
+    return with_retries(attempt)
 
 
 def test_what_may_pass_is_tried_again_after_longer_and_longer_waits(monkeypatch: pytest.MonkeyPatch) -> None:

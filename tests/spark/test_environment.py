@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from latecomer.errors import MachineError
+from latecomer.spark import environment as module
 from latecomer.spark.environment import needed, pack
 
 
@@ -22,6 +23,24 @@ def test_all_that_latecomer_needs_is_found_and_nothing_that_only_its_developers_
 def test_a_package_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="nowhere-to-be-found is not installed here"):
         pack(tmp_path / "out.tar.gz", ["nowhere-to-be-found"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_archive_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        MachineError, match=r"nowhere/out\.tar\.gz cannot be written: No such file.*; name another"
+    ):
+        pack(tmp_path / "nowhere" / "out.tar.gz", start="typing-extensions")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here it was removed meanwhile; it may also be that only somebody else may read it."""
+    monkeypatch.setattr(module, "_add_python", lambda archive: None)
+    monkeypatch.setattr(module, "_files_of", lambda package: [(tmp_path / "gone.py", "gone.py")])
+    with pytest.raises(
+        MachineError, match=r"gone\.py cannot be read, .*: No such file.*; make it readable, or"
+    ):
+        pack(tmp_path / "out.tar.gz", start="typing-extensions")
     assert not list(tmp_path.iterdir())
 
 

@@ -9,7 +9,7 @@ KERNELS = (
     "latecomer.log.split",
     "latecomer.log.writing",
     "latecomer.windowing.firing.tasks",
-    "latecomer.windowing.anew",
+    "latecomer.windowing.log_computation",
 )
 ALONE = """
 import sys

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from latecomer.log.columns import Lane
+from latecomer.log.columns import LogLane
 from latecomer.log.envelope import Given
 from latecomer.log.split import LogPlan, SplitSummary
 from latecomer.log.writing import Folders, LogTask, write_split
@@ -96,7 +96,7 @@ def plan_of(folder: Path, form: str) -> tuple[FileSource, Shared[LogPlan]]:
 
 def logged(
     runner: Runner, folder: Path, plan: Shared[LogPlan], splits: Sequence[FilePart]
-) -> tuple[SplitSummary, dict[Lane, pa.Table]]:
+) -> tuple[SplitSummary, dict[LogLane, pa.Table]]:
     """What the lanes hold, in the order of positions, and what the driver is told."""
     folders = Folders(folder / "events", folder / "duplicates", folder / "letters")
     tasks = [LogTask(nth, [split], GIVEN, folders) for nth, split in enumerate(splits)]
@@ -106,7 +106,7 @@ def logged(
             [pq.read_table(file, partitioning=None) for each in found for file in each.files.get(lane, ())],
             promote_options="default",
         ).sort_by([("origin", "ascending"), ("position", "ascending")])
-        for lane in Lane
+        for lane in LogLane
         if any(each.files.get(lane) for each in found)
     }
     return SplitSummary.joined([each.summary for each in found], plan.value.measures), lanes
@@ -121,14 +121,14 @@ def test_lines_are_logged_alike(spark: SparkSession, tmp_path: Path, form: str) 
     assert len(splits) > 5
     here, lanes_here = logged(InProcess(lambda: spark), tmp_path / "here", plan, splits)
     there, lanes_there = logged(SparkRunner(spark), tmp_path / "there", plan, splits)
-    assert lanes_here.keys() == {Lane.EVENTS, Lane.BEHIND, Lane.DEAD_LETTERS}
+    assert lanes_here.keys() == {LogLane.EVENTS, LogLane.BEHIND, LogLane.DEAD_LETTERS}
     for lane, rows in lanes_here.items():
         assert rows.equals(lanes_there[lane]), lane
     assert here.ticks is not None
     assert there.ticks is not None
     assert sorted(map(str, here.ticks.to_pylist())) == sorted(map(str, there.ticks.to_pylist()))
     assert replace(here, ticks=None) == replace(there, ticks=None)
-    reasons = set(lanes_here[Lane.DEAD_LETTERS]["reason"].to_pylist())
+    reasons = set(lanes_here[LogLane.DEAD_LETTERS]["reason"].to_pylist())
     assert reasons == {"unreadable", "unreadable_event_time", "no_event_time", "too_far_ahead"}
 
 
@@ -140,7 +140,7 @@ def test_two_attempts_at_a_task_write_files_of_their_own(tmp_path: Path) -> None
     ]
     folders = Folders(*(tmp_path / name for name in ("events", "duplicates", "letters")))
     first, second = (write_split(plan, LogTask(0, parts, GIVEN, folders)) for _ in range(2))
-    assert first.files.keys() == second.files.keys() >= {Lane.EVENTS, Lane.DEAD_LETTERS}
+    assert first.files.keys() == second.files.keys() >= {LogLane.EVENTS, LogLane.DEAD_LETTERS}
     for lane, files in first.files.items():
         assert not {*files} & {*second.files[lane]}
         one, other = (pq.read_table(each[0], partitioning=None) for each in (files, second.files[lane]))

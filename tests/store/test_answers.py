@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from latecomer.errors import StoreError
 from latecomer.store import files
 from latecomer.store.answers import Answer, Answers, Lost
+from latecomer.store.inbox import Inbox
 
 GAP = {"topics": {}, "lost": {"pay/0": [3, 9], "pay/2": [0, 1]}}
 
@@ -50,3 +52,38 @@ def test_what_is_accepted_is_forgotten_but_for_what_was_lost(answers: Answers) -
 def test_other_answers_may_use_the_word(answers: Answers, until: object) -> None:
     answers.write(0, Answer(None, until))
     assert list(answers.lost()) == []
+
+
+DAMAGED = [b'{"since": null, "unt', b"", b"[]", b"7", b'{"until": 1}', b"[" * 100_000, b"\xff"]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_answer_is_named(answers: Answers, content: bytes) -> None:
+    answers.write(3, Answer(None, 7))
+    answers.file(3).write_bytes(content)
+    for asks in (answers.read, Inbox(answers.root, answers.root).read):
+        with pytest.raises(
+            StoreError, match=r"offsets/000000000003\.json cannot be read: .*; restore the store"
+        ):
+            asks(3)
+
+
+@pytest.mark.parametrize("text", ['{"lost"', '{"since": 1, "until": {"lost": {"pay/0": 7}}}'])
+def test_a_damaged_answer_that_says_what_was_lost_is_named(answers: Answers, text: str) -> None:
+    answers.write(3, Answer(None, 7))
+    answers.file(3).write_text(text, encoding="utf-8")
+    with pytest.raises(StoreError, match=r"000000000003\.json cannot be read"):
+        list(answers.lost())
+    with pytest.raises(StoreError, match=r"000000000003\.json cannot be read"):
+        answers.forget(before=4)
+
+
+@pytest.mark.parametrize(
+    "receipt",
+    [7, None, {}, {"files": [], "at": 1, "more": 2}, {"files": "a", "at": 1}, {"files": [1], "at": 1},
+     {"files": [], "at": "1"}, {"files": [], "at": 1, "reached": {"query": None}}],
+)  # fmt: skip
+def test_a_receipt_that_is_none_is_named(answers: Answers, receipt: object) -> None:
+    answers.write(3, Answer(None, receipt))
+    with pytest.raises(StoreError, match=r"000000000003\.json cannot be read"):
+        Inbox(answers.root, answers.root).read(3)

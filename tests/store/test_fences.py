@@ -23,7 +23,7 @@ from latecomer.store.delta_tables import open_delta
 from latecomer.store.fences import Fence, confirm_held, require_held, rewrite, standing, write_once
 from latecomer.store.files import Location
 from latecomer.store.lease import Holder, LeaseClock, Watcher, read_lease
-from latecomer.store.lock import COMPACT, LOCK, LeaseFile, exclusive, held, lease_file
+from latecomer.store.lock import COMPACT, LOCK, LeaseFile, exclusive, holder_of, lease_file
 from latecomer.store.pins import PINS
 from latecomer.store.table import Table
 from latecomer.store.turns import Turn, keep_away, sources_away, take_turn, whose_turn
@@ -207,7 +207,7 @@ def test_a_store_of_a_lock_gets_its_fences_with_its_first_lease(folder: Path) ->
         assert table(folder).last_batch(LEASE) == 1
     with exclusive(folder):  # from then on it has leases, whoever comes
         assert table(folder).last_batch(LEASE) == 2
-        found = held(folder)
+        found = holder_of(folder)
         assert found is not None
         assert found[0].startswith("process ")
 

@@ -26,7 +26,7 @@ from latecomer.store.layout import arrow_type
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
-from latecomer.store.wider_types import holds
+from latecomer.store.wider_types import holds_all_values
 from latecomer.windowing.widening import require_widenable
 
 NARROW = {
@@ -90,7 +90,7 @@ def test_types_are_widened_as_tables_are(before: str, after: str) -> None:
     """The model and Arrow say the same, and what was widened takes both."""
     before, after = (normal_type(f"array<{kind}>") for kind in (before, after))
     wider = widened_type(before, after)
-    assert (wider is not None) == holds(arrow_type(before), arrow_type(after))
+    assert (wider is not None) == holds_all_values(arrow_type(before), arrow_type(after))
     assert is_wider(after, before) == (wider not in (None, before))
     if wider is not None:
         assert widened_type(before, wider) == wider == widened_type(wider, after)

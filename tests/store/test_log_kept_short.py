@@ -154,7 +154,7 @@ def test_files_that_were_replaced_are_forgotten_after_as_long_as_they_are_kept(t
         file = write_table(pa.table({"batch": [batch]}), table.new_folder(batch) / "part.parquet")
         table.commit(batch, [file], table.files())
     assert tombstones(table) > CHECKPOINT_EVERY
-    table.kept, table._says_so = UNITS["s"], False
+    table.kept, table._has_properties = UNITS["s"], False
     time.sleep(1.1)  # what Delta keeps goes by the clock of the machine
     for batch in range(3 * CHECKPOINT_EVERY, 4 * CHECKPOINT_EVERY):
         table.append(batch, pa.table({"batch": [batch]}))

@@ -17,7 +17,7 @@ from latecomer.model.arrivals import Arrival
 from latecomer.model.durations import UNITS, to_micros
 from latecomer.model.strategies import Bounded
 from latecomer.model.windows import Session, Tumbling
-from latecomer.store.lock import exclusive, held
+from latecomer.store.lock import exclusive, holder_of
 from latecomer.store.recovery import held_for_run, require_unbroken
 from latecomer.store.store import open_store
 from spark_kit import Bench, require_explained
@@ -42,7 +42,7 @@ def bench(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_all_that_is_done_to_a_store_is_done_through_its_locations(spark: SparkSession, bench: Bench) -> None:
     assert not hasattr(bench.pipeline.store_path, "exists")
     with exclusive(bench.pipeline.store_path):
-        assert held(bench.pipeline.store_path) is not None
+        assert holder_of(bench.pipeline.store_path) is not None
     engine = bench.engine()
     engine.data(0, bench.write(0, [at(5, "a"), at(65, "b"), at(65, "b"), Arrival(0, 0, dead=True)]))
     engine.data(1, bench.write(1, [at(70, "c", came=130), at(200, "d"), at(6, "a", came=201)]))

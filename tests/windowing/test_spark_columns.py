@@ -13,7 +13,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.spark.base import InProcess
-from latecomer.spark.trying import VALUE
+from latecomer.spark.value_or_null import VALUE
 from latecomer.store.layout import EventLayout
 from latecomer.windowing.seen import spark_column
 from latecomer.windowing.spark_columns import computed

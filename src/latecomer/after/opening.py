@@ -19,16 +19,8 @@ def checked_store(pipeline: Pipeline, opened: Callable[[Pipeline], Store] = open
     keep_private(pipeline)
     store = opened(pipeline)
     check_against(pipeline, store.columns)
-    last_complete_batch(store)
+    store.last_complete_batch()
     return store
-
-
-def last_complete_batch(store: Store) -> int:
-    """The last complete batch; an error where there is none."""
-    last = store.ledger.last_batch()
-    if last < 0:
-        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
-    return last
 
 
 def not_computed(output: str) -> NoStore:

@@ -51,7 +51,7 @@ def advice_in_words(advice: Advice) -> Iterator[str]:
     yield ""
     yield "advice"
     for each in advice.advised:
-        current = "not said" if each.current is None else format_duration(each.current)
+        current = "not set" if each.current is None else format_duration(each.current)
         now = "as it is" if not each.changes else f"now {current}" if advice.kind == "log" else ""
         yield f"  {each.field}: {each.written}" + (f"   ({now})" if now else "")
         yield f"      {each.reason}"

@@ -113,7 +113,7 @@ def advise(
 
     For a pipeline that has run, its log and timeline are read; nothing is run, and the store is not changed.
     """
-    from latecomer.observe.advise.asking import AdviceOptions, advice_on
+    from latecomer.observe.advise.entry import AdviceOptions, advice_on
 
     if svg is not None and svg.suffix.lower() in _PIXELS:
         fix = f"write --svg {svg.with_suffix('.svg')}, and save it as pixels from a browser"

@@ -173,7 +173,7 @@ def _registry(view: Pipeline, registered: Registered) -> Finding:
     kept = f"{known} of its schemas {'is' if known == 1 else 'are'} in the store"
     try:
         client = client_of(registered, view.base)
-        client.held_to()
+        client.compatibility()
         return Finding("registry", f"{client.shown} answers, {kept}")
     except LatecomerError as error:
         finding = problem("registry", error, "start the registry, or correct its URL")
@@ -265,9 +265,9 @@ def _store_in_folder(pipeline: Pipeline, root: Path) -> Iterator[Finding]:
 
 def holder(root: PurePath) -> str | None:
     """Who holds the store."""
-    from latecomer.store.lock import held
+    from latecomer.store.lock import holder_of
 
-    run = held(root)
+    run = holder_of(root)
     return None if run is None else f"by {run[0]}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
@@ -108,12 +108,21 @@ def moment_of(option: str, text: str) -> datetime:
 
 def range_of(since: tuple[str, str | None], until: tuple[str, str | None]) -> list[datetime | None]:
     """Two options and their moments, as a range that is not empty; one that is not given is None."""
-    from latecomer.model.durations import to_micros
+    from latecomer.config.arguments import require_order
 
     first, end = (None if text is None else moment_of(option, text) for option, text in (since, until))
-    if first is not None and end is not None and to_micros(first) >= to_micros(end):
-        raise WrongUsage(until[0], until[1] or "", f"is not after {since[0]} {since[1]}", "exchange them")
+    require_order(first, end, f"{since[0]} {since[1]}", until[0], refusal(dict([since, until])))
     return [first, end]
+
+
+def refusal(given: Mapping[str, str | None]) -> Callable[[str, str, str], WrongUsage]:
+    """Makes the errors for options, which are given with their values."""
+
+    def refused(option: str, reason: str, fix: str) -> WrongUsage:
+        value = given[option]
+        return WrongUsage(option, False if value is None else value, reason, fix)
+
+    return refused
 
 
 def choose_zone(zone: str | None, file: Path, output: str | None = None) -> None:

@@ -25,9 +25,10 @@ from latecomer.cli.options import (
     load,
     note,
     range_of,
+    refusal,
 )
 from latecomer.config.checks import require_output
-from latecomer.model.durations import UNITS, parse_duration, to_micros
+from latecomer.model.durations import UNITS
 
 if TYPE_CHECKING:
     from latecomer.after.rebuild.rebuilding import Applied
@@ -178,24 +179,12 @@ def _range(
     pipeline: Pipeline, output: str, since: str | None, until: str | None, last: str | None
 ) -> tuple[int | None, int | None]:
     require_output(pipeline, output)
-    moments = range_of(("--from", since), ("--to", until))
-    first, end = (None if moment is None else to_micros(moment) for moment in moments)
-    if last is None:
-        if first is None and end is None:
-            fix = "name the windows: --from T --to T, or --last 4h"
-            raise WrongUsage("--from", False, "is missing", fix)
-        return first, end
-    if since is not None or until is not None:
-        raise WrongUsage("--last", last, "is a range of its own", "leave --from and --to out")
-    try:
-        length = parse_duration(last)
-    except ValueError as error:
-        raise WrongUsage("--last", last, f"is not a duration: {error}", "write it such as 4h") from None
-    if length <= 0:
-        raise WrongUsage("--last", last, "is no time at all", "write it such as 4h")
-    from latecomer.after.rebuild.ranges import last_windows
+    from latecomer.after.rebuild.ranges import RangeNames, range_asked
 
-    return last_windows(pipeline, output, length)
+    first, end = range_of(("--from", since), ("--to", until))
+    names = RangeNames("--from", "--to", "--last", "--from T --to T, or --last 4h")
+    refused = refusal({"--from": since, "--last": last})
+    return range_asked(pipeline, output, first, end, last, names, refused)
 
 
 def _moment(micros: int) -> str | None:

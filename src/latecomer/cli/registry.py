@@ -16,6 +16,7 @@ import typer
 from latecomer.cli.options import HELP, File, Format, Formatted, Limit, WrongUsage, load, note
 from latecomer.errors import RegistryError
 from latecomer.model.counting import counted
+from latecomer.model.hosts import is_loopback
 
 if TYPE_CHECKING:
     from latecomer.config.models import Pipeline
@@ -119,7 +120,7 @@ def serve(
         print(f"registry at {place}, kept in {kept.shown}", flush=True)
         if known is None:
             note("there are no tokens: everybody on this machine may change everything")
-        elif tls_cert is None and not serving.is_loopback(host):
+        elif tls_cert is None and not is_loopback(host):
             note("tokens go over the network unencrypted; give --tls-cert, or put a proxy with TLS before it")
         serving.serve(kept, known, listening, tls_cert, tls_key)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from latecomer.config.models import Pipeline
 from latecomer.errors import PipelineError, Problem
+from latecomer.model.durations import to_micros
 
 Kinds = type | tuple[type, ...]
+Refused = Callable[[str, str, str], Exception]
+"""The error for an argument, by its name, what is wrong with it, and the fix."""
 
 
 def require_kind(call: str, kinds: Kinds, wanted: str, **given: object) -> None:
@@ -36,6 +39,14 @@ def require_moments(call: str, **given: object) -> None:
     """Refuse arguments that are neither moments nor None."""
     wanted = "a datetime, UTC unless it has a zone, such as datetime(2026, 4, 25, 14, tzinfo=UTC)"
     require_kind(call, (datetime, type(None)), wanted, **given)
+
+
+def require_order(
+    since: datetime | None, until: datetime | None, shown: str, name: str, refused: Refused
+) -> None:
+    """Refuse a range that is empty. `shown` is what `since` is called, `name` what `until` is called."""
+    if since is not None and until is not None and to_micros(since) >= to_micros(until):
+        raise refused(name, f"is not after {shown}", "exchange them")
 
 
 def require_key(call: str, key: object) -> None:

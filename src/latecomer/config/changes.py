@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from latecomer.config.load import made
+from latecomer.config.load import pipeline_of
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import NamedSource
@@ -35,7 +35,7 @@ def changed(pipeline: Pipeline, changes: Mapping[str, object]) -> Pipeline:
     _raise([problem for field in changes for problem in _refused(pipeline, field)])
     document = _document(base, changes)
     try:
-        other = made(document, base.base / PLACE, dict.fromkeys(_locations(document), 0))
+        other = pipeline_of(document, base.base / PLACE, dict.fromkeys(_locations(document), 0))
     except PipelineError as error:
         raise _placed(error.problems) from None
     _raise([*_dead_letters_again(pipeline, other)])

@@ -30,6 +30,7 @@ from latecomer.config.encodings import (
 from latecomer.config.own import Decoder
 from latecomer.config.paths import list_files, misnamed_files, special_files
 from latecomer.errors import SourceError
+from latecomer.model.counting import counted
 from latecomer.model.paths import DEEPEST
 from latecomer.model.types import DEEPEST_NESTED, FLOATS, INTEGERS, holds, is_nested, widened_type
 from latecomer.model.unknown_fields import MOST_NAMES
@@ -47,7 +48,7 @@ _INTO = "\0"
 
 def source_warnings(pattern: str, file_format: str | Decoder, encoding: str = UTF8) -> list[str]:
     """What cannot be read of the files that exist now, a sentence each: special files, names that are not UTF-8, the
-    first text file in another encoding, and the columns of Parquet that are left out."""
+    first text file in another encoding and how many others, and the columns of Parquet that are left out."""
     sentences = [
         f"{os.fsencode(name)!r} is not read: its name is not UTF-8; rename it"
         for name in misnamed_files(pattern)
@@ -56,8 +57,14 @@ def source_warnings(pattern: str, file_format: str | Decoder, encoding: str = UT
         f"{name!r} is not read: it is {kind}; remove it" for name, kind in special_files(pattern).items()
     ]
     if file_format in ("csv", "json") and encoding == UTF8:
-        doubts = (_no_utf8(name) for name in list_files(pattern)[:SAMPLE_FILES])
-        sentences += islice(filter(None, doubts), 1)
+        files = list_files(pattern)
+        foreign = list(filter(None, map(_no_utf8, files[:SAMPLE_FILES])))
+        others = len(foreign) - 1
+        among = f" of the first {SAMPLE_FILES}" if len(files) > SAMPLE_FILES else ""
+        more = (
+            f"; {counted(others, 'other file')}{among} {'is' if others == 1 else 'are'} not in utf-8 either"
+        )
+        sentences += [foreign[0] + (more if others else "")] if foreign else []
     if file_format != "parquet":
         return sentences
     from latecomer.config.parquet import columns_left_out

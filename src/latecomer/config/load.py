@@ -54,10 +54,10 @@ def parse_pipeline(text: str, file: Path) -> Pipeline:
         raise PipelineError(
             [at_line(Problem("base", "unknown key", fix=_key_fix(("base",), lines)), file, lines)]
         )
-    return made(document, file, lines)
+    return pipeline_of(document, file, lines)
 
 
-def made(document: Mapping[str, Any], file: Path, lines: Mapping[Location, int]) -> Pipeline:
+def pipeline_of(document: Mapping[str, Any], file: Path, lines: Mapping[Location, int]) -> Pipeline:
     """The pipeline of a document; `lines` has the line of each of its values."""
     try:
         pipeline = Pipeline.model_validate({**document, "base": file.resolve().parent})

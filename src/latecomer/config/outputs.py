@@ -96,7 +96,7 @@ class Output(Model):
         return with_paths_quoted(where)
 
     @property
-    def counted(self) -> list[str]:
+    def columns_in_numbers(self) -> list[str]:
         """The derived columns among its keys and aggregated columns."""
         return [name for name in self.columns if name in self._keys_and_aggregated]
 
@@ -105,7 +105,7 @@ class Output(Model):
         return {*self.by, *(each.column for each in self.aggregates.values())}
 
     @property
-    def asked(self) -> list[str]:
+    def columns_in_where(self) -> list[str]:
         """The derived columns that its `where` names."""
         return named_columns(self.where or "", self.columns)
 

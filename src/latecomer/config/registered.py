@@ -67,7 +67,7 @@ class Registered(Decoder):
         written = {"registry": self.registry, "token": self.token}
         return {f"{self.kind}.{name}": text for name, text in written.items() if text is not None}
 
-    def asked_with(self, base: Path) -> dict[str, Any]:
+    def registry_settings(self, base: Path) -> dict[str, Any]:
         """The URL of the registry and the token, with their secrets inserted."""
         token = None if self.token is None else conceal(resolved(self.token, base))
         return {"url": resolved(self.registry or "", base), "token": token}

@@ -30,7 +30,7 @@ from latecomer.errors import SchemaOutage, SourceOutage, StoreError
 from latecomer.model.merging import Plan, ReadTo, Waiting, next_batch
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME
-from latecomer.source.base import FollowedSource, Part, Slice, Together
+from latecomer.source.base import FollowedSource, MergedSlice, Part, Slice
 from latecomer.source.choose import sources_of
 from latecomer.source.decode.retrying import waits
 from latecomer.store.fences import require_held
@@ -162,7 +162,7 @@ class Intake:
             Part(slice_, each.after, each.until) for each, slice_ in zip(turn.parts, slices, strict=True)
         ]
         partitions = self._named(named, self.behind - named.keys())
-        together = Together.of(parts, turn.read_to, partitions)
+        together = MergedSlice.of(parts, turn.read_to, partitions)
         return self._hand_in(turn, partial(self.engine.take, turn.parts[-1].batch, together))
 
     def _hand_in(self, turn: Turn, accept: Callable[[], None]) -> bool:
@@ -290,7 +290,7 @@ class Following:
         logged = self.intake.is_logged(self.name)
         self.source.resume(self.home, accepted.batch, logged=logged, parts=accepted.parts)
         if bounded:
-            self.source.ask_for_all(self.home, self.number)
+            self.source.find_all(self.home, self.number)
         self.bounded = bounded
 
     @cached_property
@@ -316,30 +316,30 @@ class Following:
 
     def has_news(self) -> bool:
         """Whether the store has an answer of the source that was not read yet."""
-        return self.source.has_answered(self.home, self.number)
+        return self.source.has_slice(self.home, self.number)
 
     def step(self) -> bool:
         """Accept the next batch; False where none is ready."""
         number = self.number
         self.intake.require_store()
-        slice_ = self.source.answered(self.home, number) or self.news()
+        slice_ = self.source.slice_of(self.home, number) or self.next_slice()
         if slice_ is None:
             return False
         self.intake.lags(self.name)
-        more = slice_.partitions is None and self.source.has_answered(self.home, number + 1)
+        more = slice_.partitions is None and self.source.has_slice(self.home, number + 1)
         accepted = self.intake.accept(self.name, number, slice_, more)
         if accepted and self.reached and not more and not any((slice_.partitions or {}).values()):
             self.intake.came_back(self.name)
         return accepted
 
-    def news(self) -> Slice | None:
+    def next_slice(self) -> Slice | None:
         """The next new slice, if it is time to ask for one and the source has one."""
         began, number = time.monotonic(), self.number
         if self.bounded or began < self._ask_at:
             return None
         new = None
         try:
-            new = self.source.news(self.home, number)
+            new = self.source.next_slice(self.home, number)
             self.reached = True
         except SourceOutage as error:
             if self.reached:
@@ -367,11 +367,11 @@ class WaitingSlices:
 
     def knows(self, number: int) -> bool:
         """Whether it is known which data a batch of the source has."""
-        return number in self._slices or self.followed.source.has_answered(self.followed.home, number)
+        return number in self._slices or self.followed.source.has_slice(self.followed.home, number)
 
     def ask(self) -> bool:
         """Ask the source for new data; whether it has any."""
-        new, number = self.followed.news(), self.followed.number
+        new, number = self.followed.next_slice(), self.followed.number
         if new is not None:
             self._slices[number] = replace(new, source=self.followed.name)
         return new is not None
@@ -379,9 +379,9 @@ class WaitingSlices:
     def slice(self, number: int) -> Slice:
         """A batch of the source."""
         if number not in self._slices:
-            answered = self.followed.source.answered(self.followed.home, number)
-            assert answered is not None  # noqa: S101
-            self._slices[number] = replace(answered, source=self.followed.name)
+            slice_ = self.followed.source.slice_of(self.followed.home, number)
+            assert slice_ is not None  # noqa: S101
+            self._slices[number] = replace(slice_, source=self.followed.name)
         return self._slices[number]
 
     def __getitem__(self, nth: int, /) -> Waiting:

@@ -24,7 +24,7 @@ from latecomer.log.filling import fill
 from latecomer.log.timeline.keeper import Origin, TimelineKeeper
 from latecomer.model.ledger import Entry
 from latecomer.sink.keeper import SinkKeeper
-from latecomer.source.base import Slice, Together
+from latecomer.source.base import MergedSlice, Slice
 from latecomer.spark.base import Runner
 from latecomer.store.data_files import DataFile
 from latecomer.store.failpoints import failpoint
@@ -109,7 +109,7 @@ class Engine:
         self.settle()
         stopwatch.end("waiting")
         out_of_step = self.keeper.timeline.out_of_step(ticks.summaries)
-        read_to = new.read_to if isinstance(new, Together) else {}
+        read_to = new.read_to if isinstance(new, MergedSlice) else {}
         origin = Origin(source_batch, new.source, received.clocks.in_words, read_to)
         section = self.keeper.extend(number, origin, ticks.summaries, new.partitions)
         failpoint("watermarks.committed", number)

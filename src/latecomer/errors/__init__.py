@@ -32,6 +32,9 @@ from pathlib import PurePath
 
 from latecomer.errors.redacting import HIDDEN, is_secret, redacted, without_secrets, without_settings
 
+BUG = "this is a bug in latecomer: report it"
+"""The end of a message about what no input, no setting and no machine can cause."""
+
 
 class LatecomerError(Exception):
     """The base of all errors that latecomer raises on purpose."""

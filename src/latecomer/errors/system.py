@@ -14,7 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-GOES_ON = "Nothing is lost: the next run continues where this one stopped"
+
+def nothing_lost(goes_on: str = "continues where this one stopped") -> str:
+    """The last sentence of an error that ends a run.
+
+    >>> nothing_lost("continues with batch 12")
+    'Nothing is lost: the next run continues with batch 12'
+    """
+    return f"Nothing is lost: the next run {goes_on}"
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ def refused_sentence(error: BaseException | str, places: Iterable[Path]) -> str 
 def refused_in_words(refusal: Refusal, place: object) -> str:
     """A refusal at a place, in one sentence."""
     where = "" if place is None else f": {place}"
-    return f"{refusal.reason}{where}; {refusal.fix}, and run again. {GOES_ON}"
+    return f"{refusal.reason}{where}; {refusal.fix}, and run again. {nothing_lost()}"
 
 
 def _place(error: BaseException | str, refusal: Refusal, places: list[Path]) -> object:

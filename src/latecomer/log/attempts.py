@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from latecomer.log.columns import UNIQUE, Lane
+from latecomer.log.columns import UNIQUE, LogLane
 from latecomer.log.duplicates import Landings, divided
 from latecomer.log.logged import LogSplit
 from latecomer.log.moments import counted_by
@@ -22,7 +22,7 @@ from latecomer.log.writing import Folders, Written
 from latecomer.model.arrays import flat
 from latecomer.store.files import Location, new_token, open_parquet, remove, write_table
 
-_EVENTS = (Lane.EVENTS, Lane.BEHIND)
+_EVENTS = (LogLane.EVENTS, LogLane.BEHIND)
 
 
 @dataclass(frozen=True)
@@ -32,28 +32,28 @@ class Attempt:
     source: str
     plan: LogPlan
     folders: Folders
-    found: Sequence[Written]
+    written: Sequence[Written]
 
     @property
     def events(self) -> list[Location]:
-        return [file for each in self.found for lane in _EVENTS for file in each.files.get(lane, ())]
+        return [file for each in self.written for lane in _EVENTS for file in each.files.get(lane, ())]
 
     def replaced(self, moved: Mapping[Location, Sequence[Location]], new: list[Location]) -> Attempt:
         """With other files in the place of some, which are summed up again. The first task that changes also gets the
         `new` duplicates, and `new` is emptied."""
-        found = []
-        for each in self.found:
+        written = []
+        for each in self.written:
             if not any(file in moved for files in each.files.values() for file in files):
-                found.append(each)
+                written.append(each)
                 continue
             files = {
                 lane: [new_file for file in before for new_file in moved.get(file, [file])]
                 for lane, before in each.files.items()
             }
-            files[Lane.DUPLICATES] = [*files.get(Lane.DUPLICATES, ()), *new]
+            files[LogLane.DUPLICATES] = [*files.get(LogLane.DUPLICATES, ()), *new]
             new.clear()
-            found.append(Written(_summed_up_again(each.summary, files, self.plan), files))
-        return replace(self, found=found)
+            written.append(Written(_summed_up_again(each.summary, files, self.plan), files))
+        return replace(self, written=written)
 
 
 @dataclass(frozen=True)
@@ -64,33 +64,33 @@ class WrittenBatch:
     """Without ticks."""
     ticks: Mapping[str, pa.Table | None]
     """By source."""
-    files: Mapping[Lane, Sequence[Location]]
+    files: Mapping[LogLane, Sequence[Location]]
 
     @classmethod
     def of(cls, attempts: Sequence[Attempt]) -> WrittenBatch:
-        found = [each for attempt in attempts for each in attempt.found]
+        written = [each for attempt in attempts for each in attempt.written]
         ticks = {
             source: joined_ticks(
                 each.summary.ticks
                 for attempt in attempts
                 if attempt.source == source
-                for each in attempt.found
+                for each in attempt.written
                 if each.summary.ticks is not None
             )
             for source in dict.fromkeys(attempt.source for attempt in attempts)
         }
         return cls(
             SplitSummary.joined(
-                [replace(each.summary, ticks=None) for each in found], attempts[0].plan.measures
+                [replace(each.summary, ticks=None) for each in written], attempts[0].plan.measures
             ),
             ticks,
-            {lane: [file for each in found for file in each.files.get(lane, ())] for lane in Lane},
+            {lane: [file for each in written for file in each.files.get(lane, ())] for lane in LogLane},
         )
 
 
 def without_repeated(attempts: Sequence[Attempt], landings: Landings) -> list[Attempt]:
     """An event that came in two splits counts once. Files are read only where two splits have the same hash."""
-    summaries = (each.summary for attempt in attempts for each in attempt.found)
+    summaries = (each.summary for attempt in attempts for each in attempt.written)
     hashes = [each.hashes for each in summaries if each.hashes is not None]
     every = np.sort(np.concatenate(hashes)) if len(hashes) > 1 else np.empty(0, np.uint64)
     if not (every[1:] == every[:-1]).any():
@@ -127,11 +127,11 @@ def numbered(attempts: Sequence[Attempt], before: int) -> list[Attempt]:
 
 
 def _summed_up_again(
-    before: SplitSummary, files: Mapping[Lane, Sequence[Location]], plan: LogPlan
+    before: SplitSummary, files: Mapping[LogLane, Sequence[Location]], plan: LogPlan
 ) -> SplitSummary:
     schema = plan.reading.log.schema
     logged = LogSplit([file for lane in _EVENTS for file in files.get(lane, ())], 1, schema)
-    duplicates = LogSplit(files.get(Lane.DUPLICATES, ()), 1, schema)
+    duplicates = LogSplit(files.get(LogLane.DUPLICATES, ()), 1, schema)
     now = SplitSummary.joined([summary_of(events, plan) for events in logged.tables()], plan.measures)
     sums = added(
         (sums_of(part, plan.reading.log.view, plan.measures) for part in duplicates.tables()), plan.measures

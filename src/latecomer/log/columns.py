@@ -7,7 +7,7 @@ from enum import StrEnum
 from latecomer.config.names import PRIVATE
 
 
-class Lane(StrEnum):
+class LogLane(StrEnum):
     """The lanes into which the rows of a batch are logged; folders are named by it, after `LANE`."""
 
     EVENTS = "events"

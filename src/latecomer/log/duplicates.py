@@ -45,16 +45,16 @@ class Unlogged(ABC):
     def take(self, rows: Rows, columns: Sequence[str]) -> pa.Table:
         """Some columns of rows, which are in order."""
 
-    def again(self, landings: Landings, known_ids: KnownIds | None) -> Chosen:
+    def duplicates(self, landings: Landings, known_ids: KnownIds | None) -> Chosen:
         """Which rows are duplicates: another event with the same id came earlier in the batch, or is known already."""
         known = _NO_ROWS if known_ids is None else self._known(known_ids)
-        again = np.zeros(self.count, bool)
-        again[known] = True
+        duplicates = np.zeros(self.count, bool)
+        duplicates[known] = True
         repeated = self._repeated()
-        repeated = repeated[~again[repeated]]
+        repeated = repeated[~duplicates[repeated]]
         if len(repeated):
-            again[_all_but_firsts(self._described(repeated, landings))] = True
-        return again
+            duplicates[_all_but_firsts(self._described(repeated, landings))] = True
+        return duplicates
 
     def _repeated(self) -> Rows:
         """The rows whose hash comes twice in the batch, in order."""
@@ -124,10 +124,10 @@ def divided(files: Sequence[Location], aside: Location, landings: Landings) -> d
     refer to the files yet. Gives file → files in its place, for each file that had duplicates; and folder → files of
     duplicates."""
     batch = _EventsInFiles(files)
-    again = batch.again(landings, None)
+    duplicates = batch.duplicates(landings, None)
     replaced: dict[Location, list[Location]] = {aside: []}
     for path, begin, end in batch.files:
-        moved = again[begin:end]
+        moved = duplicates[begin:end]
         if moved.any():
             replaced[path] = _divide(path, moved, aside, replaced[aside])
     return replaced
@@ -147,14 +147,14 @@ def _landings(origins: pa.ChunkedArray, landings: Landings) -> pa.Array:
     return pa.array([known[origin] for origin in origins.to_pylist()], pa.int64())
 
 
-def _divide(path: Location, moved: Chosen, aside: Location, again: list[Location]) -> list[Location]:
+def _divide(path: Location, moved: Chosen, aside: Location, duplicates: list[Location]) -> list[Location]:
     """Move rows of a file to another file; a file with the rest takes its place."""
     table, kept = _read(path), []
     if not moved.all():
         rest = path.with_name(f"kept-{new_token()}.parquet")
         kept.append(write_table(table.filter(pa.array(~moved)), rest, unique=UNIQUE))
     new = aside / f"again-{new_token()}.parquet"
-    again.append(write_table(table.filter(pa.array(moved)), new, unique=UNIQUE))
+    duplicates.append(write_table(table.filter(pa.array(moved)), new, unique=UNIQUE))
     remove(path)
     return kept
 

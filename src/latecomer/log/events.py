@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from latecomer.config.portable import portable
 from latecomer.log.attempts import Attempt, WrittenBatch, numbered, without_repeated
-from latecomer.log.columns import Lane
+from latecomer.log.columns import LogLane
 from latecomer.log.envelope import Given
 from latecomer.log.ids import IdIndex
-from latecomer.log.known_ids import KnownIds
+from latecomer.log.known_ids import KnownIds, remembered_since
 from latecomer.log.logged import Logged, LogSplit, OtherTicks
 from latecomer.log.marks import needs_spark
 from latecomer.log.marks_on_spark import marks_by_spark
@@ -29,7 +29,6 @@ from latecomer.log.repeated import Repeated, repeated_in
 from latecomer.log.split import LogPlan, SplitSummary, arrival_spans, joined_spans
 from latecomer.log.summaries import TickSummaries, added, joined_ticks, summarised, sums_of, tick_table
 from latecomer.log.writing import Folders, LogTask, write_split
-from latecomer.model.durations import EARLIEST
 from latecomer.model.merging import Waiting
 from latecomer.model.sources import BETWEEN, partition_of
 from latecomer.model.strategies import PLAIN, Needs
@@ -47,7 +46,7 @@ from latecomer.source.base import (
 )
 from latecomer.source.choose import sources_of
 from latecomer.source.decode.frames import UnknownSchemas
-from latecomer.source.decode.retrying import patiently
+from latecomer.source.decode.retrying import with_retries
 from latecomer.source.found_files import FileSlice, UnreadableFiles
 from latecomer.source.staging import Staging
 from latecomer.spark.base import Runner, Shared, shared_out, task_count
@@ -65,7 +64,7 @@ TASK_BYTES = 4 << 20
 LOGGED_BYTES = 1 << 20
 """The same for files of the log."""
 MOST_TASK_BYTES = 128 << 20
-_LANES = (Lane.DEAD_LETTERS, Lane.DUPLICATES, Lane.EVENTS)
+_LANES = (LogLane.DEAD_LETTERS, LogLane.DUPLICATES, LogLane.EVENTS)
 """In the order in which they are committed: events come last."""
 
 
@@ -81,7 +80,7 @@ class Received:
     """Where the arrival times come from; unknown for a batch that was on the timeline already."""
 
 
-NOTHING = Received(0, 0, 0, 0)
+NOTHING_RECEIVED = Received(0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ class EventLog:
         earlier attempt has logged is only counted."""
         if self.store.events.holds(batch):
             return self.recount(batch, slice_.sources, self._clocks_of_last())
-        written = patiently(partial(self._written, batch, slice_, timeline))
+        written = with_retries(partial(self._written, batch, slice_, timeline))
         logged = self._committed(batch, written, _LANES)
         self.runner.work.rows += logged.received.rows
         return logged
@@ -129,9 +128,9 @@ class EventLog:
     def _written(self, batch: int, slice_: Slice, timeline: Timeline) -> WrittenBatch:
         """Write all lanes of a batch to files that no commit names yet."""
         with ThreadPoolExecutor(1, "latecomer-ids") as pool:
-            known = pool.submit(self._known_ids, timeline)
-            attempts = [self._run(batch, part, timeline, known) for part in parts_of(slice_)]
-        if known.result() is not None:
+            known_ids = pool.submit(self._known_ids, timeline)
+            attempts = [self._run(batch, part, timeline, known_ids) for part in parts_of(slice_)]
+        if known_ids.result() is not None:
             attempts = without_repeated(attempts, slice_.landings)
         if self.store.pipeline.watermark.every == "event":
             attempts = numbered(attempts, timeline.last_tick or 0)
@@ -142,13 +141,11 @@ class EventLog:
         """The ids whose duplicates could still be counted; None if events have no ids."""
         if self.store.pipeline.event.id is None:
             return None
-        outputs = self.store.pipeline.outputs.values()
-        reach = max(output.allowed_lateness + output.window.reach for output in outputs)
-        since = max(min(timeline.watermark, timeline.newest_event_time) - reach, EARLIEST)
+        since = remembered_since(timeline, self.store.pipeline.outputs.values())
         self._ids.catch_up(since)
         return self._ids.known(since)
 
-    def _run(self, batch: int, part: Part, timeline: Timeline, known: Future[KnownIds | None]) -> Attempt:
+    def _run(self, batch: int, part: Part, timeline: Timeline, known_ids: Future[KnownIds | None]) -> Attempt:
         """Have tasks write a slice, or a part of it."""
         newest, last_tick = part.slice.newest, timeline.last_tick or 0
         given = Given(batch, timeline.watermark, last_tick, newest, part.after, part.until)
@@ -156,15 +153,17 @@ class EventLog:
         def write(splits: Sequence[Split]) -> Attempt:
             folder = self.store.events.new_folder(batch)
             folders, plan = self._folders(folder), self._plan(part.slice.source)
-            groups, ids = self._shared_out(splits), known.result()
+            groups, ids = self._shared_out(splits), known_ids.result()
             tasks = [LogTask(nth, group, given, folders, ids) for nth, group in enumerate(groups)]
             try:
-                found = self.runner.run(f"batch {batch} · log", partial(write_split, plan), tasks).tasks
-                self.sources[part.slice.source].require_few(summed(each.summary.long_lines for each in found))
+                written = self.runner.run(f"batch {batch} · log", partial(write_split, plan), tasks).tasks
+                self.sources[part.slice.source].require_few(
+                    summed(each.summary.long_lines for each in written)
+                )
             except (UnreadableFiles, UnknownSchemas):
                 remove_all(folder)
                 raise
-            return Attempt(part.slice.source, plan.value, folders, found)
+            return Attempt(part.slice.source, plan.value, folders, written)
 
         return self._read(part.slice, write)
 
@@ -172,18 +171,18 @@ class EventLog:
         """When the events of a slice of a source came; the partitions `more` have further events after it. The slice is
         read for that, unless the source knows the times."""
         source = self.sources[slice_.source]
-        known = source.arrivals(slice_) if isinstance(source, FollowedSource) else None
+        span = source.arrivals(slice_) if isinstance(source, FollowedSource) else None
 
         def look(splits: Sequence[Split]) -> Waiting:
-            size, spans = sum(split.size for split in splits), {slice_.source: known} if known else None
+            size, spans = sum(split.size for split in splits), {slice_.source: span} if span else None
             if spans is None:
                 kernel = partial(arrival_spans, self._plan(slice_.source))
-                found = self.runner.run("arrivals of what waits", kernel, self._shared_out(splits)).tasks
-                source.require_few(summed(long for _, long in found))
-                spans = joined_spans(each for each, _ in found)
+                results = self.runner.run("arrivals of what waits", kernel, self._shared_out(splits)).tasks
+                source.require_few(summed(long for _, long in results))
+                spans = joined_spans(each for each, _ in results)
             return Waiting(spans, size, frozenset(partition_of(slice_.source, each) for each in more))
 
-        return patiently(partial(self._read, slice_, look))
+        return with_retries(partial(self._read, slice_, look))
 
     def _read(self, slice_: Slice, do: Callable[[Sequence[Split]], _Result]) -> _Result:
         """Do something with the splits of a slice. If a file is unreadable, it becomes one dead letter and all is done
@@ -232,30 +231,30 @@ class EventLog:
         )
         return Folders(folder, duplicates, letters)
 
-    def _committed(self, batch: int, written: WrittenBatch, lanes: Sequence[Lane]) -> LoggedBatch:
+    def _committed(self, batch: int, written: WrittenBatch, lanes: Sequence[LogLane]) -> LoggedBatch:
         """Make lanes visible, one after the other."""
         counts = {lane: self._commit_lane(batch, lane, written) for lane in lanes}
         summary = written.summary
         received = Received(
             summary.rows,
-            counts[Lane.EVENTS],
-            counts.get(Lane.DUPLICATES, 0),
-            counts.get(Lane.DEAD_LETTERS, 0),
+            counts[LogLane.EVENTS],
+            counts.get(LogLane.DUPLICATES, 0),
+            counts.get(LogLane.DEAD_LETTERS, 0),
             summary.clock,
         )
         ticks = self._ticks(batch, written.ticks, dict(summary.sums))
         return LoggedBatch(received, ticks, dict(summary.duplicate_sums), dict(summary.letter_sums))
 
-    def _commit_lane(self, batch: int, lane: Lane, written: WrittenBatch) -> int:
+    def _commit_lane(self, batch: int, lane: LogLane, written: WrittenBatch) -> int:
         """Make a lane visible; gives how many rows it has."""
         tables = {
-            Lane.DEAD_LETTERS: self.store.dead_letters,
-            Lane.DUPLICATES: self.store.duplicates,
-            Lane.EVENTS: self.store.events,
+            LogLane.DEAD_LETTERS: self.store.dead_letters,
+            LogLane.DUPLICATES: self.store.duplicates,
+            LogLane.EVENTS: self.store.events,
         }
         table, files = tables[lane], [*written.files.get(lane, ())]
-        if lane is Lane.EVENTS:
-            files += written.files.get(Lane.BEHIND, ())
+        if lane is LogLane.EVENTS:
+            files += written.files.get(LogLane.BEHIND, ())
         count = self._commit(batch, table, files, written.summary)
         failpoint(f"{table.root.name}.committed", batch)
         return count
@@ -375,17 +374,17 @@ class EventLog:
     def ticks_of(self, logged: Logged, batch: int, sources: Sequence[str] | None = None) -> TickSummaries:
         """The summary of each tick and partition of logged events."""
         measures = self.store.measures()
-        asked: dict[str | None, tuple[Reading | None, Needs]] = {
+        readings: dict[str | None, tuple[Reading | None, Needs]] = {
             source: (None if source is None else self._plan(source).value.reading, self._needs(source))
             for source in ([None] if sources is None else sources)
         }
-        kernel = partial(_summarised, Shared((asked, self.store.layout.view, measures)))
+        kernel = partial(_summarised, Shared((readings, self.store.layout.view, measures)))
         splits = [each for each in logged.splits if each.rows]
-        found = self.runner.run(f"batch {batch} · ticks", kernel, splits).tasks
-        sums = added((each for _, each in found), measures)
+        results = self.runner.run(f"batch {batch} · ticks", kernel, splits).tasks
+        sums = added((each for _, each in results), measures)
         ticks = {
-            source: joined_ticks(each[source] for each, _ in found if each[source] is not None)
-            for source in asked
+            source: joined_ticks(each[source] for each, _ in results if each[source] is not None)
+            for source in readings
         }
         return self._ticks(batch, ticks, sums)
 
@@ -396,14 +395,14 @@ class EventLog:
         self, batch: int, by_source: Mapping[Any, pa.Table | None], sums: dict[str, Decimal]
     ) -> TickSummaries:
         """Summaries of ticks, for the strategy of each source."""
-        every, found = self.store.pipeline.watermark.every, list[TickSummaries]()
+        every, summaries = self.store.pipeline.watermark.every, list[TickSummaries]()
         for source, ticks in by_source.items():
             needs = self._needs(source)
             if source is not None and ticks is not None and needs_spark(self.store.reading(source), needs):
                 paths = self.store.events.paths(self._files_of(self.store.events, batch))
                 ticks = marks_by_spark(self.runner.spark, paths, ticks, self.store.reading(source), needs)
-            found.append(summarised(ticks, needs, every, sums))
-        return found[0] if len(found) == 1 else TickSummaries.joined(found, sums)
+            summaries.append(summarised(ticks, needs, every, sums))
+        return summaries[0] if len(summaries) == 1 else TickSummaries.joined(summaries, sums)
 
     def _duplicate_sums(self, batch: int, received: Received) -> dict[str, Decimal]:
         table, measures = self.store.duplicates, self.store.measures()
@@ -447,12 +446,12 @@ def _summarised(
     split: LogSplit,
 ) -> tuple[dict[str | None, pa.Table | None], dict[str, Decimal]]:
     """The ticks of some events by source, and the sums of all of them: a task."""
-    asked, view, measures = plan.value
-    ticks, sums = {source: list[pa.Table]() for source in asked}, list[dict[str, Decimal]]()
+    readings, view, measures = plan.value
+    ticks, sums = {source: list[pa.Table]() for source in readings}, list[dict[str, Decimal]]()
     for events in split.tables():
         sums.append(sums_of(events, view, measures))
-        for source, (reading, needs) in asked.items():
-            own = events if len(asked) == 1 else _of_source(events, str(source))
+        for source, (reading, needs) in readings.items():
+            own = events if len(readings) == 1 else _of_source(events, str(source))
             ticks[source].append(tick_table(own, reading, needs))
     return {source: joined_ticks(parts) for source, parts in ticks.items()}, added(sums, measures)
 

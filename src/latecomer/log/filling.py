@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from latecomer.config.merged import SOURCE
 from latecomer.config.names import PRIVATE
 from latecomer.config.portable import portable
-from latecomer.errors import StoreError
+from latecomer.errors import BUG, StoreError
 from latecomer.log.logged import LogSplit
 from latecomer.log.moments import Flags
 from latecomer.model.arrays import flat
@@ -30,7 +30,8 @@ from latecomer.source.decode.csv_rows import CsvLines
 from latecomer.source.decode.json import JsonRecords
 from latecomer.source.decode.text_lines import Lines
 from latecomer.spark.base import Runner, Shared, in_turn_together
-from latecomer.store.data_files import DataFile, batch_of, batches_of
+from latecomer.store.columns import LANE
+from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged
 from latecomer.store.files import Location, footer, new_parquet, new_token, remove_all
 from latecomer.store.layout import EventLayout
 from latecomer.store.pins import read_pins
@@ -149,12 +150,19 @@ def _mentions(store: Store, table: Table, file: DataFile, new: Mapping[str, Mapp
 
 
 def _groups(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
-    """Files to write again together: of one lane, in the order of their batches."""
+    """Files to write again together: of one lane, in the order of their batches. Merged ones stay apart: upkeep has
+    divided them by time."""
     lanes: dict[str, list[DataFile]] = {}
     for file in sorted(files, key=batch_of):
-        lanes.setdefault(file.path.split("/")[2], []).append(file)
+        lanes.setdefault(file.path if is_merged(file) else _lane(file), []).append(file)
     for lane in lanes.values():
         yield from in_turn_together(lane, lambda file: file.size, GROUP_BYTES)
+
+
+def _lane(file: DataFile) -> str:
+    """The folder of a file's lane; empty in a table that has no such folders."""
+    folder = file.path.split("/")[-2]
+    return folder if folder.startswith(f"{LANE}=") else ""
 
 
 @dataclass(frozen=True)
@@ -280,7 +288,7 @@ def _rewritten(
         remove_all(folder)
         raise StoreError(
             f"table {table.root}: {expected} rows were to be written again and {made.rows} were; nothing was "
-            "changed, and this is a fault of latecomer's"
+            f"changed, and {BUG}"
         )
     table.rearrange([made.file], files)
     return made

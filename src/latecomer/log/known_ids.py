@@ -10,8 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from latecomer.config.outputs import Output
 from latecomer.errors import StoreError
 from latecomer.log.hashes import Filter, Hashes, filter_bits, hash_ids
+from latecomer.model.durations import EARLIEST
+from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.files import Location, open_arrow
 
@@ -21,6 +24,15 @@ TO = "to"
 """Stands between the first and the last batch in a file's name."""
 
 Rows = npt.NDArray[np.int64]
+
+
+def remembered_since(timeline: Timeline | None, outputs: Iterable[Output]) -> int:
+    """The moment since which a batch after this timeline knows ids: those of earlier events are forgotten, since no
+    output could accept their events any more."""
+    if timeline is None:
+        return EARLIEST
+    reach = max(output.allowed_lateness + output.window.reach for output in outputs)
+    return max(min(timeline.watermark, timeline.newest_event_time) - reach, EARLIEST)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from latecomer.log.columns import LOGGED
 from latecomer.model.strategies import Needs
 from latecomer.store.layout import Reading
-from latecomer.store.sql import ddl, holds, quoted
+from latecomer.store.sql import ddl, is_true_sql, quoted
 
 _MARKED = "marked"
 
@@ -31,7 +31,7 @@ def marks_by_spark(
             f"coalesce(source_partition, '') as {LOGGED}partition",
         )
     )
-    marks = events.where(F.expr(holds(str(needs.where), f"{LOGGED}batch")))
+    marks = events.where(F.expr(is_true_sql(str(needs.where), f"{LOGGED}batch")))
     largest = marks.groupBy(f"{LOGGED}tick", f"{LOGGED}partition").agg(
         F.max(F.unix_micros(f"{LOGGED}event_time")).alias(_MARKED)
     )

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from latecomer.config.models import Pipeline
 from latecomer.model.ledger import WHOLE_DIGITS
-from latecomer.model.paths import ways_of
+from latecomer.model.paths import paths_of
 from latecomer.model.sources import BETWEEN
 from latecomer.model.written_numbers import POINT, fits, written_number
 from latecomer.store.layout import Reading
@@ -82,7 +82,7 @@ def number_in_letter(fields: Mapping[str, Any], column: str, view: Pipeline) -> 
     found = fields.get(name)
     if found is None:
         found = fields
-        for step in ways_of([name]).get(name, (name,)):
+        for step in paths_of([name]).get(name, (name,)):
             found = found.get(step) if isinstance(found, dict) else None
     if not isinstance(found, str):
         return None

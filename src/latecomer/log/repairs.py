@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from latecomer.errors import LedgerError
-from latecomer.log.columns import RAW, REASON, Lane
+from latecomer.log.columns import RAW, REASON, LogLane
 from latecomer.log.envelope import Given, enveloped
 from latecomer.log.events import EventLog, LoggedBatch
 from latecomer.model.timeline import Timeline
@@ -52,11 +52,11 @@ class RepairLog(EventLog):
         if self.store.events.holds(batch):
             return self.recount(batch)
         written = self._written(batch, slice_, timeline)
-        if written.files.get(Lane.DEAD_LETTERS):
+        if written.files.get(LogLane.DEAD_LETTERS):
             raise LedgerError(
                 f"batch {batch}: dead letters that were found to be events when they were tried are dead letters "
                 "now; nothing was taken in"
             )
         self.store.repairs.append(batch, repair.outcome())
         failpoint("repairs.committed", batch)
-        return self._committed(batch, written, (Lane.DUPLICATES, Lane.EVENTS))
+        return self._committed(batch, written, (LogLane.DUPLICATES, LogLane.EVENTS))

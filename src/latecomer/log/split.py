@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.log.columns import RAW, REASON, Lane
+from latecomer.log.columns import RAW, REASON, LogLane
 from latecomer.log.envelope import Enveloped, Given, enveloped
 from latecomer.log.hashes import Hashes
 from latecomer.log.measures import letter_amounts
@@ -44,7 +44,7 @@ class LogPlan:
 class LaneWriter(Protocol):
     """Where the rows of lanes go."""
 
-    def write(self, lane: Lane, rows: pa.Table) -> None:
+    def write(self, lane: LogLane, rows: pa.Table) -> None:
         """Take some rows of a lane."""
 
 
@@ -62,7 +62,7 @@ class SplitSummary:
     """How many records the source leaves out."""
     clock: Clock = NO_CLOCK
     """Where the arrival times of the rows come from."""
-    counts: Mapping[Lane, int] = field(default_factory=dict)
+    counts: Mapping[LogLane, int] = field(default_factory=dict)
     ticks: pa.Table | None = None
     sums: Mapping[str, Decimal] = field(default_factory=dict)
     """The sum of the events in each measure."""
@@ -90,7 +90,7 @@ class SplitSummary:
             sum(each.rows for each in parts),
             sum(each.skipped for each in parts),
             reduce(or_, (each.clock for each in parts), NO_CLOCK),
-            {lane: sum(each.counts.get(lane, 0) for each in parts) for lane in Lane},
+            {lane: sum(each.counts.get(lane, 0) for each in parts) for lane in LogLane},
             joined_ticks(each.ticks for each in parts if each.ticks is not None),
             added((each.sums for each in parts), names),
             added((each.duplicate_sums for each in parts), names),
@@ -146,14 +146,14 @@ def _chunks(splits: Sequence[Split], plan: LogPlan) -> Iterator[Chunk]:
 
 def _received(chunk: Chunk, found: Enveloped, plan: LogPlan, given: Given, lanes: LaneWriter) -> SplitSummary:
     """Write the dead letters of a chunk, and sum up what was read."""
-    dead = filed(found.letters, chunk.letters)
+    dead = letter_rows(found.letters, chunk.letters)
     if dead.num_rows:
-        lanes.write(Lane.DEAD_LETTERS, dead)
+        lanes.write(LogLane.DEAD_LETTERS, dead)
     return SplitSummary(
         found.events.num_rows + found.letters.num_rows,
         chunk.skipped if given.until is None else 0,
         chunk.clock,
-        {Lane.DEAD_LETTERS: dead.num_rows},
+        {LogLane.DEAD_LETTERS: dead.num_rows},
         letter_sums=letter_amounts(dead, plan.reading, plan.measures),
         long_lines=chunk.long_lines,
     )
@@ -195,15 +195,15 @@ def joined_spans(parts: Iterable[Spans]) -> dict[str, tuple[int, int]]:
 
 def _duplicates(events: pa.Table, plan: LogPlan, lanes: LaneWriter) -> SplitSummary:
     if events.num_rows:
-        lanes.write(Lane.DUPLICATES, events)
+        lanes.write(LogLane.DUPLICATES, events)
     sums = sums_of(events, plan.reading.log.view, plan.measures)
-    return SplitSummary(counts={Lane.DUPLICATES: events.num_rows}, duplicate_sums=sums)
+    return SplitSummary(counts={LogLane.DUPLICATES: events.num_rows}, duplicate_sums=sums)
 
 
 def _logged(events: pa.Table, plan: LogPlan, given: Given, lanes: LaneWriter) -> SplitSummary:
     """Write events to their lanes: EVENTS, or BEHIND for those behind the watermark."""
     behind = np.asarray(events.column("event_time").cast(pa.int64())) < given.watermark
-    for lane, which in ((Lane.EVENTS, ~behind), (Lane.BEHIND, behind)):
+    for lane, which in ((LogLane.EVENTS, ~behind), (LogLane.BEHIND, behind)):
         if which.any():
             lanes.write(lane, events if which.all() else events.filter(pa.array(which)))
     return summary_of(events, plan)
@@ -212,18 +212,18 @@ def _logged(events: pa.Table, plan: LogPlan, given: Given, lanes: LaneWriter) ->
 def summary_of(events: pa.Table, plan: LogPlan) -> SplitSummary:
     """What the driver learns about logged events."""
     return SplitSummary(
-        counts={Lane.EVENTS: events.num_rows},
+        counts={LogLane.EVENTS: events.num_rows},
         ticks=tick_table(events, plan.reading, plan.needs),
         sums=sums_of(events, plan.reading.log.view, plan.measures),
     )
 
 
-def filed(dead: pa.Table, letters: Letters) -> pa.Table:
+def letter_rows(dead: pa.Table, letters: Letters) -> pa.Table:
     """Dead letters as their table has them: as text, as bytes, and what is wrong with each."""
     where = (dead.column(name).to_pylist() for name in (RAW, REASON, "origin", "position"))
-    filed_as = [letters.filed(*place) for place in zip(*where, strict=True)]
+    texts = [letters.shown(*place) for place in zip(*where, strict=True)]
     made = {
-        name: pa.array([row[place] for row in filed_as], DEAD_LETTERS.field(name).type)
+        name: pa.array([row[place] for row in texts], DEAD_LETTERS.field(name).type)
         for place, name in enumerate(("raw", "raw_bytes", "detail"))
     }
     columns = {

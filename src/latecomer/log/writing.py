@@ -12,7 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from latecomer.log.columns import UNIQUE, Lane
+from latecomer.log.columns import UNIQUE, LogLane
 from latecomer.log.duplicates import Chosen, EventsOfSplit
 from latecomer.log.envelope import Given
 from latecomer.log.hashes import Hashes
@@ -36,11 +36,11 @@ class Folders:
     duplicates: Location
     letters: Location
 
-    def of(self, lane: Lane) -> Location:
+    def of(self, lane: LogLane) -> Location:
         match lane:
-            case Lane.DUPLICATES:
+            case LogLane.DUPLICATES:
                 return self.duplicates
-            case Lane.DEAD_LETTERS:
+            case LogLane.DEAD_LETTERS:
                 return self.letters
         return self.events / f"{LANE}={lane}"
 
@@ -62,7 +62,7 @@ class Written:
     """What a task has written."""
 
     summary: SplitSummary
-    files: Mapping[Lane, Sequence[Location]]
+    files: Mapping[LogLane, Sequence[Location]]
 
 
 def write_split(plan: Shared[LogPlan], task: LogTask) -> Written:
@@ -75,7 +75,7 @@ def write_split(plan: Shared[LogPlan], task: LogTask) -> Written:
 
 def _duplicates(known: KnownIds, events: pa.Table, landed: Mapping[str, int]) -> tuple[Chosen, Hashes]:
     split = EventsOfSplit(events)
-    is_duplicate = split.again(lambda _: landed, known)
+    is_duplicate = split.duplicates(lambda _: landed, known)
     return is_duplicate, split.hashes[~is_duplicate[split.rows]]
 
 
@@ -85,23 +85,23 @@ class _LaneFiles:
     def __init__(self, task: LogTask) -> None:
         self._task = task
         self._token = new_token()
-        self._held: dict[Lane, list[pa.Table]] = {}
-        self._size: dict[Lane, int] = {}
-        self._files: dict[Lane, list[Location]] = {}
+        self._held: dict[LogLane, list[pa.Table]] = {}
+        self._size: dict[LogLane, int] = {}
+        self._files: dict[LogLane, list[Location]] = {}
 
-    def write(self, lane: Lane, rows: pa.Table) -> None:
+    def write(self, lane: LogLane, rows: pa.Table) -> None:
         self._held.setdefault(lane, []).append(rows)
         self._size[lane] = self._size.get(lane, 0) + rows.nbytes
         if self._size[lane] > FLUSH_BYTES:
             self._flush(lane)
 
-    def closed(self) -> dict[Lane, list[Location]]:
+    def closed(self) -> dict[LogLane, list[Location]]:
         """Every file, on the disk."""
         for lane in list(self._held):
             self._flush(lane)
         return self._files
 
-    def _flush(self, lane: Lane) -> None:
+    def _flush(self, lane: LogLane) -> None:
         held, self._size[lane] = self._held.pop(lane), 0
         files = self._files.setdefault(lane, [])
         name = f"part-{self._task.nth:05d}-{self._token}-{len(files)}.parquet"

@@ -42,11 +42,11 @@ class OutputRules(Protocol):
     @property
     def on_error(self) -> OnError: ...
     @property
-    def asked(self) -> Collection[str]:
+    def columns_in_where(self) -> Collection[str]:
         """The derived columns that its `where` names."""
 
     @property
-    def counted(self) -> Collection[str]:
+    def columns_in_numbers(self) -> Collection[str]:
         """The derived columns among its keys and aggregated columns."""
 
 

@@ -138,11 +138,11 @@ class Book(ABC):
         rules = self.rules
         failed = arrival.failed if rules.on_error is not OnError.NULL else frozenset()
         fate: Fate | None = None
-        if failed & set(rules.asked):
+        if failed & set(rules.columns_in_where):
             fate = Fate.FAILED
         elif self.where is not None and self.where(arrival.payload) is not True:
             fate = Fate.FILTERED
-        elif failed & set(rules.counted):
+        elif failed & set(rules.columns_in_numbers):
             fate = Fate.FAILED
         if fate is Fate.FAILED and rules.on_error is OnError.FAIL:
             raise LatecomerError(f"{', '.join(sorted(failed))} cannot be computed, and on_error is fail")

@@ -19,7 +19,7 @@ _LONGEST = 60
 
 
 @dataclass(frozen=True)
-class Holding:
+class SilentPartition:
     """One silent partition that holds the watermark back."""
 
     partition: str
@@ -35,7 +35,7 @@ class Holding:
     """The section of the pipeline file for `idle_after`."""
 
 
-def holding_in_words(holding: Sequence[Holding]) -> str:
+def holding_in_words(holding: Sequence[SilentPartition]) -> str:
     """The warning for partitions that hold the watermark, the one with the longest silence first."""
     first, others = holding[0], holding[1:]
     at = (

@@ -14,7 +14,7 @@ _LEAST = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True)
-class Known:
+class PartitionMark:
     """What the timeline knows about a partition.
 
     `mark` is its own watermark, `seen_at` the end of its last tick with events, `idle_after` the longest silence before
@@ -31,7 +31,7 @@ class Known:
 class Marks:
     """The watermark of every partition. Moments are microseconds since the epoch."""
 
-    def __init__(self, known: Iterable[Known] = ()) -> None:
+    def __init__(self, known: Iterable[PartitionMark] = ()) -> None:
         self._names: list[str] = []
         self._places: dict[str, int] = {}
         self._marks = np.empty(0, np.int64)
@@ -40,7 +40,7 @@ class Marks:
         """`idle_after` → the partitions that have it."""
         self.add(list(known))
 
-    def add(self, known: Sequence[Known]) -> None:
+    def add(self, known: Sequence[PartitionMark]) -> None:
         """Add new partitions."""
         first = len(self._names)
         self._names += [each.name for each in known]

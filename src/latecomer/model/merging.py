@@ -63,7 +63,7 @@ class ReadTo(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Taken:
+class SlicePart:
     """The part of a slice that a batch reads: events after one moment and until another; None means no bound."""
 
     nth: int
@@ -76,7 +76,7 @@ class Taken:
 class Plan:
     """The next batch."""
 
-    taken: Mapping[str, Sequence[Taken]]
+    taken: Mapping[str, Sequence[SlicePart]]
     """Source → the parts of slices to read."""
     finished: Mapping[str, int]
     """Source → how many of the waiting slices are read to their ends after the batch."""
@@ -136,7 +136,7 @@ def _last(queue: Queue, count: int) -> int:
 
 def _taken(
     queues: Mapping[str, Queue], begun: Mapping[str, Begun], counts: Mapping[str, int], end: int | None
-) -> dict[str, list[Taken]]:
+) -> dict[str, list[SlicePart]]:
     return {
         name: [
             part for nth in range(counts[name]) if (part := _part(queue, nth, begun[name], end)) is not None
@@ -145,14 +145,14 @@ def _taken(
     }
 
 
-def _part(queue: Queue, nth: int, begun: Begun, end: int | None) -> Taken | None:
+def _part(queue: Queue, nth: int, begun: Begun, end: int | None) -> SlicePart | None:
     """The part of a slice that a batch with this end reads; None if it reads nothing of it."""
     after = begun.until if nth < begun.slices else None
     if after is not None and queue[nth].last <= after:
         return None
     if end is None or queue[nth].last <= end:
-        return Taken(nth, after)
-    return Taken(nth, after, end) if queue[nth].comes_within(after, end) else None
+        return SlicePart(nth, after)
+    return SlicePart(nth, after, end) if queue[nth].comes_within(after, end) else None
 
 
 def _finished(queue: Queue, count: int, end: int | None) -> int:

@@ -15,7 +15,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from latecomer.model.marks import Known, Marks, Whole
+from latecomer.model.marks import Marks, PartitionMark, Whole
 from latecomer.model.strategies import TickSummary
 from latecomer.model.verdicts import BEGIN_OF_TIME
 
@@ -73,7 +73,11 @@ class Moving:
     """The partitions of summaries in columns, and how their largest event times move their marks."""
 
     def __init__(
-        self, summaries: SummaryColumns, marks: Marks, lags: Whole, known: Callable[[str, int, int], Known]
+        self,
+        summaries: SummaryColumns,
+        marks: Marks,
+        lags: Whole,
+        known: Callable[[str, int, int], PartitionMark],
     ) -> None:
         """`known` makes the timeline's entry for a partition from its name, largest event time and `seen_at`."""
         self.summaries = summaries

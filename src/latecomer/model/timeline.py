@@ -18,8 +18,8 @@ from typing import Any, Literal
 import numpy as np
 
 from latecomer.model.asking import advanced, lag_of, mark_of, storable
-from latecomer.model.holding import PATIENCE, Holding
-from latecomer.model.marks import Active, Known, Marks
+from latecomer.model.holding import PATIENCE, SilentPartition
+from latecomer.model.marks import Active, Marks, PartitionMark
 from latecomer.model.strategies import Ascending, Bounded, State, Strategy, TickSummary
 from latecomer.model.tick_summaries import Moving, SummaryColumns
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
@@ -136,7 +136,7 @@ class Timeline:
     def _moving(self, summaries: SummaryColumns) -> Moving:
         """The partitions of these summaries, with what is known about them."""
 
-        def known(name: str, newest: int, seen_at: int) -> Known:
+        def known(name: str, newest: int, seen_at: int) -> PartitionMark:
             return self._what_is_known(name, Progress(newest, seen_at))
 
         lags = np.array([lag_of(self.strategy, None, name) for name in summaries.names], np.int64)
@@ -182,7 +182,7 @@ class Timeline:
         lag = lag_of(self.strategy, known.state if known else None, partition)
         return max(lag, 1_000_000 if every == "event" else every)
 
-    def holding(self) -> list[Holding]:
+    def holding(self) -> list[SilentPartition]:
         """The silent partitions that the watermark waits for, the one with the longest silence first.
 
         A partition with `idle_after` does not hold it for ever. Where all are silent, none waits for another.
@@ -203,7 +203,7 @@ class Timeline:
         if not speaking:
             return []
         holding = [
-            Holding(
+            SilentPartition(
                 name,
                 (since := self.partitions[name].seen_at),
                 self.last_at - since,
@@ -422,9 +422,11 @@ class Timeline:
             self._all_marks = Marks(self._what_is_known(*known) for known in self.partitions.items())
         return self._all_marks
 
-    def _what_is_known(self, name: str, progress: Progress) -> Known:
+    def _what_is_known(self, name: str, progress: Progress) -> PartitionMark:
         awaited = self.named.get(name, False)
-        return Known(name, self._mark(name, progress), progress.seen_at, self._idle_after(name), awaited)
+        return PartitionMark(
+            name, self._mark(name, progress), progress.seen_at, self._idle_after(name), awaited
+        )
 
     def _idle_after(self, name: str) -> int | None:
         return self.strategy.own(name)[0].idle_after

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from latecomer.model import types
-from latecomer.model.paths import ways_of
+from latecomer.model.paths import paths_of
 
 MOST_NAMES = 20
 """How many names a report lists."""
@@ -33,17 +33,17 @@ _SPACE = re.compile(_WHITE)
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFields:
     """The fields of an object that columns are declared for."""
 
     values: frozenset[str]
-    objects: Mapping[str, Known] = field(default_factory=dict)
+    objects: Mapping[str, KnownFields] = field(default_factory=dict)
     """The objects on the way to columns."""
     lists: Mapping[str, str] = field(default_factory=dict)
     """The lists and maps of objects, and their types."""
 
 
-def known_fields(columns: Iterable[str]) -> Known:
+def known_fields(columns: Iterable[str]) -> KnownFields:
     """The known fields of a record; columns may be given with their types.
 
     >>> known_fields(["id", "pricing.base"]).objects["pricing"].values
@@ -51,19 +51,19 @@ def known_fields(columns: Iterable[str]) -> Known:
     """
     names, kinds = list(columns), columns if isinstance(columns, Mapping) else {}
     lists = {name: kind for name, kind in kinds.items() if _has_fields(kind)}
-    ways = {way: lists.get(name, "") for name, way in ways_of(names).items()}
-    return Known(frozenset(name for name in names if name not in lists), _objects(ways), lists)
+    paths = {path: lists.get(name, "") for name, path in paths_of(names).items()}
+    return KnownFields(frozenset(name for name in names if name not in lists), _objects(paths), lists)
 
 
-def _objects(ways: Mapping[tuple[str, ...], str]) -> dict[str, Known]:
-    """The objects on paths to columns; `ways` gives the type of each list of objects."""
+def _objects(paths: Mapping[tuple[str, ...], str]) -> dict[str, KnownFields]:
+    """The objects on paths to columns; `paths` gives the type of each list of objects."""
     objects = {}
-    for name in dict.fromkeys(way[0] for way in ways):
-        inner = {way[1:]: kind for way, kind in ways.items() if way[0] == name}
-        last = {way[0]: kind for way, kind in inner.items() if len(way) == 1}
-        objects[name] = Known(
+    for name in dict.fromkeys(path[0] for path in paths):
+        inner = {path[1:]: kind for path, kind in paths.items() if path[0] == name}
+        last = {path[0]: kind for path, kind in inner.items() if len(path) == 1}
+        objects[name] = KnownFields(
             frozenset(each for each, kind in last.items() if not kind),
-            _objects({way: kind for way, kind in inner.items() if len(way) > 1}),
+            _objects({path: kind for path, kind in inner.items() if len(path) > 1}),
             {each: kind for each, kind in last.items() if kind},
         )
     return objects
@@ -113,12 +113,12 @@ def _expected(text: str, at: int, letter: str) -> int:
     return at + 1
 
 
-def unknown_members(text: str, known: Known, at: int = 0) -> list[Member]:
+def unknown_members(text: str, known: KnownFields, at: int = 0) -> list[Member]:
     """The fields of an object that are unknown, or known only in part."""
     return [each for each in members(text, at) if not _is_known(text, each, known)]
 
 
-def _is_known(text: str, member: Member, known: Known) -> bool:
+def _is_known(text: str, member: Member, known: KnownFields) -> bool:
     if member.name in known.values:
         return True
     if member.name in known.lists:
@@ -164,7 +164,7 @@ def _elements(text: str, at: int) -> Iterator[int]:
             at = _white(text, _expected(text, at, ","))
 
 
-def unknown_names(text: str, known: Known) -> list[str]:
+def unknown_names(text: str, known: KnownFields) -> list[str]:
     """The names of a record's unknown fields, with dots for those in objects; none if the record cannot be parsed.
 
     >>> unknown_names('{"id": 1, "tip": 2, "pricing": {"base": 1, "tax": 2}}', known_fields(["id", "pricing.base"]))
@@ -176,7 +176,7 @@ def unknown_names(text: str, known: Known) -> list[str]:
         return []
 
 
-def _names(text: str, known: Known, at: int) -> Iterator[str]:
+def _names(text: str, known: KnownFields, at: int) -> Iterator[str]:
     for each in unknown_members(text, known, at):
         inner = known.objects.get(each.name)
         if inner is not None and text[each.value] == "{":
@@ -190,7 +190,7 @@ def _names(text: str, known: Known, at: int) -> Iterator[str]:
 # The same in one regular expression
 
 
-def cutting(known: Known) -> re.Pattern[str]:
+def cutting(known: KnownFields) -> re.Pattern[str]:
     """A pattern that matches a whole record. Its groups are the unknown fields, each with the comma after it, if any.
     It does not match a record that is nested too deeply or is not JSON.
 
@@ -210,19 +210,19 @@ def _value(depth: int) -> str:
     return f"(?:{_TEXT}|{_PLAIN}{nested})"
 
 
-def _known(known: Known) -> str:
+def _known(known: KnownFields) -> str:
     """A field that is known, with its value."""
     values = [rf"{_named(known.values)}{_WHITE}:{_WHITE}{_value(DEEPEST_CUT)}"] if known.values else []
     return f"(?:{'|'.join([*values, *_known_objects(known)])})"
 
 
-def _known_head(known: Known) -> str:
+def _known_head(known: KnownFields) -> str:
     """The beginning of a known field: its name; for an object, all of it."""
     values = [_named(known.values)] if known.values else []
     return f"(?:{'|'.join([*values, *_known_objects(known)])})"
 
 
-def _known_objects(known: Known) -> list[str]:
+def _known_objects(known: KnownFields) -> list[str]:
     lists = [rf"{_named([name])}{_WHITE}:{_WHITE}{_known_value(kind)}" for name, kind in known.lists.items()]
     return lists + [
         rf"{_named([name])}{_WHITE}:{_WHITE}(?:null|\{{{_WHITE}(?:{_known(inner)}{_NEXT})*+\}})"

@@ -118,7 +118,7 @@ def below(folder: Url) -> list[tuple[str, Mapping[str, Any]]]:
         return [(each["path"][start:], cast(Mapping[str, Any], each)) for page in pages for each in page]
 
 
-class Seen(NamedTuple):
+class Fingerprint(NamedTuple):
     """What tells an object from another one that replaces it."""
 
     size: int
@@ -126,12 +126,12 @@ class Seen(NamedTuple):
     written: float
 
 
-def seen(file: Url) -> Seen:
-    return _seen(_head(file))
+def fingerprint(file: Url) -> Fingerprint:
+    return _fingerprint(_head(file))
 
 
-def _seen(metadata: Mapping[str, Any]) -> Seen:
-    return Seen(int(metadata["size"]), _tag(metadata), float(metadata["last_modified"].timestamp()))
+def _fingerprint(metadata: Mapping[str, Any]) -> Fingerprint:
+    return Fingerprint(int(metadata["size"]), _tag(metadata), float(metadata["last_modified"].timestamp()))
 
 
 class Replaced(StoreOutage):
@@ -139,13 +139,13 @@ class Replaced(StoreOutage):
 
 
 def size(file: Url) -> int:
-    return seen(file).size
+    return fingerprint(file).size
 
 
 def written_at(location: Url) -> float:
     """When an object was last written; for a folder, its newest object."""
     try:
-        return seen(location).written
+        return fingerprint(location).written
     except FileNotFoundError:
         moments = [each["last_modified"].timestamp() for _, each in below(location)]
         if not moments:
@@ -313,7 +313,7 @@ def copy(file: Url, to: Url) -> Url:
 
 
 @_twice
-def open_object(file: Url, known: Seen | None = None, ahead: int = AHEAD) -> _Object:
+def open_object(file: Url, known: Fingerprint | None = None, ahead: int = AHEAD) -> _Object:
     """An object, to be read by ranges of at least `ahead` bytes. Unless it is `known`, its end is read at once: most
     objects need no other request. A read raises `Replaced` where the object was replaced since."""
     if known is not None:
@@ -325,21 +325,21 @@ def open_object(file: Url, known: Seen | None = None, ahead: int = AHEAD) -> _Ob
             # Azure has no ranges from the end, and an empty object (416) has none at all.
             if not isinstance(error, NotSupportedError) and "416" not in str(error):
                 raise
-            return _Object(file, _seen(store.head(key)), memoryview(b""), ahead)
-        return _Object(file, _seen(got.meta), memoryview(got.bytes()), ahead)
+            return _Object(file, _fingerprint(store.head(key)), memoryview(b""), ahead)
+        return _Object(file, _fingerprint(got.meta), memoryview(got.bytes()), ahead)
 
 
 @_twice
-def _range(file: Url, known: Seen, start: int, stop: int) -> bytes:
+def _range(file: Url, known: Fingerprint, start: int, stop: int) -> bytes:
     try:
         with _asked(file) as (store, key):
             got = store.get(key, options={"range": (start, stop)})
-            if _seen(got.meta) == known:
+            if _fingerprint(got.meta) == known:
                 return bytes(got.bytes())
     except StoreOutage:
         raise
     except StoreError:  # it may have become shorter
-        if seen(file) == known:
+        if fingerprint(file) == known:
             raise
     raise Replaced(f"{file} was replaced while it was read")
 
@@ -351,7 +351,7 @@ _outer_range = lru_cache(maxsize=8)(_range)
 class _Object(io.RawIOBase):
     """An object as an open file."""
 
-    def __init__(self, file: Url, known: Seen, end: memoryview, ahead: int) -> None:
+    def __init__(self, file: Url, known: Fingerprint, end: memoryview, ahead: int) -> None:
         super().__init__()
         self._file, self._known, self._ahead, self._at = file, known, ahead, 0
         self._cached = [(known.size - len(end), end)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
+from latecomer.errors import BUG
 from latecomer.model.durations import shown_duration
 from latecomer.model.written_values import in_percent
 from latecomer.observe.history import HOUR, MINUTE, SECOND, STEP, History, WatermarkStep, average_lag
@@ -220,7 +221,7 @@ ALERTS = (
         0,
         Severity.PAGE,
         "received is not the sum of the fates",
-        "this is a fault of latecomer: run latecomer ledger FILE --check, and report it",
+        f"{BUG}, with what latecomer ledger FILE --check prints",
         _ledger,
         lambda value: f"{value:g}",
         spike=False,

@@ -20,8 +20,8 @@ from prometheus_client.exposition import choose_encoder
 from latecomer.config.models import Pipeline
 from latecomer.errors import MachineError
 from latecomer.errors.redacting import conceal
+from latecomer.model.hosts import is_loopback
 from latecomer.observe.figures import Figures
-from latecomer.schemas.registry.serving import is_loopback
 
 TOKEN = "LATECOMER_METRICS_TOKEN"  # noqa: S105
 LOOPBACK = "127.0.0.1"

@@ -13,6 +13,8 @@ MOST_CHARACTERS = 1_000_000
 MOST_VALUES = 200_000
 DEEPEST = 300
 LONGEST_NUMBER = 1000
+TOO_DEEP = "not JSON that can be read: it is nested too deeply"
+"""What is wrong with a record that Python's reader of JSON cannot read for its depth."""
 _MOST_BITS = 3322  # of a number with that many digits
 _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|([\[{])|([\]}])', re.DOTALL)
 _Place = tuple[Any, Step] | None

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from latecomer.config.contract import RowShape, Shape, SinkLogic
 from latecomer.config.sinks import owner_in_words
 from latecomer.errors import SinkError, SinkOutage
-from latecomer.errors.system import refusal_of
+from latecomer.errors.system import nothing_lost, refusal_of
 from latecomer.model.durations import iso
 from latecomer.sink.following import Steps, steps_to
 
@@ -89,13 +89,12 @@ class BuiltInLogic(SinkLogic):
         return SinkOutage(f"{reason}; {fix}", self._sentence(reason, fix, batch))
 
     def _sentence(self, reason: str, fix: str, batch: int | None) -> str:
-        return f"{self.kind} sink {self.place}: {reason}; {fix}. {nothing_lost(batch)}"
+        return f"{self.kind} sink {self.place}: {reason}; {fix}. {last_sentence(batch)}"
 
 
-def nothing_lost(batch: int | None) -> str:
+def last_sentence(batch: int | None) -> str:
     """The last sentence of a sink's error; `batch` is None while the sink is opened."""
-    goes_on = "catches this sink up" if batch is None else f"continues with batch {batch}"
-    return f"Nothing is lost: the next run {goes_on}."
+    return nothing_lost("catches this sink up" if batch is None else f"continues with batch {batch}") + "."
 
 
 class FileSinkLogic(BuiltInLogic):

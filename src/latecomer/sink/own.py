@@ -11,7 +11,7 @@ from latecomer.config.contract import Shape, SinkLogic
 from latecomer.config.sinks import Sink
 from latecomer.errors import SinkError, SinkOutage, first_line
 from latecomer.errors.redacting import without_secrets
-from latecomer.sink.base import nothing_lost
+from latecomer.sink.base import last_sentence
 
 
 class OwnLogic(SinkLogic):
@@ -70,4 +70,4 @@ class OwnLogic(SinkLogic):
 
     def _sentence(self, reason: str, batch: int | None) -> str:
         place = without_secrets(self._sink.place)
-        return f"{self._sink.kind} sink {place}: {reason.rstrip('.')}. {nothing_lost(batch)}"
+        return f"{self._sink.kind} sink {place}: {reason.rstrip('.')}. {last_sentence(batch)}"

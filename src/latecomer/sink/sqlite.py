@@ -83,7 +83,7 @@ class SqliteLogic(DatabaseFileLogic):
     def _retype(self, database: sqlite3.Connection, columns: Mapping[str, str]) -> None:
         """Write the table anew: SQLite cannot change the type of a column."""
         table, names = self._named, listed(columns)
-        fresh = double_quoted(f"{self._table}_wider")
+        fresh = double_quoted(_free_name(database, f"{self._table}_wider"))
         indexes_and_triggers = [
             sql
             for (sql,) in database.execute(
@@ -134,6 +134,13 @@ class SqliteLogic(DatabaseFileLogic):
             "run again, after fixing the file or giving the sink another path",
             batch,
         )
+
+
+def _free_name(database: sqlite3.Connection, wanted: str) -> str:
+    """A name that nothing in the database has: the wanted one, or one with a number."""
+    taken = {name.lower() for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    names = (wanted, *(f"{wanted}_{number}" for number in range(len(taken))))
+    return next(name for name in names if name.lower() not in taken)
 
 
 def _definition(columns: Mapping[str, str]) -> str:

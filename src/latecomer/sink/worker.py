@@ -15,6 +15,7 @@ from contextlib import suppress
 from latecomer.config.sinks import OnOutage, owner_in_words
 from latecomer.errors import SinkError, SinkOutage
 from latecomer.sink import waiting
+from latecomer.sink.base import last_sentence
 from latecomer.sink.published import FedSink
 from latecomer.sink.waiting import Outage, SinkClock, seconds_before
 
@@ -224,8 +225,8 @@ class SinkWorker:
     def _too_far_behind(self, outage: Outage) -> SinkError:
         return SinkError(
             f"{self.name} is down since {outage.since:%Y-%m-%dT%H:%M:%SZ} ({outage.reason}), and the store has gone on "
-            f"by more than max_behind: {self.sink.max_behind} batches; bring it back, or raise max_behind. Nothing is "
-            "lost: the next run catches this sink up."
+            f"by more than max_behind: {self.sink.max_behind} batches; bring it back, or raise max_behind. "
+            + last_sentence(None)
         )
 
 

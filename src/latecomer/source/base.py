@@ -64,7 +64,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Together(Slice):
+class MergedSlice(Slice):
     """Slices of several sources, or parts of them, that one batch reads in the order of arrival."""
 
     parts: Sequence[Part]
@@ -74,7 +74,7 @@ class Together(Slice):
     @classmethod
     def of(
         cls, parts: Sequence[Part], read_to: Mapping[str, ReadTo], partitions: Mapping[str, bool] | None
-    ) -> Together:
+    ) -> MergedSlice:
         unread = [each.slice.unread for each in parts]
         return cls(
             max(each.slice.newest for each in parts),
@@ -93,7 +93,7 @@ class Together(Slice):
 
 def parts_of(slice_: Slice) -> Sequence[Part]:
     """The parts that a batch reads for a slice."""
-    return slice_.parts if isinstance(slice_, Together) else [Part(slice_)]
+    return slice_.parts if isinstance(slice_, MergedSlice) else [Part(slice_)]
 
 
 class Clock(IntFlag):
@@ -179,7 +179,7 @@ class Letters(ABC):
     """How dead letters of a slice are shown."""
 
     @abstractmethod
-    def filed(
+    def shown(
         self, raw: bytes, reason: str, origin: str, position: int
     ) -> tuple[str, bytes | None, str | None]:
         """Text that every reader can read, the bytes if the text does not preserve them, and what was wrong."""
@@ -233,7 +233,7 @@ class FollowedSource(Source):
     """A source that a run can follow."""
 
     pause: ClassVar[float] = 0.0
-    """Seconds between two calls of `news`, at least."""
+    """Seconds between two calls of `next_slice`, at least."""
 
     @property
     def stamps_arrivals(self) -> bool:
@@ -259,18 +259,18 @@ class FollowedSource(Source):
         `parts` is how many parts of that batch are on the timeline: stores of earlier versions cut batches."""
 
     @abstractmethod
-    def ask_for_all(self, home: Location, number: int) -> None:
+    def find_all(self, home: Location, number: int) -> None:
         """Find all that is there now, and write it down. The batches before this `number` are accepted."""
 
     @abstractmethod
-    def has_answered(self, home: Location, number: int) -> bool:
+    def has_slice(self, home: Location, number: int) -> bool:
         """Whether the content of a batch is written down."""
 
     @abstractmethod
-    def answered(self, home: Location, number: int) -> Slice | None:
+    def slice_of(self, home: Location, number: int) -> Slice | None:
         """The slice of a batch, if it is written down: always the same."""
 
     @abstractmethod
-    def news(self, home: Location, number: int) -> Slice | None:
+    def next_slice(self, home: Location, number: int) -> Slice | None:
         """The slice of the next batch, written down; None if nothing is new. Called often. `SourceOutage` if the source
         cannot be reached."""

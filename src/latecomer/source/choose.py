@@ -10,7 +10,7 @@ from latecomer.config.models import Pipeline
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.source.base import FollowedSource
 from latecomer.source.files import FileSource
-from latecomer.source.handed_in import HandedIn
+from latecomer.source.frame_source import FrameSource
 from latecomer.source.kafka import KafkaReader
 from latecomer.source.kafka_source import KafkaSource
 from latecomer.source.messages import MessageFiles
@@ -26,7 +26,7 @@ def source_of(pipeline: Pipeline, columns: Mapping[str, str], name: str = "") ->
     """The source, with the columns pinned for it."""
     source = pipeline.source
     if source.dataframe is not None:
-        return HandedIn(pipeline, columns, name)
+        return FrameSource(pipeline, columns, name)
     if source.kafka is not None:
         return KafkaSource(pipeline, columns, kafka_reader(pipeline, source.kafka))
     if source.own is not None:

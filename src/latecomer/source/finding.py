@@ -52,10 +52,10 @@ class Finder:
 
     def look(self, accepted: int) -> None:
         """Write down which files are new; `SourceOutage` if they cannot be listed."""
-        news = self.listing.news(self.log.known)
-        if news.files:
+        new_files = self.listing.new_files(self.log.known)
+        if new_files.files:
             self.log.forget(accepted)
-            self.log.write(news.files, self.most, news.loops)
+            self.log.write(new_files.files, self.most, new_files.loops)
 
     def files(self, number: int) -> Sequence[SourceFile] | None:
         """The files of a batch, including those that are gone by now; None if the batch was not found yet."""

@@ -87,19 +87,19 @@ class FoundFiles(FollowedSource):
     def resume(self, home: Location, accepted: int, logged: bool, parts: int = 1) -> None:
         self._finder(home).resume(accepted, logged, parts)
 
-    def ask_for_all(self, home: Location, number: int) -> None:
+    def find_all(self, home: Location, number: int) -> None:
         self._finder(home).look(number - 1)
 
-    def has_answered(self, home: Location, number: int) -> bool:
+    def has_slice(self, home: Location, number: int) -> bool:
         return number <= self._finder(home).log.last
 
-    def answered(self, home: Location, number: int) -> FileSlice | None:
+    def slice_of(self, home: Location, number: int) -> FileSlice | None:
         files = self._finder(home).files(number)
         return FileSlice.of(files) if files else None
 
-    def news(self, home: Location, number: int) -> FileSlice | None:
+    def next_slice(self, home: Location, number: int) -> FileSlice | None:
         self._finder(home).look(number - 1)
-        return self.answered(home, number)
+        return self.slice_of(home, number)
 
     @property
     def stamps_arrivals(self) -> bool:

@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.config.kafka import ClientSettings
+from latecomer.schemas.registry.names import LARGEST
 from latecomer.source.base import Chunk, Clock, Slice, Split
 from latecomer.source.columns import LANDED, ORIGIN, PARTITION, POSITION
 from latecomer.source.decode.columns import RECORD
-from latecomer.source.decode.frames import HEAD_SIZE, LARGEST_ID
+from latecomer.source.decode.frames import HEAD_SIZE
 from latecomer.source.decode.garbage import paused_collection
 from latecomer.source.decode.own import OwnRecords
 from latecomer.source.kafka import KafkaReader
@@ -161,7 +162,7 @@ def framed(
         return value
     if id_.isdigit() and len(id_) <= 10:
         number = int(id_)
-        return b"\0" + number.to_bytes(4, "big") + value if 1 <= number <= LARGEST_ID else value
+        return b"\0" + number.to_bytes(4, "big") + value if 1 <= number <= LARGEST else value
     if len(id_) == HEAD_SIZE - 1:
         return b"\0" + id_ + value
     return id_ + value if len(id_) == HEAD_SIZE and id_[0] == 0 else value

@@ -34,7 +34,7 @@ class RecordLetters(Letters):
     def __post_init__(self) -> None:
         self.explainer = Explainer(self.pipeline, self.columns)
 
-    def filed(
+    def shown(
         self, raw: bytes, reason: str, origin: str, position: int
     ) -> tuple[str, bytes | None, str | None]:
         as_written = reason in (UNREADABLE, INVALID_RECORD, TOO_LONG, UNKNOWN_FIELDS)
@@ -88,7 +88,7 @@ class FileLetters(RecordLetters):
         return self.explainer.too_long(self._sizes[origin, position], position)
 
     def long_lines(self, rows: pa.Table) -> dict[str, int]:
-        """How many of these rows are lines that are too long, by file. Their sizes are kept for `filed`."""
+        """How many of these rows are lines that are too long, by file. Their sizes are kept for `shown`."""
         if not {BROKEN, CORRUPT} <= {*rows.column_names}:
             return {}
         long = rows.filter(pc.and_(rows.column(BROKEN).is_valid(), rows.column(CORRUPT).is_valid()))

@@ -32,7 +32,7 @@ _State = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class News:
+class NewFiles:
     """The files that were not known before."""
 
     files: Sequence[Found]
@@ -71,7 +71,7 @@ class Listing:
     _whole_after: float = 0.0
     _warned: set[str] = field(default_factory=set)
 
-    def news(self, known: PathSet) -> News:
+    def new_files(self, known: PathSet) -> NewFiles:
         """The files that are not known; `SourceOutage` if a folder cannot be read."""
         began = time.monotonic()
         whole = began >= self._whole_after
@@ -98,7 +98,7 @@ class Listing:
         if whole:
             ended = time.monotonic()
             self._whole_after = ended + max(1.0, SHARE * (ended - began))
-        return News(in_reading_order(found), self._new_loops(loops, known))
+        return NewFiles(in_reading_order(found), self._new_loops(loops, known))
 
     def _require_mounted(self, folder: str, state: _State, entries: _Entries) -> None:
         """Refuse an empty folder that is on another file system than before: its file system was unmounted."""

@@ -109,17 +109,17 @@ class Polled(RecordSource, FollowedSource):
             )
         resume_answers(root, accepted, logged)
 
-    def ask_for_all(self, root: Location, number: int = 0) -> None:
+    def find_all(self, root: Location, number: int = 0) -> None:
         """Ask until nothing is new, or until nothing is unread after an answer."""
         LOG.info("asking how far the source reaches")
         while (answer := self._ask(root)) is not None and self._unread(answer.until) != 0:
             pass
 
-    def has_answered(self, root: Location, number: int) -> bool:
+    def has_slice(self, root: Location, number: int) -> bool:
         """Whether an answer was written down."""
         return Answers(root).read(number) is not None
 
-    def answered(self, root: Location, number: int) -> Range | None:
+    def slice_of(self, root: Location, number: int) -> Range | None:
         """The slice of an answer that was written down, if there is one; without rows that are gone since then."""
         answers = Answers(root)
         answer = answers.read(number)
@@ -132,7 +132,7 @@ class Polled(RecordSource, FollowedSource):
             answers.write(number, answer)
         return self._slice(answer)
 
-    def news(self, root: Location, number: int) -> Range | None:
+    def next_slice(self, root: Location, number: int) -> Range | None:
         """The slice up to a new answer of the source, if it reaches further than before. All answers before this
         `number` are accepted."""
         answer = self._ask(root)

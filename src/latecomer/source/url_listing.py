@@ -9,7 +9,7 @@ from latecomer.config.paths import SourcePath
 from latecomer.errors import SourceOutage, StoreError
 from latecomer.objects.files import below, size
 from latecomer.objects.locations import Url
-from latecomer.source.listing import SHARE, News
+from latecomer.source.listing import SHARE, NewFiles
 from latecomer.store.found import Found, PathSet, digests_of, in_reading_order
 
 SELDOM = 2.0
@@ -24,11 +24,11 @@ class UrlListing:
     _after: float = 0.0
     _sizes: dict[str, int] = field(default_factory=dict)
 
-    def news(self, known: PathSet) -> News:
+    def new_files(self, known: PathSet) -> NewFiles:
         """The objects that are not known; `SourceOutage` if they cannot be listed."""
         began = time.monotonic()
         if began < self._after:
-            return News([], [])
+            return NewFiles([], [])
         base = Url(self.path.base)
         try:
             objects = [(f"{base}/{name}", about) for name, about in below(base)]
@@ -41,7 +41,7 @@ class UrlListing:
         landed = (Found(path, round(about["last_modified"].timestamp() * 1000) * 1000) for path, about in new)
         ended = time.monotonic()
         self._after = ended + max(SELDOM, SHARE * (ended - began))
-        return News(in_reading_order(landed), [])
+        return NewFiles(in_reading_order(landed), [])
 
     def size(self, path: str) -> int:
         """The size of an object when it was found, or now if another run found it; 0 if it is gone."""

@@ -72,12 +72,20 @@ def pack(out: Path, more: Iterable[str] = (), start: str = "latecomer") -> Packe
                     archive.add(file, f"{_LIBRARY}/site-packages/{name}", recursive=False, filter=_plain)
         draft.replace(out)
     except OSError as error:
-        raise MachineError(
-            f"{out} cannot be written: {error.strerror or error}; name another file"
-        ) from error
+        raise _refused(error, out, draft) from error
     finally:
         draft.unlink(missing_ok=True)
     return Packed(out, tuple(f"{each.metadata['Name']} {each.version}" for each in packages.values()))
+
+
+def _refused(error: OSError, out: Path, draft: Path) -> MachineError:
+    reason = error.strerror or error
+    if error.filename is None or Path(error.filename) == draft:
+        return MachineError(f"{out} cannot be written: {reason}; name another file")
+    return MachineError(
+        f"{error.filename} cannot be read, and belongs into the archive: {reason}; make it readable, or install its "
+        "package again"
+    )
 
 
 def needed(names: Iterable[str]) -> dict[str, Distribution]:

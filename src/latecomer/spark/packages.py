@@ -139,8 +139,13 @@ def _resolve_part(gateway: JavaGateway, part: Part, ivy: Path) -> list[str]:
 def _small_jvm(output: Any) -> Iterator[JavaGateway]:
     """A JVM with Spark's classes, without a session. It is killed after PATIENCE, whatever it waits for."""
     home = os.environ.get("JAVA_HOME")
+    py4j = next(spark_jars().glob("py4j-*.jar"), None)
+    if py4j is None:
+        raise MachineError(
+            f"{spark_jars()} has no py4j jar, so it is no Spark; set SPARK_HOME to the folder of a Spark, or unset it"
+        )
     port, token, process = launch_gateway(
-        jarpath=str(next(spark_jars().glob("py4j-*.jar"))),
+        jarpath=str(py4j),
         classpath=f"{spark_jars()}/*",
         javaopts=RESOLVER_OPTIONS,
         java_path=str(Path(home, "bin", "java")) if home else "java",

@@ -15,7 +15,7 @@ from latecomer.errors import LatecomerError
 from latecomer.spark.base import Buckets, InProcess, Made, Runner, Shared, Work
 from latecomer.spark.errors import SPARK_ERRORS
 from latecomer.spark.session import own_python
-from latecomer.spark.tasks import Done, by_bucket, done, in_one, merged
+from latecomer.spark.tasks import Done, by_bucket, in_one, merged, run_kernel
 
 Shared.pickler = cloudpickle.dumps  # it sends users' classes along
 
@@ -83,7 +83,7 @@ class SparkRunner:
     def _rows(self, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None) -> RDD[Done]:
         context = self.spark.sparkContext
         if buckets is None:
-            return context.parallelize(tasks, len(tasks)).mapPartitions(partial(done, kernel))
+            return context.parallelize(tasks, len(tasks)).mapPartitions(partial(run_kernel, kernel))
         count = len(buckets.tasks)
         if count == 1 and len(tasks) <= 1:
             return context.parallelize([tasks], 1).mapPartitions(partial(_in_one, kernel, buckets))

@@ -28,7 +28,7 @@ class Done:
     of_bucket: bool = False
 
 
-def done(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Done]:
+def run_kernel(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Done]:
     """Call a kernel for each task. Errors of latecomer and of the operating system are sent back. Any other error
     fails the task, and Spark retries it."""
     for task in tasks:
@@ -42,7 +42,7 @@ def done(kernel: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Done]:
 
 def by_bucket(kernel: Callable[[Any], Any], nth: int, tasks: Iterable[Any]) -> Iterator[tuple[int, _Part]]:
     """What a kernel makes of task `nth`, by bucket. The task's own result goes with bucket 0."""
-    for each in done(kernel, tasks):
+    for each in run_kernel(kernel, tasks):
         parted = each.result
         yield 0, (nth, each if each.error is not None else replace(each, result=parted.result))
         if each.error is None:
@@ -58,7 +58,7 @@ def merged(buckets: Buckets, nth: int, found: Iterable[tuple[int, _Part]]) -> It
             yield each
         else:
             parts.append(each)
-    for each in done(partial(_of_bucket, buckets.kernel, parts), [buckets.tasks[nth]]):
+    for each in run_kernel(partial(_of_bucket, buckets.kernel, parts), [buckets.tasks[nth]]):
         yield replace(each, of_bucket=True)
 
 

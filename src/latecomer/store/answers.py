@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from latecomer.errors import StoreError
 from latecomer.store import files
 from latecomer.store.fences import write_once
 from latecomer.store.files import Location
@@ -44,22 +45,19 @@ class Answers:
 
     def read(self, number: int) -> Answer | None:
         """An answer, if there is one of that number."""
-        file = self._file(number)
-        if not files.exists(file):
-            return None
-        answer = json.loads(files.read_text(file))
-        return Answer(answer["since"], answer["until"])
+        file = self.file(number)
+        return _answer_in(file, files.read_bytes(file)) if files.exists(file) else None
 
     def write(self, number: int, answer: Answer) -> None:
         """Write an answer down, durably."""
         files.make_folder(self._folder)
-        write_once(self._file(number), json.dumps(answer._asdict()) + "\n")
+        write_once(self.file(number), json.dumps(answer._asdict()) + "\n")
 
     def forget(self, before: int) -> None:
         """Remove the answers that no batch needs any more."""
         for number in self.numbers():
             if number < before and not self._lost(number):
-                files.remove(self._file(number))
+                files.remove(self.file(number))
 
     def lost(self) -> Iterator[Lost]:
         """The offsets that the source reported as lost, in that order."""
@@ -67,20 +65,39 @@ class Answers:
             yield from self._lost(number)
 
     def _lost(self, number: int) -> list[Lost]:
-        text = files.read_text(self._file(number))
-        until = json.loads(text)["until"] if '"lost"' in text else None
+        file = self.file(number)
+        content = files.read_bytes(file)
+        until = _answer_in(file, content).until if b'"lost"' in content else None
         if not isinstance(until, dict) or not isinstance(until.get("lost"), dict):
             return []
-        return [Lost(partition, *gap) for partition, gap in until["lost"].items()]
+        try:
+            return [Lost(partition, *gap) for partition, gap in until["lost"].items()]
+        except TypeError:
+            raise damaged(file) from None
 
     def numbers(self) -> list[int]:
         """The numbers of the answers that are kept, in order."""
         stems = (PurePath(name).stem for name in files.names(self._folder) if name.endswith(".json"))
         return sorted(int(stem) for stem in stems if stem.isdigit())
 
-    def _file(self, number: int) -> Location:
+    def file(self, number: int) -> Location:
         return self._folder / f"{number:012}.json"
 
     @property
     def _folder(self) -> Location:
         return self.root / "offsets"
+
+
+def _answer_in(file: Location, content: bytes) -> Answer:
+    try:
+        answer = json.loads(content)
+        return Answer(answer["since"], answer["until"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise damaged(file) from None
+
+
+def damaged(file: Location) -> StoreError:
+    """The error for a file that somebody else wrote or changed."""
+    return StoreError(
+        f"{file} cannot be read: it is not what latecomer wrote; restore the store from a backup"
+    )

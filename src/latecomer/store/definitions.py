@@ -68,7 +68,7 @@ def require_definitions(
     kept = pinned["outputs"].get(name, {})
     for entry in ({"definition": kept}, *pinned["policies"].get(name, [])):
         try:
-            then = under(pipeline.outputs[name], entry.get("definition", kept), entry.get("policy"))
+            then = with_definition(pipeline.outputs[name], entry.get("definition", kept), entry.get("policy"))
             if not entry.get("definition", kept):
                 continue  # nothing is pinned: the file was checked when it was loaded
             mistake = then.where and column_mistake(then.where, {**seen, **then.columns})
@@ -87,7 +87,9 @@ def require_definitions(
             )
 
 
-def under(output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None) -> Output:
+def with_definition(
+    output: Output, definition: Mapping[str, Any], policy: Mapping[str, Any] | None = None
+) -> Output:
     """An output with a pinned definition and policy instead of its own."""
     meaning = {key: value for key, value in definition.items() if key not in ("clock", "discarding")}
     if definition:

@@ -1,5 +1,7 @@
-"""Delta tables as delta-rs opens and makes them: apart from other files, for tasks read and write those and need no
-delta-rs."""
+"""Opening and making Delta tables with delta-rs.
+
+This is apart from `files.py`, because tasks read and write files and need no delta-rs.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,18 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from latecomer.model.durations import UNITS
 from latecomer.store.data_files import DataFile, statistics_of
-from latecomer.store.files import Location, patiently, storage_options, url
+from latecomer.store.files import Location, retry_reads, storage_options, url
 
 CHECKPOINT_EVERY = 25
 LOG_KEPT = UNITS["h"]
-"""delta-rs lists a table's log, and reads all commits after the last checkpoint, each time that it commits. So there is
-a checkpoint often, and commits that are older than this go (ADR 0088)."""
+"""How long commits are kept. With each commit, delta-rs lists the log of the table and reads all commits after the last
+checkpoint. So checkpoints are frequent, and older commits are removed (ADR 0088)."""
 KEPT = 7 * UNITS["d"]
-"""So long a table keeps files that were replaced, if nobody says otherwise."""
+"""How long a table keeps replaced files by default."""
 
 
 def properties(kept: int) -> dict[str, str]:
-    """What a table says of itself to whoever reads it: how long it keeps commits, and files that were replaced.
+    """The properties of a table for its readers: how long it keeps commits and replaced files.
 
     >>> properties(KEPT)["delta.deletedFileRetentionDuration"]
     'interval 604800 seconds'
@@ -36,20 +38,23 @@ def properties(kept: int) -> dict[str, str]:
     }
 
 
-NO_ONES: Mapping[str, int] = MappingProxyType({})
+NO_TRANSACTIONS: Mapping[str, int] = MappingProxyType({})
 
 
 def open_delta(table: Location, version: int | None = None) -> DeltaTable:
-    """A Delta table, as it is now or was at a version."""
-    return patiently(
+    """A Delta table, now or at a version."""
+    return retry_reads(
         table, lambda: DeltaTable(url(table), version=version, storage_options=storage_options(table))
     )
 
 
 def create_delta(
-    table: Location, schema: pa.Schema, settings: Mapping[str, str], transactions: Mapping[str, int] = NO_ONES
+    table: Location,
+    schema: pa.Schema,
+    settings: Mapping[str, str],
+    transactions: Mapping[str, int] = NO_TRANSACTIONS,
 ) -> DeltaTable:
-    """A new Delta table, with its properties, and transactions that it carries from the beginning."""
+    """A new Delta table with these properties and its first application transactions."""
     return DeltaTable.create(
         url(table),
         schema,
@@ -62,13 +67,13 @@ def create_delta(
 
 
 def write_delta(table: Location, rows: pa.Table) -> DeltaTable:
-    """A new Delta table of one file, for what is only needed meanwhile: it is not synced."""
+    """A new Delta table of one file, for temporary use: it is not synced."""
     write_deltalake(url(table), rows)
     return open_delta(table)
 
 
 def files_of(delta: DeltaTable) -> list[DataFile]:
-    """Every file that a table is made of."""
+    """All files of a table."""
     return [
         DataFile(
             action["path"],
@@ -84,7 +89,7 @@ def files_of(delta: DeltaTable) -> list[DataFile]:
 def actions_for(
     added: Iterable[DataFile], removed: Iterable[DataFile], data_change: bool
 ) -> list[AddAction | RemoveAction]:
-    """What a commit says of files that it adds and takes out."""
+    """The entries of a commit for files that it adds and removes."""
     now = int(time.time() * 1000)
     return [
         *(AddAction(file.path, file.size, {}, now, data_change, statistics_of(file)) for file in added),
@@ -93,6 +98,6 @@ def actions_for(
 
 
 def name_files(delta: DeltaTable, files: Sequence[DataFile], schema: pa.Schema) -> None:
-    """Make a table of files that are there, with what is known of them."""
+    """Add existing files to a table, with their statistics."""
     delta.create_write_transaction(actions_for(files, (), data_change=True), "append", schema)
     delta.update_incremental()

@@ -1,9 +1,10 @@
-"""What holds a lease keeps others out: the fences of this process, by the folder that each stands around.
+"""Fences: they let only the holder of a lease write. This module has the fences of this process, by folder.
 
-A lease alone keeps nobody from writing: an engine that was paused does not know that it has lost it. So whoever takes a
-lease writes its token into every table (`Table.fence`), and every commit carries the token of its engine as an
-application transaction. A commit with an older one conflicts in Delta's own log. A small file that is written again
-says which token wrote it, and is put over the content that its writer knows.
+A lease alone does not keep others from writing: an engine that was paused does not know that it has lost the lease. So
+an engine that takes a lease writes its token into every table (`Table.fence`), and every commit has the token of its
+engine as an application transaction. A commit with an older token conflicts in Delta's own log. A small file that is
+written more than once has the token of its writer. It is replaced only if its content is still the one that the writer
+has read.
 """
 
 from __future__ import annotations
@@ -23,44 +24,44 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 BESIDE = frozenset({"removals", "corrections"})
-"""Tables that are filled beside a run, under leases of their own."""
+"""Tables that others fill while a pipeline runs. They have leases of their own."""
 
 
 @dataclass(frozen=True)
 class Fence:
-    """A lease that this process holds, and what it is about."""
+    """A lease that this process holds, and the folder that it protects."""
 
     root: Location
     application: str
-    """The transaction that carries its token in tables."""
+    """The application transaction that has its token in tables."""
     lease: Lease
     around_files: bool = True
-    """Whether it is the lease of the store itself: nobody but its holder makes tables and writes the small files."""
+    """Whether it is the lease of the store itself: only its holder makes tables and writes the small files."""
     opened: dict[Location, DeltaTable] = field(default_factory=dict)
-    """The tables that were opened to be fenced: whoever reads one first need not open it again."""
+    """The tables that were opened for the fence: the first reader of each need not open it again."""
     _tags: dict[Location, str | None] = field(default_factory=dict)
-    """Of the small files that were read or written under it."""
+    """The tags of the small files that were read or written with this lease."""
 
     @property
     def token(self) -> int:
         return self.lease.token
 
     def covers(self, location: Location) -> bool:
-        """Whether it stands around a table or a file."""
+        """Whether it protects a table or a file."""
         return location.is_relative_to(self.root) and not (self.around_files and location.name in BESIDE)
 
     def require(self) -> None:
-        """Refuse to go on where it is known that somebody else has taken over."""
+        """Refuse to go on if this process knows that another engine has taken over."""
         if self.lease.lost:
             raise self.refusal()
 
     def confirm(self) -> None:
-        """Likewise, and ask the store whether it is so."""
+        """Refuse to go on if another engine has taken over; the store is read to know it."""
         if not self.lease.confirm():
             raise self.refusal()
 
     def refusal(self) -> StoreInUse:
-        """What to say to an engine that has lost it."""
+        """The error for an engine that has lost the lease."""
         self.lease.confirm()
         after = f"{self.lease.record.takes_over_after:g} s"
         return StoreInUse(
@@ -70,24 +71,24 @@ class Fence:
         )
 
     def adopt(self, file: Location) -> None:
-        """Put a small file over itself, so that nobody who read it before can."""
+        """Replace a small file by itself with a new tag: engines that read it before can no longer replace it."""
         self._tags[file] = None
-        while (found := files.read_tagged(file)) is not None:
-            self.confirm()  # after that was read: whoever takes over now puts the file over itself
-            tag = files.put_over(file, self._stamped(found.content), found.tag)
+        while (stored := files.read_tagged(file)) is not None:
+            self.confirm()  # after the read: an engine that takes over later replaces the file, too
+            tag = files.put_over(file, self._stamped(stored.content), stored.tag)
             if tag is not None:
                 self._tags[file] = tag
                 return
 
     def write(self, file: Location, content: bytes) -> None:
-        """Write a small file again, unless somebody else has."""
+        """Replace a small file, unless another engine has replaced it."""
         stamped, tag = self._stamped(content), self._tags.get(file)
         written = files.put_new(file, stamped) if tag is None else files.put_over(file, stamped, tag)
         if written is None:
-            found = files.read_tagged(file)
+            stored = files.read_tagged(file)
             self.confirm()
             written = (
-                files.put_new(file, stamped) if found is None else files.put_over(file, stamped, found.tag)
+                files.put_new(file, stamped) if stored is None else files.put_over(file, stamped, stored.tag)
             )
         if written is None:
             self.confirm()
@@ -95,12 +96,12 @@ class Fence:
         self._tags[file] = written
 
     def _stamped(self, content: bytes) -> bytes:
-        """The content with as much white space at its end as tells it from the same one by another holder."""
+        """The content with the token as white space at its end: the same content by another holder differs."""
         return content.rstrip() + b"\n" + _marks(self.token) + b"\n"
 
 
 def _marks(token: int) -> bytes:
-    """A number in white space, which JSON and plain words do not mind."""
+    """A token as white space, which readers of JSON and plain text ignore."""
     return bytes(b" \t"[int(bit)] for bit in f"{token:b}")
 
 
@@ -116,7 +117,7 @@ _CHANGING = threading.Lock()
 
 @contextmanager
 def standing(fence: Fence) -> Iterator[Fence]:
-    """Have a fence around what this process does, as long as this lasts."""
+    """Within this context, a fence applies to all that this process writes."""
     with _CHANGING:
         _FENCES.append(fence)
     try:
@@ -127,30 +128,31 @@ def standing(fence: Fence) -> Iterator[Fence]:
 
 
 def fences_over(location: Location) -> list[Fence]:
-    """The fences around a location."""
+    """The fences that protect a location."""
     return [each for each in tuple(_FENCES) if each.covers(location)]
 
 
 def lease_over(root: Location) -> Lease | None:
-    """The lease of a store, where this process has it."""
+    """The lease of a store, if this process holds it."""
     return next((each.lease for each in tuple(_FENCES) if each.around_files and each.root == root), None)
 
 
 def require_held(root: Location) -> None:
-    """Refuse to go on where it is known that somebody else has taken the store over."""
+    """Refuse to go on if this process knows that another engine has taken over the store."""
     for fence in fences_over(root):
         fence.require()
 
 
 def confirm_held(root: Location) -> None:
-    """Likewise, and ask the store whether it is so: before something that no fence stands around."""
+    """Refuse to go on if another engine has taken over; the store is read to know it. Called before steps that no fence
+    protects."""
     for fence in fences_over(root):
         fence.confirm()
 
 
 def rewrite(file: Location, text: str) -> None:
-    """Put a text into a small file that is written again and again: whole, for good, and refused to whoever has lost
-    the store."""
+    """Write a text to a small file that is written again and again. The file is replaced as a whole and durably. An
+    engine that has lost the store is refused."""
     content = text.encode("utf-8")
     for fence in fences_over(file):
         if fence.around_files:
@@ -160,7 +162,7 @@ def rewrite(file: Location, text: str) -> None:
 
 
 def write_once(file: Location, text: str) -> None:
-    """Put a text into a small file that is not written again: refused where somebody was there before."""
+    """Write a text to a small file that is written once. It is refused if the file exists with another content."""
     for fence in fences_over(file):
         if fence.around_files:
             content = text.encode("utf-8")

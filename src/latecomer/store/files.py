@@ -53,7 +53,7 @@ def storage_options(location: Location) -> dict[str, str] | None:
     return rust_options(location, options_of(location)) if isinstance(location, Url) else None
 
 
-def patiently(location: Location, work: Callable[[], _Made]) -> _Made:
+def retry_reads(location: Location, work: Callable[[], _Made]) -> _Made:
     """The result of another library's read of a location: it is retried where an answer breaks off."""
 
     def attempt() -> _Made:
@@ -244,7 +244,7 @@ def footer(file: Location) -> pq.FileMetaData:
     return pq.read_metadata(_name(file), filesystem=_system(file))
 
 
-def described(file: Location) -> tuple[pq.FileMetaData, int]:
+def footer_and_size(file: Location) -> tuple[pq.FileMetaData, int]:
     """The metadata of a Parquet file, and its size."""
     if isinstance(file, Url):
         opened = objects.open_object(file)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from latecomer.config.models import INBOX
 from latecomer.store import files
-from latecomer.store.answers import Answer, Answers
+from latecomer.store.answers import Answer, Answers, damaged
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 
@@ -35,6 +35,16 @@ class Receipt:
     """When, in microseconds."""
     reached: Mapping[str, int] = field(default_factory=dict)
     """Giver → the number of its last frame, this one included."""
+
+
+def _is_whole(receipt: Receipt) -> bool:
+    """Whether a receipt has what latecomer writes into it."""
+    return (
+        isinstance(receipt.files, list)
+        and isinstance(receipt.reached, dict)
+        and all(isinstance(name, str) for name in receipt.files)
+        and all(type(number) is int for number in (receipt.at, *receipt.reached.values()))
+    )
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,13 @@ class Inbox:
     def read(self, number: int) -> Receipt | None:
         """The receipt of a batch, if there is one of that number."""
         answer = self.answers.read(number)
-        return None if answer is None else Receipt(**answer.until)
+        try:
+            receipt = None if answer is None else Receipt(**answer.until)
+        except TypeError:
+            raise damaged(self.answers.file(number)) from None
+        if receipt is not None and not _is_whole(receipt):
+            raise damaged(self.answers.file(number))
+        return receipt
 
     def files_of(self, receipt: Receipt) -> list[Location]:
         return [self.folder / name for name in receipt.files]

@@ -114,6 +114,8 @@ LEDGER = pa.schema(
         ("late_at_source", pa.int64()),
     ]
 )
+UNIT_ORDER = "case unit when 'events' then 0 when 'assignments' then 1 else 2 end, unit"
+"""The order of the ledger's units, in SQL: events, assignments, then the measures."""
 
 PUBLICATIONS = pa.schema([("batch", pa.int64()), ("output", pa.string()), ("published_at", TIMESTAMP)])
 """When each batch was published; a row with an output says when that output joined after the batch."""
@@ -284,7 +286,9 @@ class PaneLayout:
     def late_schema(self) -> pa.Schema:
         """The side output: the event as logged, the window that it missed, and derived columns among keys and
         aggregates."""
-        derived = [(self.late_columns[name], arrow_type(self.types[name])) for name in self.output.counted]
+        derived = [
+            (self.late_columns[name], arrow_type(self.types[name])) for name in self.output.columns_in_numbers
+        ]
         return pa.schema([*self.events.late_schema, *derived])
 
     @cached_property
@@ -292,7 +296,7 @@ class PaneLayout:
         """Column → column of the side output."""
         names = self.events.late_names
         columns = {column: names[stored] for column, stored in self.events.view.items()}
-        for name in self.output.counted:
+        for name in self.output.columns_in_numbers:
             columns[name] = stored_name(name, [*self.events.late_schema.names, *columns.values()])
         return columns
 

@@ -84,7 +84,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Seen:
+class StoredLease:
     """A record, and the tag of the file that it was read from."""
 
     record: Record
@@ -140,7 +140,7 @@ class Holder:
     id: str = field(default_factory=lambda: uuid4().hex)
 
 
-def read_lease(place: Place) -> Seen | None:
+def read_lease(place: Place) -> StoredLease | None:
     """The record of a lease; None where nobody ever had it."""
     stored = place.read()
     if stored is None:
@@ -156,7 +156,7 @@ def read_lease(place: Place) -> Seen | None:
             f"{place.name} cannot be read: it is not what latecomer wrote; make sure that no run is under way, remove "
             "it, and run again"
         ) from None
-    return Seen(record, tag)
+    return StoredLease(record, tag)
 
 
 class Watcher:
@@ -192,7 +192,7 @@ class Watcher:
         takeover = self.found.takes_over_after if self.found else TAKEOVER_SECONDS
         return min(takeover / LOOKS, LONGEST_PAUSE)
 
-    def _is_silent(self, seen: Seen) -> bool:
+    def _is_silent(self, seen: StoredLease) -> bool:
         """Whether the holder has not renewed the lease for the whole time."""
         now = self.clock.now()
         if self._seen is None or self._seen[0] != seen.tag:
@@ -200,7 +200,7 @@ class Watcher:
             self._seen = seen.tag, now
         return now - self._seen[1] >= seen.record.takes_over_after
 
-    def _take(self, token: int, before: Seen | None) -> Lease | None:
+    def _take(self, token: int, before: StoredLease | None) -> Lease | None:
         moment, who = self.clock.moment(), self.holder
         takeover = before.record.takes_over_after if before else TAKEOVER_SECONDS
         takeover = takeover if who.takeover is None else who.takeover
@@ -210,13 +210,13 @@ class Watcher:
             if before is None
             else self.place.put_over(mine.content, before.tag)
         )
-        return None if tag is None else Lease(self.place, Seen(mine, tag), self.clock)
+        return None if tag is None else Lease(self.place, StoredLease(mine, tag), self.clock)
 
 
 class Lease:
     """A lease, as its holder knows it."""
 
-    def __init__(self, place: Place, mine: Seen, clock: LeaseClock) -> None:
+    def __init__(self, place: Place, mine: StoredLease, clock: LeaseClock) -> None:
         self.place, self.clock = place, clock
         self._mine = mine
         self._writing = threading.Lock()
@@ -257,7 +257,7 @@ class Lease:
                     return False
                 tag = self.place.put_over(record.content, self._mine.tag)
                 if tag is not None:
-                    self._mine, self.renewed_at = Seen(record, tag), self.clock.now()
+                    self._mine, self.renewed_at = StoredLease(record, tag), self.clock.now()
                     return True
             if not self._still_mine():
                 return False

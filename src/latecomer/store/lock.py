@@ -256,11 +256,11 @@ def _not_writable(store: Location, error: OSError) -> StoreError:
 
 def held_since(store: Location, name: str = LOCK) -> float | None:
     """When the run that holds the store began, in seconds since the epoch; None where none does."""
-    holder = held(store, name)
+    holder = holder_of(store, name)
     return None if holder is None else holder[1]
 
 
-def held(store: Location, name: str = LOCK) -> tuple[str, float] | None:
+def holder_of(store: Location, name: str = LOCK) -> tuple[str, float] | None:
     """The holder of the store, and since when; None where there is none. To find out, the lock is taken and released at
     once: a run that starts meanwhile waits. A lease has a holder until it is released or taken over."""
     if is_leased(store, name):
@@ -273,7 +273,7 @@ def held(store: Location, name: str = LOCK) -> tuple[str, float] | None:
 def running_on(store: Location) -> tuple[str, float] | None:
     """Likewise, for people: a holder that has not renewed its lease lately does not count."""
     record = lease_of(store) if is_leased(store) else None
-    return held(store) if record is None or record.gives_signs(time.time()) else None
+    return holder_of(store) if record is None or record.gives_signs(time.time()) else None
 
 
 def lease_of(store: Location, name: str = LOCK) -> Record | None:
@@ -287,7 +287,7 @@ def _take(lock: LockFile, store: Location, patient: bool, standby: threading.Eve
     while not lock.take():
         by = lock.holder or "another process"
         waited = time.monotonic() - began
-        # A process that only asks for the holder (`held`) has released the lock by then.
+        # A process that only asks for the holder (`holder_of`) has released the lock by then.
         wait = PATIENCE_SECONDS if patient and by.startswith(BRIEFLY) else ASKING_SECONDS
         if standby is not None:
             LOG.info("standing by for store %s: %s", store, by)

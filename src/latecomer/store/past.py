@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from latecomer.config.models import Pipeline
-from latecomer.errors import StoreError
+from latecomer.errors import BUG, StoreError
 from latecomer.store.data_files import DataFile, batches_of
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS, LEDGER, REPAIRS, WATERMARKS, ZERO_BEFORE, EventLayout
@@ -43,7 +43,7 @@ class PastTable(Table):
         return self._open() or self._refuse()
 
     def _refuse(self) -> Never:
-        raise StoreError(f"table {self.root} is only read here; this is a fault of latecomer's")
+        raise StoreError(f"table {self.root} is only read here; {BUG}")
 
 
 class ReplayStore(Store):

@@ -37,7 +37,7 @@ def selected_columns(schema: pa.Schema | None, existing: Collection[str], zeros:
     return ", ".join([f"{ALL} replace ({', '.join(filled)})" if filled else ALL, *missing])
 
 
-def asked(tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> Any:
+def query_tables(tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> Any:
     """The result of a query over named Delta tables, as a stream of Arrow's. Each table has its columns in SQL."""
     builder, with_tables = QueryBuilder(), []
     for name, (delta, selected) in tables.items():

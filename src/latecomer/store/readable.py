@@ -49,7 +49,7 @@ class ReadableTable:
         """Columns that are 0, not null, in rows of an earlier version."""
         self.kept = kept
         """How long it keeps files that were replaced, in microseconds. Its first commit records that."""
-        self._says_so = False
+        self._has_properties = False
         self._delta: DeltaTable | None = None
         self._known: tuple[int, dict[str, int]] = -1, {}
         """A version, and the last batch of each application as of that version, from the commits read so far."""
@@ -227,7 +227,7 @@ class ReadableTable:
         if self._delta is not None:
             with self.explained(), self._turn:
                 before = self._delta.version()
-                fs.patiently(self.root, self._delta.update_incremental)
+                fs.retry_reads(self.root, self._delta.update_incremental)
                 self._ahead = 0
                 self._note_since(before, self._delta)
 
@@ -267,7 +267,7 @@ class ReadableTable:
         """The table as this process opened it to fence it, with what was committed since."""
         for fence in fences_over(self.root):
             if (opened := fence.opened.pop(self.root, None)) is not None:
-                fs.patiently(self.root, opened.update_incremental)
+                fs.retry_reads(self.root, opened.update_incremental)
                 return opened
         return None
 
@@ -291,9 +291,9 @@ class ReadableTable:
         late = (fence for fence in fences_over(self.root) if fence.around_files)
         if any(self.last_batch(fence.application) < fence.token for fence in late) and self.last_batch() >= 0:
             self._delta = None
-            raise self._made_late()
+            raise self._made_by_other_engine()
 
-    def _made_late(self) -> StoreError:
+    def _made_by_other_engine(self) -> StoreError:
         return StoreError(
             f"table {self.root} was made by an engine that had lost the store already; run again, and what it holds is "
             "taken into account"

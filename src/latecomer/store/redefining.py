@@ -31,7 +31,7 @@ def _fits_its_tables(before: Output, after: Output, events: EventLayout) -> bool
     aggregate has its name, type and state."""
     if (before.window, before.by) != (after.window, after.by) or after.window.merges:
         return False
-    if not set(before.counted) <= set(after.counted):
+    if not set(before.columns_in_numbers) <= set(after.columns_in_numbers):
         return False
     if Accumulation.DISCARDING in (before.accumulation, after.accumulation):
         return False

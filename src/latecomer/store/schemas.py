@@ -37,22 +37,22 @@ from latecomer.objects.readable import readable
 from latecomer.schemas import jsonschema
 from latecomer.schemas.avro import Schema, SchemaError, parse_schema, reading, self_contained
 from latecomer.schemas.packages import protobuf_model
-from latecomer.schemas.registry.client import NO_SCHEMA, NO_SUBJECT, Client
+from latecomer.schemas.registry.client import Client
 from latecomer.schemas.registry.kinds import Parsed
 from latecomer.schemas.registry.names import LATEST
 from latecomer.schemas.registry.records import Version
+from latecomer.schemas.registry.refusals import NO_SCHEMA, NO_SUBJECT, NO_VERSION
 from latecomer.store import files
 from latecomer.store.files import Location
 from latecomer.store.pins import PINS, read_pins
 
 AVRO_TYPE, JSON_TYPE, PROTOBUF_TYPE = "AVRO", "JSON", "PROTOBUF"
 _NAMES = {AVRO_TYPE: "an Avro schema", JSON_TYPE: "a JSON Schema", PROTOBUF_TYPE: "a Protobuf schema"}
-NO_VERSION = 40402
 
 
 def client_of(registered: Registered, base: Path) -> Client:
     """A client of the registry that a pipeline file names; `base` is the folder of that file."""
-    options = registered.asked_with(base)
+    options = registered.registry_settings(base)
     return Client(options["url"], token=options["token"])
 
 

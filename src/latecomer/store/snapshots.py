@@ -16,7 +16,7 @@ from latecomer.store import files as fs
 from latecomer.store.data_files import DataFile
 from latecomer.store.delta_tables import create_delta, name_files
 from latecomer.store.files import Location
-from latecomer.store.questions import ALL, asked
+from latecomer.store.questions import ALL, query_tables
 from latecomer.store.table import Table
 from latecomer.store.table_errors import explained
 
@@ -57,8 +57,8 @@ def snapshot(table: Table) -> Snapshot:
     return Snapshot(table.root, table.stored_schema, selected, tuple(table.files()))
 
 
-def answers(tables: Mapping[str, Snapshot], sql: str) -> Iterator[pa.RecordBatch]:
+def query_snapshots(tables: Mapping[str, Snapshot], sql: str) -> Iterator[pa.RecordBatch]:
     """The result of a SELECT over snapshots, each with its name in the query; one must be `t`."""
     with fs.scratch() as folder, explained(tables["t"].root):
         opened = {name: (each.opened(folder / name), each.selected) for name, each in tables.items()}
-        yield from pa.RecordBatchReader.from_stream(asked(opened, sql))
+        yield from pa.RecordBatchReader.from_stream(query_tables(opened, sql))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from latecomer.model.words import in_backticks
+
 
 def quoted(name: str) -> str:
     """An identifier by Spark's rule.
@@ -11,7 +13,7 @@ def quoted(name: str) -> str:
     >>> quoted("a`b")
     '`a``b`'
     """
-    return "`" + name.replace("`", "``") + "`"
+    return in_backticks(name)
 
 
 def double_quoted(name: str) -> str:
@@ -55,7 +57,7 @@ def ddl(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
 
 
-def holds(condition: str, row: str) -> str:
+def is_true_sql(condition: str, row: str) -> str:
     """Whether a condition is true, in Spark SQL: false where it is null or cannot be computed.
 
     A division by zero, a text that is no number or an overflow would stop the query. `try_to_binary` gives null for any

@@ -40,7 +40,7 @@ from latecomer.store.definitions import (
     read_definition,
     require_definitions,
     require_wall_clock,
-    under,
+    with_definition,
     with_new_renames,
 )
 from latecomer.store.files import Location
@@ -133,6 +133,13 @@ class Store:
     def past_ledger(self) -> Table:
         """The ledger with what past batches received."""
         return self.ledger
+
+    def last_complete_batch(self) -> int:
+        """The last complete batch; an error where there is none."""
+        last = self.ledger.last_batch()
+        if last < 0:
+            raise no_complete_batch(self.root)
+        return last
 
     @cached_property
     def publications(self) -> Table:
@@ -289,7 +296,7 @@ class Store:
         if kept.get("discarding", False):
             before = output.model_copy(update={"accumulation": Accumulation.DISCARDING})
         else:
-            before = under(output, kept)
+            before = with_definition(output, kept)
         return fix_for(name, before, output, self.layout)
 
     def _redefined_since(self, name: str, definition: Mapping[str, Any]) -> int | None:
@@ -306,7 +313,7 @@ class Store:
         pinned = self._pinned() or {}
         output = self.pipeline.outputs[name]
         return [
-            (entry["since"], under(output, entry.get("definition", {}), entry["policy"]))
+            (entry["since"], with_definition(output, entry.get("definition", {}), entry["policy"]))
             for entry in pinned.get("policies", {}).get(name, [])
         ]
 
@@ -367,6 +374,11 @@ def open_store(pipeline: Pipeline, kind: type[Store] = Store) -> Store:
     store = kind(pipeline, Columns(pinned["columns"], pinned.get("sources"), pinned.get("schemas")))
     store.require_harmless()
     return store
+
+
+def no_complete_batch(root: Location) -> NoStore:
+    """The error for a store whose first batch is not complete."""
+    return NoStore(f"store {root} has no complete batch yet; run the pipeline first")
 
 
 def joining(output: str) -> str:

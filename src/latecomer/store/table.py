@@ -1,9 +1,9 @@
-"""A Delta table whose Parquet files are written elsewhere and committed here.
+"""A Delta table whose Parquet files are written by others, and committed by this module.
 
-Spark's executors (or Arrow, for small tables) write files into a folder of their own; `commit` reads
-their footers for statistics and names them in the Delta log through delta-rs, in a few milliseconds,
-with an application transaction that carries the batch number. A batch that is committed twice is
-committed once, and files that no commit names do not exist for readers.
+Spark's executors (or Arrow, for small tables) write files into a folder of their own. `commit` reads the footers of
+these files for statistics and adds the files to the Delta log through delta-rs, in a few milliseconds. Each commit has
+an application transaction with the number of its batch, so a batch that is committed again changes nothing. Readers do
+not see a file before a commit adds it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from latecomer.store.data_files import TO, DataFile, batch_of, batches_of, bound
 from latecomer.store.delta_tables import CHECKPOINT_EVERY, actions_for, create_delta, properties
 from latecomer.store.fences import Fence, fences_over
 from latecomer.store.files import Location, make_folder, sync_files
-from latecomer.store.questions import asked, selected_columns
+from latecomer.store.questions import query_tables, selected_columns
 from latecomer.store.readable import APPLICATION, ReadableTable
 from latecomer.store.table_errors import is_overtaken
 from latecomer.store.wider_types import wider_schema
@@ -38,28 +38,28 @@ NO_METADATA: Mapping[str, str] = MappingProxyType({})
 _LEVELS = 3
 """A table is at most this deep in its store: outputs/NAME/panes."""
 _AFTER_COMMIT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-"""What delta-rs does then. Commits that are too old are looked for when there is another checkpoint, not every time."""
+"""What delta-rs does after a commit. Old commits are removed only when a checkpoint is written, not every time."""
 _BEFORE_0088 = "_old_commits"
-"""Where earlier versions put commits that had left the log."""
+"""The folder to which earlier versions moved commits that were removed from the log."""
 Change: TypeAlias = Callable[[DeltaTable, CommitProperties], object]
-"""What makes a commit, with what it is to say."""
+"""A function that makes a commit with these properties."""
 
 
 class Table(ReadableTable):
-    """One Delta table of the store, which is written here, too."""
+    """One Delta table of the store, for reading and writing."""
 
     def new_folder(self, batch: int, kind: str = "") -> Location:
         """A folder that no commit refers to, for the files of one attempt at one batch."""
         return self.root / "data" / f"{batch:010d}-{fs.new_token()}{kind and '-' + kind}"
 
     def merged_folder(self, first: int, last: int, token: str, kind: str = "") -> Location:
-        """Likewise, for what is made of the files of several batches; `token` is one merge's."""
+        """A folder for files that are merged from several batches; `token` identifies the merge."""
         return self.root / "data" / f"{first:010d}{TO}{last:010d}-{token}{kind and '-' + kind}"
 
     def describe(self, file: Location) -> DataFile:
-        """A file's size, rows and bounds, from its footer alone."""
+        """The size, rows and bounds of a file; only its footer is read."""
         with self.explained():
-            return self._data_file(file, *fs.described(file))
+            return self._data_file(file, *fs.footer_and_size(file))
 
     def _data_file(self, file: Location, metadata: pq.FileMetaData, size: int) -> DataFile:
         return DataFile(file.relative_to(self.root).as_posix(), size, metadata.num_rows, *bounds_of(metadata))
@@ -73,10 +73,10 @@ class Table(ReadableTable):
         reached: Mapping[str, int] = NOTHING_REACHED,
         metadata: Mapping[str, str] = NO_METADATA,
     ) -> list[DataFile]:
-        """Make the files of a batch visible, and take others out, in one step. Doing it again changes nothing.
+        """Add the files of a batch and remove others, in one commit. Doing it again changes nothing.
 
-        `reached` is written down with it: the last batch of other tables, which this step rests on, or how far
-        something else has been counted. `metadata` stands in the commit itself, beside Delta's own timestamp.
+        `reached` is recorded with the commit: the last batch of other tables that it depends on, or another count.
+        `metadata` is recorded in the commit itself, beside Delta's own timestamp.
         """
         described = ((file, self.describe(file)) for file in files)
         return self._commit(batch, described, remove, application, reached, metadata)
@@ -91,89 +91,89 @@ class Table(ReadableTable):
         metadata: Mapping[str, str],
     ) -> list[DataFile]:
         self._create_or_open()
-        late = self._fence_late()
+        made_by_other = self._fence_new_table()
         if self.holds(batch, application):
-            if late:
-                raise self._made_late()
+            if made_by_other:
+                raise self._made_by_other_engine()
             return []
         self._widen()
-        self._say_what_is_kept()
+        self._update_properties()
         added, removed = self._synced(files), list(remove)
-        # The batch is in the last line: with it the commit is whole.
+        # The batch is in the last line: a commit file that has it is complete.
         batches = {
             **{REACHED + name: last for name, last in reached.items() if last >= 0},
             application: batch,
         }
 
-        def change(delta: DeltaTable, said: CommitProperties) -> None:
-            _add(delta, actions_for(added, removed, data_change=True), self.schema, said)
+        def change(delta: DeltaTable, recorded: CommitProperties) -> None:
+            _add(delta, actions_for(added, removed, data_change=True), self.schema, recorded)
 
-        def committed() -> None:
+        def commit() -> None:
             try:
                 self._change(change, removed, batches, metadata)
             except StoreError:
-                if not self._was_done(batch, application, added):
+                if not self._has_committed(batch, application, added):
                     raise
 
-        fs.patiently(self.root, committed)
+        fs.retry_reads(self.root, commit)
         return added
 
-    def _was_done(self, batch: int, application: str, described: Sequence[DataFile]) -> bool:
-        """Whether a commit that failed was done after all: at a URL its answer can be lost."""
+    def _has_committed(self, batch: int, application: str, added: Sequence[DataFile]) -> bool:
+        """Whether a commit that raised an error was made nevertheless: at a URL, the answer to it can be lost."""
         if not fs.is_url(self.root):
             return False
         self.refresh()
-        return self.holds(batch, application) and {each.path for each in described} <= {
+        return self.holds(batch, application) and {each.path for each in added} <= {
             each.path for each in self.files()
         }
 
     def fence(self, application: str, token: int) -> None:
-        """Have no commit come after this one that carries an older token, where the table is there."""
+        """Refuse every later commit with an older token. Nothing is done if the table does not exist."""
         if self._open() is None:
             return
 
-        def change(delta: DeltaTable, said: CommitProperties) -> None:
-            _add(delta, [], self.stored_schema, said)
+        def change(delta: DeltaTable, recorded: CommitProperties) -> None:
+            _add(delta, [], self.stored_schema, recorded)
 
-        def fenced() -> None:
+        def record_token() -> None:
             while self.last_batch(application) < token:
                 try:
                     self._make(change, {application: token})
                 except StoreError as error:
-                    self.refresh()  # the answer of a commit that was done can be lost
+                    self.refresh()  # the answer to a commit that was made can be lost
                     if not is_overtaken(error) and self.last_batch(application) < token:
                         raise
 
-        fs.patiently(self.root, fenced)
+        fs.retry_reads(self.root, record_token)
 
     def fence_off(self, fence: Fence) -> None:
-        """Have no commit come after this one from whoever had the lease before."""
+        """Refuse every later commit of those who had the lease before."""
         self.fence(fence.application, fence.token)
         if self._delta is not None:
             fence.opened[self.root] = self._delta
 
-    def _fence_late(self) -> bool:
-        """Fence a table off that was not there when this engine took over; whether somebody else has made it."""
-        late = False
+    def _fence_new_table(self) -> bool:
+        """Fence a table that did not exist when this engine took over. Returns whether another engine has made it."""
+        made_by_other = False
         for each in fences_over(self.root):
             if self.last_batch(each.application) < each.token:
                 self.fence(each.application, each.token)
-                late |= each.around_files
-        return late
+                made_by_other |= each.around_files
+        return made_by_other
 
     def widen(self) -> None:
-        """Have all the columns of its schema, in types as wide as there, where the table is there."""
+        """Add the missing columns of the schema and widen types, if the table exists."""
         if self.exists:
             self._widen()
 
     def rearrange(self, files: Iterable[Location], remove: Sequence[DataFile]) -> list[DataFile]:
-        """Put files in the place of others, which hold no more than those: no batch, and no news to anybody."""
+        """Replace files by others with the same rows or fewer. It is no batch, and no change for readers of changes."""
         self._create_or_open()
-        self._fence_late()
+        self._fence_new_table()
         added = self._synced((file, self.describe(file)) for file in files)
 
-        def change(delta: DeltaTable, said: CommitProperties) -> None:
-            _add(delta, actions_for(added, remove, data_change=False), self.stored_schema, said)
+        def change(delta: DeltaTable, recorded: CommitProperties) -> None:
+            _add(delta, actions_for(added, remove, data_change=False), self.stored_schema, recorded)
 
         self._change(change, remove)
         return added
@@ -191,37 +191,37 @@ class Table(ReadableTable):
             return
         cast, file = rows.cast(self.schema), self.new_folder(batch) / "part.parquet"
         with self.explained():
-            described = self._data_file(file, *fs.write_small_table(cast, file))
-        self._commit(batch, [(file, described)], (), application, reached, metadata)
+            data_file = self._data_file(file, *fs.write_small_table(cast, file))
+        self._commit(batch, [(file, data_file)], (), application, reached, metadata)
 
     def query(self, sql: str, **others: Table) -> pa.Table:
-        """Ask the table as it is now, named `t` in a SELECT, without Spark; others join under their names.
+        """The result of a SELECT on the current table, named `t`, without Spark. Other tables have the given names.
 
-        Columns that a table of an earlier version does not have are null.
+        Columns that a table of an earlier version lacks are null.
         """
         return self._answer({name: each.queried() for name, each in {"t": self, **others}.items()}, sql)
 
     def queried(self) -> tuple[DeltaTable, str]:
-        """What a question is put to: the table as it is now, and its columns in SQL, with those that it lacks."""
+        """The current table, and its columns in SQL; columns that it lacks are null or zero."""
         self.refresh()
         selected = selected_columns(self.schema, self.columns, self.zeros)
         return self._create_or_open(), selected
 
     def _answer(self, tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> pa.Table:
         with self.explained():
-            return pa.table(asked(tables, sql))
+            return pa.table(query_tables(tables, sql))
 
     def _synced(self, files: Iterable[tuple[Location, DataFile]]) -> list[DataFile]:
-        """The files that hold rows: on the disk before a commit names them.
+        """The files with rows, which are synced to the disk before a commit adds them.
 
-        Hadoop's checksum beside a file on a disk goes: torn, it would make a whole file unreadable.
+        Hadoop's checksum files on a disk are removed: an incomplete checksum would make its file unreadable.
         """
-        found = list(files)
+        pairs = list(files)
         with self.explained():
-            for file, _ in () if fs.is_url(self.root) else found:
+            for file, _ in () if fs.is_url(self.root) else pairs:
                 fs.remove(file.with_name(f".{file.name}.crc"))
-            sync_files((file for file, described in found if described.rows), self.root)
-        return [described for _, described in found if described.rows]
+            sync_files((file for file, data_file in pairs if data_file.rows), self.root)
+        return [data_file for _, data_file in pairs if data_file.rows]
 
     def _change(
         self,
@@ -230,11 +230,11 @@ class Table(ReadableTable):
         batches: Mapping[str, int] = NOTHING_REACHED,
         metadata: Mapping[str, str] = NO_METADATA,
     ) -> None:
-        """Change the table under the tokens of this process: refused where the table has a newer one.
+        """Change the table with the tokens of this process. The change is refused if the table has a newer token.
 
-        What is committed after the table was read, with one of these tokens, is seen by Delta as a conflict. It is
-        either of an engine that has taken over, which the next look at the table tells, or of another thread under the
-        same token. So nobody reads on between the look at the tokens and the commit.
+        Delta reports a conflict if somebody has committed with one of these tokens since the table was read. Either an
+        engine has taken over, which the next read of the table shows, or another thread has committed with the same
+        token. So no thread may refresh the table between the check of the tokens and the commit.
         """
         while True:
             with self._turn:
@@ -255,7 +255,7 @@ class Table(ReadableTable):
                         raise
 
     def _tokens(self) -> dict[str, int]:
-        """The tokens that a commit carries; an error where the table has a newer one."""
+        """The tokens for a commit. An error is raised if the table has a newer one."""
         fences = fences_over(self.root)
         self._current()
         for each in fences:
@@ -267,7 +267,7 @@ class Table(ReadableTable):
     def _make(
         self, change: Change, batches: Mapping[str, int], metadata: Mapping[str, str] = NO_METADATA
     ) -> None:
-        """Make one commit. On a disk it is there for good before anything is done that rests on it."""
+        """Make one commit. On a disk it is durable before anything else depends on it."""
         with self._turn, self.explained():
             delta = self._current()
             assert delta is not None  # noqa: S101
@@ -279,7 +279,8 @@ class Table(ReadableTable):
                     app_transactions=[Transaction(*each) for each in batches.items()],
                 ),
             )
-            self._ahead = int(delta.version() == before)  # delta-rs has looked at some changes itself
+            # After some changes delta-rs has updated its version itself.
+            self._ahead = int(delta.version() == before)
             if self._known[0] == before and self._ahead:
                 self._known = before + 1, {**self._known[1], **batches}
             if fs.is_url(self.root):
@@ -289,44 +290,51 @@ class Table(ReadableTable):
                 has_checkpoint = sync_commits(self.root, range(before + 1, delta.version() + 1))
             if has_checkpoint:
                 self._current()
-                with suppress(DeltaError, OSError):  # somebody else is at it, or may not delete: another time
+                # Another process may be removing them, or deleting is not allowed: it is tried again later.
+                with suppress(DeltaError, OSError):
                     delta.cleanup_metadata()
 
     def _require_present(self, files: Sequence[DataFile]) -> None:
-        """Delta does not mind if a file is taken out twice, and what came in its place would count twice."""
+        """Refuse to remove files that are not in the table. Delta would allow it, and then rows could count twice: in
+        new files that replaced them."""
         if not files:
             return
         self.refresh()
         present = {file.path for file in self.files()}
-        gone = [file.path for file in files if file.path not in present]
-        if gone:
+        missing = [file.path for file in files if file.path not in present]
+        if missing:
             raise StoreError(
-                f"table {self.root} has changed meanwhile: {gone[0]} is no longer part of it; start again"
+                f"table {self.root} has changed meanwhile: {missing[0]} is no longer part of it; start again"
             )
 
-    def _say_what_is_kept(self) -> None:
-        """A table of an earlier version, or of a pipeline file that has changed, says what it keeps from here on."""
-        if self._says_so:
+    def _update_properties(self) -> None:
+        """Set how long the table keeps files and commits. It has other values if it is of an earlier version, or if the
+        pipeline file has changed."""
+        if self._has_properties:
             return
-        there = self._create_or_open().metadata().configuration
-        if new := {name: value for name, value in properties(self.kept).items() if there.get(name) != value}:
-            self._change(lambda delta, said: delta.alter.set_table_properties(new, commit_properties=said))
+        current = self._create_or_open().metadata().configuration
+        if new := {
+            name: value for name, value in properties(self.kept).items() if current.get(name) != value
+        }:
+            self._change(
+                lambda delta, recorded: delta.alter.set_table_properties(new, commit_properties=recorded)
+            )
             fs.remove_all(self.root / _BEFORE_0088)
-        self._says_so = True
+        self._has_properties = True
 
     def _widen(self) -> None:
-        """Columns that were thought of after the table was made: null in what is there."""
-        there = set(self.columns)
-        if missing := [field for field in self.schema if field.name not in there]:
+        """Add the columns of the schema that the table lacks, null in existing rows, and widen types."""
+        existing = set(self.columns)
+        if missing := [field for field in self.schema if field.name not in existing]:
             fields = Schema.from_arrow(pa.schema(missing)).fields
-            self._change(lambda delta, said: delta.alter.add_columns(fields, commit_properties=said))
+            self._change(lambda delta, recorded: delta.alter.add_columns(fields, commit_properties=recorded))
         schema = wider_schema(self.stored_schema, self.schema)
         if schema != self.stored_schema:
             self._retype(schema)
 
     def _retype(self, schema: pa.Schema) -> None:
-        """Write every file again with columns of wider types, in the same order, and commit them with the types in one
-        step: all files of a Delta table have the types that it says."""
+        """Write every file again with columns of wider types, in the same order. Files and types change in one commit:
+        all files of a Delta table must have the types in its log."""
         LOG.info(
             "widening the types of table %s: its %d files are written again", self.root, len(self.files())
         )
@@ -344,8 +352,8 @@ class Table(ReadableTable):
                 written.append(place)
         added = self._synced((file, self.describe(file)) for file in written)
         self._change(
-            lambda delta, said: delta.create_write_transaction(
-                actions_for(added, (), data_change=False), "overwrite", schema, commit_properties=said
+            lambda delta, recorded: delta.create_write_transaction(
+                actions_for(added, (), data_change=False), "overwrite", schema, commit_properties=recorded
             )
         )
         self._current()
@@ -355,16 +363,16 @@ class Table(ReadableTable):
         if delta is None:
             with self.explained():
                 make_folder(self.root)
-            fs.patiently(self.root, self._create)
+            fs.retry_reads(self.root, self._create)
             with self.explained():
-                # Spark may have made the folder before: whoever did, every folder above it must know its name.
+                # Spark may have made the folder before. In either case every folder above it is synced, too.
                 sync_files([commit_file(self.root, 0)], self.root.parents[_LEVELS - 1])
             delta = self._delta
             assert delta is not None  # noqa: S101
         return delta
 
     def _create(self) -> None:
-        """Make the table. At a URL it may be made although its making failed: the answer can be lost."""
+        """Make the table. At a URL it may exist after an error: the answer can be lost."""
         try:
             with self.explained():
                 fences = {each.application: each.token for each in fences_over(self.root)}
@@ -376,7 +384,7 @@ class Table(ReadableTable):
 
 @contextmanager
 def with_empty_ones(*tables: Table) -> Iterator[list[Table]]:
-    """The tables, and empty ones of the same columns for those that were never made: reading makes none."""
+    """The tables; in place of those that do not exist, empty ones with the same columns. None is made in the store."""
     with fs.scratch() as folder:
         yield [
             table if table.exists else Table(folder / str(nth), table.schema)
@@ -390,8 +398,8 @@ def moments(rows: Sequence[int | None]) -> pa.Array:
 
 
 def _add(
-    delta: DeltaTable, actions: list[AddAction | RemoveAction], schema: pa.Schema, said: CommitProperties
+    delta: DeltaTable, actions: list[AddAction | RemoveAction], schema: pa.Schema, recorded: CommitProperties
 ) -> None:
     delta.create_write_transaction(
-        actions, "append", schema, commit_properties=said, post_commithook_properties=_AFTER_COMMIT
+        actions, "append", schema, commit_properties=recorded, post_commithook_properties=_AFTER_COMMIT
     )

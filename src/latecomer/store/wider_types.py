@@ -20,7 +20,7 @@ def wider_schema(existing: pa.Schema, wanted: pa.Schema) -> pa.Schema:
 
 def _wider(before: pa.DataType, after: pa.DataType) -> pa.DataType:
     """The type `before`, with each part widened to that of `after`. New fields of an object come last."""
-    if not holds(before, after):
+    if not holds_all_values(before, after):
         return before
     if pa.types.is_struct(before):
         widened = [each.with_type(_wider(each.type, after.field(each.name).type)) for each in before]
@@ -34,15 +34,15 @@ def _wider(before: pa.DataType, after: pa.DataType) -> pa.DataType:
     return after
 
 
-def holds(before: pa.DataType, after: pa.DataType) -> bool:
+def holds_all_values(before: pa.DataType, after: pa.DataType) -> bool:
     """Whether the type `after` holds every value of the type `before` exactly."""
     if pa.types.is_struct(before) and pa.types.is_struct(after):
         new = {field.name: field.type for field in after}
-        return all(field.name in new and holds(field.type, new[field.name]) for field in before)
+        return all(field.name in new and holds_all_values(field.type, new[field.name]) for field in before)
     if pa.types.is_list(before) and pa.types.is_list(after):
-        return holds(before.value_type, after.value_type)
+        return holds_all_values(before.value_type, after.value_type)
     if pa.types.is_map(before) and pa.types.is_map(after):
-        return bool(before.key_type == after.key_type) and holds(before.item_type, after.item_type)
+        return bool(before.key_type == after.key_type) and holds_all_values(before.item_type, after.item_type)
     if pa.types.is_decimal128(before) and pa.types.is_decimal128(after):
         return bool(after.scale == before.scale and after.precision >= before.precision)
     for kind in (pa.types.is_signed_integer, pa.types.is_floating):

@@ -29,7 +29,7 @@ from latecomer.model.panes import Op, Pane, Place, Timing
 from latecomer.model.sources import named_partitions
 from latecomer.model.verdicts import BEGIN_OF_TIME, WITHOUT_WINDOW, Fate, Verdict, judge
 from latecomer.model.windows import Window
-from latecomer.source.base import Part, Slice, Together
+from latecomer.source.base import MergedSlice, Part, Slice
 from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.spark.base import InProcess, Runner
 from latecomer.spark.runner import SparkRunner
@@ -160,7 +160,9 @@ class _Played:
         ]
         if len(slices) == 1:
             return slices[0]
-        return Together.of([Part(each) for each in slices], {name: ReadTo(number) for name in records}, named)
+        return MergedSlice.of(
+            [Part(each) for each in slices], {name: ReadTo(number) for name in records}, named
+        )
 
     def _named(self, source: str) -> Mapping[str, bool] | None:
         """The partitions as a step has named them; with several sources, the partitions of all of them."""

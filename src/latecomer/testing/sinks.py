@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import sys
 import warnings
 from abc import ABC, abstractmethod
@@ -26,7 +27,6 @@ _MOMENT = pa.timestamp("us", "UTC")
 _START, _MINUTE = 1_777_125_600_000_000, 60_000_000
 _ODD = ("merchant", 'a "quoted" name', "it's `odd`.é")
 """Names of key columns; a source may have any name."""
-_MOST_LINES = 2_000
 Read = Callable[[Any], Iterable[Mapping[str, Any]]]
 _Row = tuple[Any, ...]
 
@@ -292,7 +292,9 @@ def _leaves_no_rows_half(bench: _RowBench) -> None:
 def _leaves_nothing_half(bench: _Bench[_Given], batch: Sequence[_Given]) -> None:
     """Apply a second batch and die at each line of the sink's own code in turn, until the batch gets through."""
     promise = "a batch is applied whole or not at all, and last_batch() says which"
-    for line in range(1, _MOST_LINES):
+    for line in itertools.count(
+        1
+    ):  # the lines that are counted are not endless: each is counted twice at most
         died = _applied_until(bench, batch, line)
         with suppress(Exception):  # the kernel does so, or a run after an outage
             bench.logic.close()

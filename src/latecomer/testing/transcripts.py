@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from latecomer.config.column_checks import check_columns
-from latecomer.config.load import at_line, load_pipeline, made
+from latecomer.config.load import at_line, load_pipeline, pipeline_of
 from latecomer.config.merged import Columns
 from latecomer.config.models import Pipeline
 from latecomer.config.written import Location, TimesAsText, compose, dotted, line_of, read_text, whole_file
@@ -157,7 +157,7 @@ class _Reader:
         columns = {**inferred(row for _, row in self.rows), **self._columns()}
         event = {"time": "event_time", **self._event()}
         self._stop()
-        pipeline = made(
+        pipeline = pipeline_of(
             {
                 **fragment,
                 "name": "transcript",

@@ -15,7 +15,6 @@ from latecomer.model.written_values import json_value
 from latecomer.model.zones import day_of, midnight, to_local, to_utc
 from latecomer.testing.times import Times
 
-_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _EXACT = Context(prec=80)
 UNFIT = (ValueError, TypeError, ArithmeticError)
 """The errors of a value that its column cannot hold."""
@@ -27,10 +26,10 @@ def typed(value: Any, kind: str, times: Times) -> Any:
         return None
     if (nested := types.nested_type(kind)) is not None:
         return _typed_within(value, *nested, times)
-    if kind in _BITS:
+    if kind in types.INTEGERS:
         number = int(value)
-        fits = -(1 << _BITS[kind] - 1) <= number < 1 << _BITS[kind] - 1
-        if not fits or isinstance(value, bool) or (not isinstance(value, str) and number != value):
+        is_whole = not isinstance(value, bool) and (isinstance(value, str) or number == value)
+        if not is_whole or not types.holds(kind, number):
             raise ValueError
         return number
     if kind in types.FLOATS:

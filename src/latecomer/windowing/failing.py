@@ -73,13 +73,14 @@ def entering(seen: Seen, output: Output) -> Entering:
     holds, where_failed = condition(seen, output)
     if output.on_error is OnError.NULL:
         return Entering(holds, none_failed)
-    filtering = _causes(seen, output, output.asked)
+    filtering = _causes(seen, output, output.columns_in_where)
     if where_failed is not None:
         filtering.append(_Cause(None, output.where or "", where_failed))
     undecided = any_of(*(each.rows for each in filtering))
     holds = holds if undecided is None else holds & ~undecided
     counted = [
-        _Cause(each.column, each.sql, each.rows & holds) for each in _causes(seen, output, output.counted)
+        _Cause(each.column, each.sql, each.rows & holds)
+        for each in _causes(seen, output, output.columns_in_numbers)
     ]
     causes = [each for each in (*filtering, *counted) if each.rows.any()]
     failed = any_of(*(each.rows for each in causes))

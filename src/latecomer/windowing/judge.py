@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from latecomer.config.outputs import Output
-from latecomer.log.timeline.watermarks import Timeline, micros_of
+from latecomer.log.timeline.watermarks import JudgingWatermarks, micros_of
 from latecomer.model.verdicts import Fate, Verdict, fate_of
 from latecomer.model.windows import Micros as Micros
 from latecomer.model.windows import Session, Windows
@@ -56,7 +56,7 @@ class Judged:
 
 
 def judged(
-    events: pa.Table, layout: EventLayout, output: Output, timeline: Timeline, wanted: Iterable[str]
+    events: pa.Table, layout: EventLayout, output: Output, timeline: JudgingWatermarks, wanted: Iterable[str]
 ) -> Judged:
     """Events, judged by the watermark of each tick, with the `wanted` columns.
 

@@ -144,7 +144,7 @@ class Merger:
             }
         )
 
-    def again(self, merged: pa.Table) -> pa.Table:
+    def as_inputs(self, merged: pa.Table) -> pa.Table:
         """Merged rows as inputs of another merge. What is new in them stays new."""
         same = {name: column_of(merged, name) for name in (START, END, FATE, *_LASTS)}
         keys = {KEY + key: column_of(merged, key) for key in self.layout.keys}
@@ -211,9 +211,9 @@ class Merger:
         held: list[pa.Table] = []
         for part in parts:
             if len(part):
-                held.append(self.again(self.merge([self.of_events(part)])))
+                held.append(self.as_inputs(self.merge([self.of_events(part)])))
             if len(held) > 1 and sum(rows.num_rows for rows in held) > _MOST_HELD:
-                held = [self.again(self.merge(held))]
+                held = [self.as_inputs(self.merge(held))]
         return self.merge(held) if held else None
 
     # As panes

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
 from latecomer.log.columns import ARRIVAL
-from latecomer.log.timeline.watermarks import Timeline, micros_of
+from latecomer.log.timeline.watermarks import JudgingWatermarks, micros_of
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
@@ -132,7 +132,11 @@ class Arrivals:
 
 
 def arrivals_of(
-    events: pa.Table, layout: EventLayout, periods: Periods, timeline: Timeline, wanted: Sequence[str]
+    events: pa.Table,
+    layout: EventLayout,
+    periods: Periods,
+    timeline: JudgingWatermarks,
+    wanted: Sequence[str],
 ) -> Arrivals:
     """Events of the log with the keys and the wanted columns. `where` is that of the policy of their batch."""
     output = periods[-1][1]

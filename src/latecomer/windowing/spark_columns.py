@@ -19,7 +19,7 @@ from latecomer.log.columns import LOGGED
 from latecomer.log.logged import Logged, LogSplit
 from latecomer.spark.at_url import frame_of, write_frame
 from latecomer.spark.base import Runner, shared_out
-from latecomer.spark.trying import VALUE, tried
+from latecomer.spark.value_or_null import VALUE, value_or_null
 from latecomer.store.files import Location, footer, new_token, remove_all
 from latecomer.store.layout import EventLayout
 from latecomer.store.sql import ddl, quoted
@@ -97,7 +97,7 @@ def with_spark_columns(
         kinds = derived_types(output.columns, layout.types)
         new = {column: sql for column, sql in expressions.items() if column not in made}
         structs = {
-            spark_column(output, name): tried(seen.sparkSession, each.sql, kinds[name], BATCH)
+            spark_column(output, name): value_or_null(seen.sparkSession, each.sql, kinds[name], BATCH)
             for name, each in output.columns.items()
             if spark_column(output, name) not in made
         }
@@ -105,7 +105,7 @@ def with_spark_columns(
         # `where` may name the derived columns.
         values = {name: F.col(spark_column(output, name)).getField(VALUE) for name in output.columns}
         condition = {
-            column: tried(seen.sparkSession, sql, "boolean", BATCH)
+            column: value_or_null(seen.sparkSession, sql, "boolean", BATCH)
             for column, sql in new.items()
             if column not in structs
         }

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.config.outputs import Output
-from latecomer.log.timeline.watermarks import Timeline
+from latecomer.log.timeline.watermarks import JudgingWatermarks
 from latecomer.model.arrays import flat
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS
 from latecomer.model.verdicts import Fate
@@ -34,7 +34,7 @@ def fate_sums(
     layout: EventLayout,
     measures: Sequence[str],
     periods: Periods,
-    timeline: Timeline,
+    timeline: JudgingWatermarks,
     last: int,
 ) -> Sums:
     """For each batch up to the last and each fate: how many events met it, and how much of each measure. Events are

@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 
 from latecomer.model import types
 from latecomer.model.expressions import Expression, Failed
-from latecomer.model.expressions.values import BITS
+from latecomer.model.types import INTEGER_BITS
 
 Values: TypeAlias = pa.Array | pa.Scalar
 Mask: TypeAlias = npt.NDArray[np.bool_] | None
 """Which rows an expression fails for; None where it fails for none."""
-_Found: TypeAlias = tuple[Values, Mask]
+_Result: TypeAlias = tuple[Values, Mask]
 _Whole: TypeAlias = npt.NDArray[np.int64]
 
 _COMPARED: dict[str, Callable[[Values, Values], Values]] = {
@@ -45,41 +45,41 @@ class _ByRow(Exception):
 
 
 def over(
-    made: Expression, columns: Mapping[str, pa.Array], count: int, kind: pa.DataType
+    expression: Expression, columns: Mapping[str, pa.Array], count: int, kind: pa.DataType
 ) -> tuple[pa.Array, Mask]:
     """The value of an expression for each of so many rows, as a column of a type, and the rows for which it cannot be
     computed: there it is null. `columns` has the columns that it names."""
-    if made.form:
+    if expression.form:
         try:
-            found, failed = _values(made, columns)
-            if isinstance(found, pa.Scalar):
-                found = pa.repeat(found, count)
+            values, failed = _values(expression, columns)
+            if isinstance(values, pa.Scalar):
+                values = pa.repeat(values, count)
             failed = failed if failed is not None and failed.any() else None
             if failed is not None:
-                found = pc.if_else(pa.array(failed), pa.scalar(None, found.type), found)
-            return found.cast(kind), failed
+                values = pc.if_else(pa.array(failed), pa.scalar(None, values.type), values)
+            return values.cast(kind), failed
         except (_ByRow, pa.ArrowInvalid):
             pass
-    return _one_by_one(made, columns, count, kind)
+    return _one_by_one(expression, columns, count, kind)
 
 
 def _one_by_one(
-    made: Expression, columns: Mapping[str, pa.Array], count: int, kind: pa.DataType
+    expression: Expression, columns: Mapping[str, pa.Array], count: int, kind: pa.DataType
 ) -> tuple[pa.Array, Mask]:
     listed = zip(*(column.to_pylist() for column in columns.values()), strict=True)
     rows = (dict(zip(columns, row, strict=True)) for row in listed) if columns else ({} for _ in range(count))
     values, failed = [], np.zeros(count, bool)
     for nth, row in enumerate(rows):
         try:
-            values.append(made.computed(row))
+            values.append(expression.computed(row))
         except Failed:
             values.append(None)
             failed[nth] = True
     return pa.array(values, kind), failed if failed.any() else None
 
 
-def _values(made: Expression, columns: Mapping[str, pa.Array]) -> _Found:
-    match made.form:
+def _values(expression: Expression, columns: Mapping[str, pa.Array]) -> _Result:
+    match expression.form:
         case ("constant", value):
             return pa.scalar(value), None
         case ("column", name):
@@ -91,31 +91,33 @@ def _values(made: Expression, columns: Mapping[str, pa.Array]) -> _Found:
         case ("or", left, right):
             return _decided(pc.or_kleene, True, _values(left, columns), _values(right, columns))
         case ("not", condition):
-            held, failed = _values(condition, columns)
-            return pc.invert(held), failed
+            values, failed = _values(condition, columns)
+            return pc.invert(values), failed
         case ("is", None, value):
-            held, failed = _values(value, columns)
-            return pc.is_null(held), failed
+            values, failed = _values(value, columns)
+            return pc.is_null(values), failed
         case ("is", wanted, value):
-            held, failed = _values(value, columns)
-            return pc.fill_null(held if wanted else pc.invert(held), False), failed
+            values, failed = _values(value, columns)
+            return pc.fill_null(values if wanted else pc.invert(values), False), failed
         case ("in", left, *among):
             # As comparisons joined by `or`: null where none is true and one is null.
-            found = [_compared("=", left, each, columns) for each in among]
-            return reduce(pc.or_kleene, (each for each, _ in found)), any_of(*(failed for _, failed in found))
+            operands = [_compared("=", left, each, columns) for each in among]
+            return reduce(pc.or_kleene, (each for each, _ in operands)), any_of(
+                *(failed for _, failed in operands)
+            )
         case ("compute", sign, left, right):
-            return _computed(str(sign), made.kind, _values(left, columns), _values(right, columns))
+            return _computed(str(sign), expression.kind, _values(left, columns), _values(right, columns))
         case ("divide", left, right):
             return _divided(_values(left, columns), _values(right, columns))
         case ("join", *texts):
-            found = [_values(each, columns) for each in texts]
-            joined = pc.binary_join_element_wise(*(each for each, _ in found), "")
-            return joined, any_of(*(failed for _, failed in found))
+            operands = [_values(each, columns) for each in texts]
+            joined = pc.binary_join_element_wise(*(each for each, _ in operands), "")
+            return joined, any_of(*(failed for _, failed in operands))
         case ("first", *given):
-            found = [_values(each, columns) for each in given]
-            return _first(made.kind, found)
+            operands = [_values(each, columns) for each in given]
+            return _first(expression.kind, operands)
         case ("chosen", *parts):
-            return _chosen(made.kind, parts, columns)
+            return _chosen(expression.kind, parts, columns)
     raise _ByRow
 
 
@@ -125,26 +127,26 @@ def any_of(*masks: Mask) -> Mask:
     return reduce(np.logical_or, some) if some else None
 
 
-def _where(holds: Values, failed: Mask) -> Mask:
+def _where(condition: Values, failed: Mask) -> Mask:
     """The rows that failed and for which a condition is true; null is not true."""
     if failed is None:
         return None
-    if isinstance(holds, pa.Scalar):
-        return failed if holds.as_py() else None
-    asked: npt.NDArray[np.bool_] = np.asarray(pc.fill_null(holds, False))
-    return failed & asked
+    if isinstance(condition, pa.Scalar):
+        return failed if condition.as_py() else None
+    is_true: npt.NDArray[np.bool_] = np.asarray(pc.fill_null(condition, False))
+    return failed & is_true
 
 
-def _decided(join: Callable[[Values, Values], Values], by: bool, left: _Found, right: _Found) -> _Found:
+def _decided(join: Callable[[Values, Values], Values], by: bool, left: _Result, right: _Result) -> _Result:
     """`and`, `or`: the right side does not count where the left one decides."""
-    found = join(left[0], right[0])
+    joined = join(left[0], right[0])
     if right[1] is None:
-        return found, left[1]
-    asked = pc.fill_null(pc.not_equal(left[0], by), True)
-    return found, any_of(left[1], _where(asked, right[1]))
+        return joined, left[1]
+    is_undecided = pc.fill_null(pc.not_equal(left[0], by), True)
+    return joined, any_of(left[1], _where(is_undecided, right[1]))
 
 
-def _compared(sign: str, left: Expression, right: Expression, columns: Mapping[str, pa.Array]) -> _Found:
+def _compared(sign: str, left: Expression, right: Expression, columns: Mapping[str, pa.Array]) -> _Result:
     kinds = {left.kind, right.kind}
     (first, failed), (second, other_failed) = _values(left, columns), _values(right, columns)
     sides, failed = (first, second), any_of(failed, other_failed)
@@ -180,22 +182,22 @@ def _doubles(numbers: Values) -> Values:
     return pc.cast(numbers, pa.float64(), safe=False)
 
 
-def _computed(sign: str, kind: str, left: _Found, right: _Found) -> _Found:
+def _computed(sign: str, kind: str, left: _Result, right: _Result) -> _Result:
     failed = any_of(left[1], right[1])
     if kind == "double":
         return _DOUBLE[sign](_doubles(left[0]), _doubles(right[0])), failed
     one, other = (each.cast(pa.int64()) for each, _ in (left, right))
     try:
-        found, beyond = _WHOLE[sign](one, other), None
+        result, beyond = _WHOLE[sign](one, other), None
     except pa.ArrowInvalid:
-        found, beyond = _wrapped(sign, one, other)
-    least = -(1 << BITS[kind])
-    narrow = pc.or_(pc.less(found, least), pc.greater(found, -least - 1))
-    found, misfits = _without(found, narrow)
-    return found, any_of(failed, beyond, misfits)
+        result, beyond = _wrapped(sign, one, other)
+    least = -(1 << INTEGER_BITS[kind])
+    narrow = pc.or_(pc.less(result, least), pc.greater(result, -least - 1))
+    result, misfits = _without(result, narrow)
+    return result, any_of(failed, beyond, misfits)
 
 
-def _wrapped(sign: str, one: Values, other: Values) -> _Found:
+def _wrapped(sign: str, one: Values, other: Values) -> _Result:
     """A computation in 64 bits. Results that do not fit fail."""
     if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar):
         raise _ByRow
@@ -203,52 +205,52 @@ def _wrapped(sign: str, one: Values, other: Values) -> _Found:
     sides = [pa.repeat(each, count) if isinstance(each, pa.Scalar) else each for each in (one, other)]
     a, b = (np.asarray(each.fill_null(0)) for each in sides)
     with np.errstate(over="ignore", divide="ignore"):
-        found, beyond = _of_64_bits(sign, a, b)
+        result, beyond = _of_64_bits(sign, a, b)
     both_valid = np.asarray(sides[0].is_valid()) & np.asarray(sides[1].is_valid())
     beyond &= both_valid
-    return pa.array(found, mask=beyond | ~both_valid), beyond
+    return pa.array(result, mask=beyond | ~both_valid), beyond
 
 
 def _of_64_bits(sign: str, a: _Whole, b: _Whole) -> tuple[_Whole, npt.NDArray[np.bool_]]:
     if sign == "+":
-        found = a + b
-        return found, ((a ^ found) & (b ^ found)) < 0
+        result = a + b
+        return result, ((a ^ result) & (b ^ result)) < 0
     if sign == "-":
-        found = a - b
-        return found, ((a ^ b) & (a ^ found)) < 0
-    found = a * b
-    back = found // np.where(a == 0, 1, a)
-    return found, (a != 0) & ((back != b) | ((a == -1) & (b == _LEAST)))
+        result = a - b
+        return result, ((a ^ b) & (a ^ result)) < 0
+    result = a * b
+    back = result // np.where(a == 0, 1, a)
+    return result, (a != 0) & ((back != b) | ((a == -1) & (b == _LEAST)))
 
 
-def _without(found: Values, which: Values) -> _Found:
+def _without(values: Values, which: Values) -> _Result:
     """Values, null where they fail; and where that is."""
-    if isinstance(found, pa.Scalar):
+    if isinstance(values, pa.Scalar):
         if which.as_py():
             raise _ByRow
-        return found, None
+        return values, None
     if not pc.any(which).as_py():
-        return found, None
+        return values, None
     failed = np.asarray(pc.fill_null(which, False))
-    return pc.if_else(pa.array(failed), pa.scalar(None, found.type), found), failed
+    return pc.if_else(pa.array(failed), pa.scalar(None, values.type), values), failed
 
 
-def _divided(left: _Found, right: _Found) -> _Found:
+def _divided(left: _Result, right: _Result) -> _Result:
     one, other = _doubles(left[0]), _doubles(right[0])
     zero = pc.equal(other, 0.0)
     if not (zero.as_py() if isinstance(zero, pa.Scalar) else pc.any(zero).as_py()):
         return pc.divide(one, other), any_of(left[1], right[1])
     if isinstance(zero, pa.Scalar):
         raise _ByRow
-    found, failed = _without(pc.divide(one, other), pc.and_(zero, pc.is_valid(one)))
-    return found, any_of(left[1], right[1], failed)
+    quotients, failed = _without(pc.divide(one, other), pc.and_(zero, pc.is_valid(one)))
+    return quotients, any_of(left[1], right[1], failed)
 
 
-def _as(kind: str, found: Values) -> Values:
-    return found.cast(pa.int64()) if kind in types.INTEGERS else found
+def _as(kind: str, values: Values) -> Values:
+    return values.cast(pa.int64()) if kind in types.INTEGERS else values
 
 
-def _first(kind: str, given: list[_Found]) -> _Found:
+def _first(kind: str, given: list[_Result]) -> _Result:
     """The first value that is not null. A later one that fails does not count."""
     failed: Mask = None
     for value, each_failed in reversed(given):
@@ -256,16 +258,16 @@ def _first(kind: str, given: list[_Found]) -> _Found:
     return pc.coalesce(*(_as(kind, value) for value, _ in given)), failed
 
 
-def _chosen(kind: str, parts: list[Any], columns: Mapping[str, pa.Array]) -> _Found:
+def _chosen(kind: str, parts: list[Any], columns: Mapping[str, pa.Array]) -> _Result:
     """The value of the first condition that is true, else the last part."""
-    *asked, otherwise = parts
-    found, failed = _values(otherwise, columns)
-    found = _as(kind, found)
-    for condition, value in reversed(list(zip(asked[::2], asked[1::2], strict=True))):
-        held, held_failed = _values(condition, columns)
-        holds = pc.fill_null(held, False)
+    *branches, otherwise = parts
+    values, failed = _values(otherwise, columns)
+    values = _as(kind, values)
+    for condition, value in reversed(list(zip(branches[::2], branches[1::2], strict=True))):
+        truth, condition_failed = _values(condition, columns)
+        is_true = pc.fill_null(truth, False)
         chosen, chosen_failed = _values(value, columns)
-        found = pc.if_else(holds, _as(kind, chosen), found)
-        rest = _where(pc.invert(holds), failed)
-        failed = any_of(held_failed, _where(holds, chosen_failed), rest)
-    return found, failed
+        values = pc.if_else(is_true, _as(kind, chosen), values)
+        rest = _where(pc.invert(is_true), failed)
+        failed = any_of(condition_failed, _where(is_true, chosen_failed), rest)
+    return values, failed

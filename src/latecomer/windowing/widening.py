@@ -14,7 +14,7 @@ from latecomer.store.layout import EventLayout, PaneLayout, arrow_type
 from latecomer.store.pins import read_pins
 from latecomer.store.store import Store
 from latecomer.store.table import Table
-from latecomer.store.wider_types import holds
+from latecomer.store.wider_types import holds_all_values
 from latecomer.windowing.merge import Merger
 
 _OF_WHOLE = re.compile(
@@ -54,7 +54,7 @@ def require_widenable(store: Store) -> None:
     for name, output in store.pipeline.outputs.items():
         before, after = (_kinds(PaneLayout(output, layout), store) for layout in (old, store.layout))
         for column, kind in before.items():
-            if not holds(arrow_type(kind), arrow_type(after.get(column, kind))):
+            if not holds_all_values(arrow_type(kind), arrow_type(after.get(column, kind))):
                 raise StoreMismatch(
                     f"column {', '.join(wider)} cannot be widened: {column} of output {name} would become "
                     f"{after[column]}, and was {kind}; restore the declared type, or give the output a new name and it "

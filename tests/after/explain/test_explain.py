@@ -31,6 +31,8 @@ from latecomer.config.outputs import Output
 from latecomer.errors import PipelineError
 from latecomer.model.arrivals import Arrival
 from latecomer.model.sessions import SessionBook
+from latecomer.model.strategies import Bounded
+from latecomer.model.timeline import Timeline
 from latecomer.model.verdicts import END_OF_TIME, Fate, LatePolicy
 from latecomer.model.windows import Session, Window
 from latecomer.store.rebuilds import Rebuilds, Record
@@ -147,6 +149,25 @@ def test_a_duplicate_repeats_the_delivery_before_it(story: Story) -> None:
 def test_only_the_files_that_touch_the_window_are_read(played: Story) -> None:
     played.logged(3, 600, 400, [paid(550, 3)])
     assert (asked(played).files, asked(played).files_read) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("reached", "reason"),
+    [(0, "its id had come before: batch 0, 0.json, position 0"), (1000, "its id had come before")],
+)
+def test_a_duplicate_does_not_name_a_delivery_whose_id_was_forgotten(
+    tmp_path: Path, reached: int, reason: str
+) -> None:
+    """Meanwhile its id was used by an event of another window, which the duplicate repeats."""
+    story = new_story(tmp_path, PIPELINE.partition("  visits:")[0] + "ledger: [paise]\n")
+    carry = Timeline(Bounded("0s"), watermark=second(reached), newest=second(reached)).carry()
+    story.logged(0, 20, None, [paid(10, 100, event_id="one")])
+    story.watermarks(1, [{"tick": 1, "at": second(1000), "watermark": second(reached), "carry": carry}])
+    story.logged(2, 1001, reached, [paid(1100, 1, event_id="one" if reached else "other")])
+    story.watermarks(3, [{"tick": 3, "at": second(1002), "watermark": second(reached), "carry": carry}])
+    story.repeated(4, 1003, [paid(30, 7, event_id="one")])
+    (duplicate,) = asked(story).left_out[Fate.DUPLICATE]
+    assert duplicate.reason == reason
 
 
 def test_an_event_late_by_the_timeline_that_no_table_has_was_dropped(story: Story) -> None:

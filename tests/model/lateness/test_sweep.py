@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from latecomer.config.outputs import Output
 from latecomer.model.arrivals import Arrival
 from latecomer.model.interpreter import cut, interpret
-from latecomer.model.lateness.course import Course, Moment, Walk, course_of_partitions
+from latecomer.model.lateness.course import Course, RecordedBatch, Walk, course_of_partitions
 from latecomer.model.lateness.sweep import Setting, Sweep, WhatIf
 from latecomer.model.panes import Op, Timing
 from latecomer.model.strategies import Bounded, Strategy, TickSummary
@@ -71,7 +71,7 @@ def measured(
     for nth, batch in enumerate(batches):
         ticks = ticks_of(batch, strategy.every, count)
         count += len(batch)
-        walk.take(Moment(nth, "tick", 0, [(tick, summaries) for tick, summaries, _ in ticks]))
+        walk.take(RecordedBatch(nth, "tick", 0, [(tick, summaries) for tick, summaries, _ in ticks]))
         rows += [
             (nth, tick, each.event_time, hash(each.payload.get("key")) % 2**32)
             for tick, _, arrivals in ticks
@@ -179,7 +179,7 @@ def test_the_quick_way_of_several_partitions_is_the_walk(
     walk, ticks = Walk(strategy), []
     for nth, batch in enumerate(batches):
         mine = ticks_of(batch, every, 0)
-        walk.take(Moment(nth, "tick", 0, [(tick, summaries) for tick, summaries, _ in mine]))
+        walk.take(RecordedBatch(nth, "tick", 0, [(tick, summaries) for tick, summaries, _ in mine]))
         ticks += [(nth, tick, summaries) for tick, summaries, _ in mine]
     slow = walk.course()
     flat = [(row, summary) for row, (_, _, summaries) in enumerate(ticks) for summary in summaries]

@@ -93,7 +93,7 @@ def test_fields_of_records_are_columns() -> None:
     )
     found = made(record(field("id", "string"), field("price", ["null", price], default=None)))
     assert found.columns == {"id": "string", "price.base": "bigint", "price.tax.rate": "double"}
-    assert found.values["price.tax.rate"].way == ("price", "tax", "rate")
+    assert found.values["price.tax.rate"].path == ("price", "tax", "rate")
 
 
 def test_fields_that_lead_back_are_left_out() -> None:
@@ -119,7 +119,7 @@ def test_an_alias_takes_the_writers_name() -> None:
     )
     found = made(reader, writer)
     assert found.columns == {"paise": "bigint", "shop.code": "bigint"}
-    assert [value.way for value in found.values.values()] == [("amount",), ("place", "b")]
+    assert [value.path for value in found.values.values()] == [("amount",), ("place", "b")]
     assert [each["name"] for each in read_with(found)] == ["amount", "place"]
     assert found.schema["fields"][1]["type"]["name"] == "Old"
 
@@ -158,7 +158,7 @@ def test_units_and_scales_are_those_of_the_writer(read: Any, written: Any, kind:
     for wrap in (lambda each: each, lambda each: ["null", each]):
         found = made(record(field("a", wrap(read))), record(field("a", wrap(written))))
         value = found.values["a"]
-        assert f"{value.kind} {value.given}" == given
+        assert f"{value.kind} {value.delivered_as}" == given
         assert read_with(found)[0]["type"] == wrap(kind)
 
 

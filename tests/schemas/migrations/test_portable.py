@@ -68,6 +68,12 @@ def test_moments_and_parts_of_text(written: str, dialect: Dialect, sql: str) -> 
     assert portable(written, COLUMNS, dialect) == sql
 
 
+def test_a_name_in_backticks_may_have_backticks() -> None:
+    columns = {"the `day`": Column('"the `day`"', "date")}
+    for written in ("`the ``day```", "cast(`the ``day``` as date)"):
+        assert portable(written, columns, Dialect.POSTGRES) == '"the `day`"'
+
+
 @pytest.mark.parametrize(
     "written",
     [

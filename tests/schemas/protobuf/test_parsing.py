@@ -265,6 +265,33 @@ def test_doubles_that_are_no_finite_numbers_in_the_options_of_a_description(numb
     assert f"option (limit) = {number};" in parse_schema(compiled_text).text
 
 
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [("'\\xff\\000a'", '"\\377\\000a"'), ("'\\303' '\\251'", '"é"'), ("'\\303' \"'\"", '"\\303\\047"')],
+)
+def test_bytes_of_options_keep_their_value(written: str, kept: str) -> None:
+    found = parse_schema(f'syntax = "proto3"; message A {{ option (x) = {written}; }}').normalized
+    assert f"option (x) = {kept};" in found
+    assert parse_schema(found).normalized == found
+
+
+def test_bytes_that_are_not_utf8_in_the_options_of_a_description() -> None:
+    text = """syntax = "proto3"; import "google/protobuf/descriptor.proto"; message A { int32 a = 1; }
+    extend google.protobuf.MessageOptions { optional bytes key = 50001; }"""
+    descriptor = schema_file(parse_schema(text))
+    options = GetMessageClass(descriptor.pool.FindMessageTypeByName("google.protobuf.MessageOptions"))()
+    options.Extensions[descriptor.extensions_by_name["key"]] = b"\xff\x00a"
+    file = parse_schema(text).described
+    file.message_type[0].options.MergeFromString(options.SerializeToString())
+    compiled_text = base64.b64encode(file.SerializeToString()).decode()
+    assert r'option (key) = "\377\000a";' in parse_schema(compiled_text).text
+
+
+def test_the_default_of_a_field_of_bytes_may_be_several_texts() -> None:
+    found = parse_schema("message A { optional bytes a = 1 [default = '\\xff' 'b']; }").normalized
+    assert r'default = "\377b"' in found
+
+
 @pytest.mark.parametrize("written", ["-foo", "-", "0x11111111111111111111", "09", "- {"])
 def test_numbers_of_options_that_are_none(written: str) -> None:
     with pytest.raises(SchemaError, match="line 1"):

@@ -24,8 +24,9 @@ from latecomer.cli import main
 from latecomer.engine.running import run
 from latecomer.errors import RegistryError
 from latecomer.schemas import Level, Policy
-from latecomer.schemas.registry.client import NO_SCHEMA, Client
+from latecomer.schemas.registry.client import Client
 from latecomer.schemas.registry.records import Definition, Reference
+from latecomer.schemas.registry.refusals import NO_SCHEMA
 from latecomer.spark.cache import cache_folder
 from latecomer.testing.servers import free_ports
 from schemas.registry.registry_kit import fresh, record
@@ -103,7 +104,7 @@ def test_what_the_client_asks(url: str) -> None:
     assert client.look_up(fresh("none"), Definition(ONE)) is None
     assert client.problems(fresh("none"), Definition(ONE)) == []
     put_level(url, subject, "BACKWARD")
-    assert client.held_to(subject) == (Level.BACKWARD, Policy.STRICT)
+    assert client.compatibility(subject) == (Level.BACKWARD, Policy.STRICT)
     assert client.problems(subject, Definition(TWO)) == []
     assert client.problems(subject, Definition(OTHER)) != []
     with pytest.raises(RegistryError):

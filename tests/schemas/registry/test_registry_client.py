@@ -41,7 +41,7 @@ def test_it_registers_and_reads(client: Client, subject: str) -> None:
     assert client.versions(subject) == [1, 2]
     assert client.versions("nobody") == []
     assert subject in client.subjects("orders-")
-    assert client.held_to(subject) == (Level.BACKWARD, Policy.STRICT)
+    assert client.compatibility(subject) == (Level.BACKWARD, Policy.STRICT)
     with pytest.raises(RegistryError, match="give it a default") as caught:
         client.register(subject, Definition(record("id:long", "y:int")))
     assert caught.value.code == 409
@@ -198,8 +198,12 @@ STRANGE: list[tuple[Any, Callable[[Client], Any], str]] = [
     ({}, lambda it: it.look_up("a", Definition(ONE)), "/subjects/a: version is null, and not a whole number"),
     ({"is_compatible": "yes"}, lambda it: it.problems("a", Definition(ONE)), 'is_compatible is "yes"'),
     ({"is_compatible": False, "messages": "no"}, lambda it: it.problems("a", Definition(ONE)), "messages is"),
-    ({"compatibilityLevel": ["FULL"]}, lambda it: it.held_to(), r'compatibilityLevel is \["FULL"\], and not'),
-    ({"compatibilityLevel": "SOME"}, lambda it: it.held_to("a"), "/config/a: compatibilityLevel is"),
+    (
+        {"compatibilityLevel": ["FULL"]},
+        lambda it: it.compatibility(),
+        r'compatibilityLevel is \["FULL"\], and not',
+    ),
+    ({"compatibilityLevel": "SOME"}, lambda it: it.compatibility("a"), "/config/a: compatibilityLevel is"),
     (
         {"rules": [{}], "others": "allow"},
         lambda it: it.naming(),

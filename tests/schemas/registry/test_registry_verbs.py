@@ -94,6 +94,17 @@ def test_each_problem_is_one_line(cli: Cli, server: Server, ask: Asking, tmp_pat
     assert "5 problems" in err
 
 
+def test_two_files_may_write_one_subject_in_two_ways(cli: Cli, server: Server, tmp_path: Path) -> None:
+    """Clients may write the default context before a subject."""
+    subject = fresh()
+    for name in (subject, f":.:{subject}", f"%3A.%3A{subject}"):
+        (tmp_path / f"{name}.avsc").write_text(ONE)
+    status, out, err = cli("check", tmp_path, "--url", server.url)
+    assert (status, out.count(f"{subject}: ")) == (1, 2)
+    assert out.count("has the same subject; rename one of them") == 2
+    assert "2 problems; 0 registered already, 0 new versions, 1 new subject" in err
+
+
 def test_files_may_refer_to_each_other(cli: Cli, server: Server, tmp_path: Path) -> None:
     for number, (name, kind) in enumerate((("A", "B"), ("B", "C"), ("C", "int"))):
         (tmp_path / f"{fresh('chain')}-{number}.avsc").write_text(record(f"x:{kind}", name=name))
@@ -213,13 +224,13 @@ def test_a_new_token(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     status, out, err = cli("token", "new", "--name", "ana", "--scope", "admin", "--tokens", file)
     assert status == 0
-    found = Tokens.of_file(file).found(out.strip())
+    found = Tokens.of_file(file).token_of(out.strip())
     assert found is not None
     assert (found.name, found.scope.word) == ("ana", "admin")
     assert out.strip() not in err
     secret, line = cli("token", "new", "--name", "bo")[1].splitlines()
     file.write_text(line)
-    kept = Tokens.of_file(file).found(secret)
+    kept = Tokens.of_file(file).token_of(secret)
     assert kept is not None
     assert kept.scope.word == "read"
 

@@ -217,7 +217,7 @@ def test_a_new_file_is_for_its_user_alone(tmp_path: Path) -> None:
     add_token(file, kept)
     assert file.stat().st_mode & 0o777 == 0o600
     assert secret not in file.read_text()
-    assert Tokens.of_file(file).found(secret) == kept
+    assert Tokens.of_file(file).token_of(secret) == kept
     with pytest.raises(RegistryError, match="has a token called ana"):
         add_token(file, kept)
 
@@ -235,7 +235,7 @@ def test_every_hash_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[bytes] = []
     real = hmac.compare_digest
     monkeypatch.setattr(hmac, "compare_digest", lambda a, b: compared.append(a) or real(a, b))
-    found = tokens.found(made[0][0])
+    found = tokens.token_of(made[0][0])
     assert isinstance(found, Token)
     assert len(compared) == 5
 

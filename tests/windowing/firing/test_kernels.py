@@ -19,7 +19,7 @@ from latecomer.model.windows import Window
 from latecomer.store.layout import TIMESTAMP, EventLayout, PaneLayout
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import closing_panes
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.empty import KnownKeys, empty_panes
 from latecomer.windowing.firing.folding import Folded, event_columns, fold
 from latecomer.windowing.firing.merging import Firing
@@ -110,7 +110,7 @@ def lanes() -> dict[str, pa.Table]:
     layout = layout_of(output(late="update", too_late="side_output"))
     firing = Firing(sent(Merger(layout, {})))
     before = folded(layout, events(layout, (15, 0, "a", 1)), TICKS).states
-    known = firing.lanes([before], None, clocks(0, BEGIN_OF_TIME, (5, 90)))[Lane.OPEN]
+    known = firing.lanes([before], None, clocks(0, BEGIN_OF_TIME, (5, 90)))[PaneLane.OPEN]
     splits = [
         events(layout, (16, 0, "a", 2), (3, 1, "a", 4), (55, 1, "b", 8)),
         events(layout, (17, 0, "a", 16), (4, 1, "b", 32), (5, 2, "a", 64)),
@@ -122,20 +122,20 @@ def lanes() -> dict[str, pa.Table]:
 
 
 def test_partial_states_and_open_ones_become_panes(lanes: dict[str, pa.Table]) -> None:
-    assert outcome_of(lanes[Lane.FIRED], "sequence", "timing") == [(10, "a", 3, 19, 0, "ON_TIME")]
-    assert lanes[Lane.FIRED].column("watermark").cast(pa.int64()).to_pylist() == [39]
-    assert lanes[Lane.FIRED].column("fired_at").cast(pa.int64()).to_pylist() == [102]
-    assert outcome_of(lanes[Lane.OPEN]) == [(50, "b", 1, 8)]
-    assert outcome_of(lanes[Lane.LATE]) == [(0, "a", 1, 4), (0, "b", 1, 32)]
-    assert lanes[Lane.REST].column("timing").to_pylist() == ["side_output"]
+    assert outcome_of(lanes[PaneLane.FIRED], "sequence", "timing") == [(10, "a", 3, 19, 0, "ON_TIME")]
+    assert lanes[PaneLane.FIRED].column("watermark").cast(pa.int64()).to_pylist() == [39]
+    assert lanes[PaneLane.FIRED].column("fired_at").cast(pa.int64()).to_pylist() == [102]
+    assert outcome_of(lanes[PaneLane.OPEN]) == [(50, "b", 1, 8)]
+    assert outcome_of(lanes[PaneLane.LATE]) == [(0, "a", 1, 4), (0, "b", 1, 32)]
+    assert lanes[PaneLane.REST].column("timing").to_pylist() == ["side_output"]
 
 
 def test_late_panes_take_back_what_stands(lanes: dict[str, pa.Table]) -> None:
     layout = layout_of(output(late="retract"))
     firing = Firing(Merger(layout, {}))
     first = folded(layout, events(layout, (1, 0, "a", 100)), TICKS).states
-    stands = firing.lanes([first], None, clocks(0, BEGIN_OF_TIME, (12, 90)))[Lane.FIRED]
-    found = firing.late_panes(lanes[Lane.LATE], stands, clocks(1, 12, (40, 102)))
+    stands = firing.lanes([first], None, clocks(0, BEGIN_OF_TIME, (12, 90)))[PaneLane.FIRED]
+    found = firing.late_panes(lanes[PaneLane.LATE], stands, clocks(1, 12, (40, 102)))
     assert outcome_of(found, "sequence", "op", "is_last") == [
         (0, "a", 1, 100, 0, "retract", False),
         (0, "a", 2, 104, 1, "insert", True),
@@ -153,7 +153,7 @@ def test_windows_that_closed_without_a_key_say_so(lanes: dict[str, pa.Table]) ->
     firing = Firing(Merger(layout_of(output(emit_empty=True)), {}))
     known = pa.table({"key": ["a", "b"], "_lc_first": pa.array([10, 20]).cast(TIMESTAMP)})
     windows = [Window(10, 20), Window(20, 30)]
-    found = empty_panes(firing, known, windows, lanes[Lane.FIRED], clocks(1, 12, (25, 101), (40, 102)))
+    found = empty_panes(firing, known, windows, lanes[PaneLane.FIRED], clocks(1, 12, (25, 101), (40, 102)))
     assert outcome_of(found, "timing", "sequence") == [
         (20, "a", 0, 0, "ON_TIME", 0),
         (20, "b", 0, 0, "ON_TIME", 0),
@@ -177,7 +177,7 @@ def test_the_newest_window_may_end_at_the_epoch() -> None:
 
 def test_what_stands_is_published_for_the_last_time_once(lanes: dict[str, pa.Table]) -> None:
     firing = Firing(Merger(layout_of(output(late="update", trigger={"closing": True})), {}))
-    fired, later = lanes[Lane.FIRED], clocks(2, 39, (45, 110))
+    fired, later = lanes[PaneLane.FIRED], clocks(2, 39, (45, 110))
     found = closing_panes(firing, fired, None, later)
     assert outcome_of(found, "sequence", "timing", "is_last") == [(10, "a", 3, 19, 1, "CLOSING", True)]
     assert closing_panes(firing, pa.concat_tables([fired, found]), None, later).num_rows == 0
@@ -200,7 +200,7 @@ def test_panes_within_a_large_batch_hold_all_that_came_before_them() -> None:
     for key, paise in zip(keys.tolist(), paid.tolist(), strict=True):
         known = totals.setdefault(f"k{key}", [])
         known.append((known[-1] if known else 0) + paise)
-    early = lanes[Lane.FIRED].sort_by([("key", "ascending"), ("sequence", "ascending")])
+    early = lanes[PaneLane.FIRED].sort_by([("key", "ascending"), ("sequence", "ascending")])
     expected = [(key, nth, paise) for key in sorted(totals) for nth, paise in enumerate(totals[key])]
     assert (
         list(zip(*(early.column(name).to_pylist() for name in ("key", "sequence", "paise")), strict=True))

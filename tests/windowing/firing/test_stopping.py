@@ -42,7 +42,7 @@ def test_of_several_sums_the_one_that_overflowed_is_named(state: str, column: st
     # No batch has so many events that a sum of such decimals overflows: the numbers are longer than their column.
     numbers = pa.array([Decimal(10**38 - 1)] * 2, pa.decimal128(38, 0))
     inputs = [chosen.stored(pa.table({state: numbers}), fresh=True)]
-    with pytest.raises(PipelineError) as raised, stopping_in_words("o", layout(), measures):
+    with pytest.raises(PipelineError) as raised, stopping_in_words("o", layout()):
         merged_groups(chosen, [*inputs, *inputs, *inputs], [[0, 0]] * 3, 1)
     (problem,) = raised.value.problems
     assert (problem.field, problem.value) == ("outputs.o.aggregates", sum_)

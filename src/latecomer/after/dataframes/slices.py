@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from latecomer.store.snapshots import Snapshot, answers
+from latecomer.store.snapshots import Snapshot, query_snapshots
 
 Finish = Callable[[pa.Table], pa.Table]
 
@@ -33,6 +33,6 @@ class Rows(Slice):
     """Adds columns to the answer."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        for batch in answers(self.tables, self.sql):
+        for batch in query_snapshots(self.tables, self.sql):
             rows = pa.Table.from_batches([batch])
             yield from (rows if self.finish is None else self.finish(rows)).cast(self.schema).to_batches()

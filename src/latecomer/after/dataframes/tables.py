@@ -36,7 +36,7 @@ from latecomer.store.failed import failed_letters, letters_of
 from latecomer.store.layout import DEAD_LETTERS
 from latecomer.store.publications import Publications
 from latecomer.store.repairs import standing_letters_in_sql
-from latecomer.store.snapshots import snapshot
+from latecomer.store.snapshots import Snapshot, snapshot
 from latecomer.store.sql import listed
 from latecomer.store.store import Store
 
@@ -122,6 +122,14 @@ class OfOutput(Plan):
     def book(self) -> Book:
         return self.reader.book(self.asked.output)
 
+    def _known_panes(self) -> tuple[str, Snapshot, dict[str, Snapshot]]:
+        """The panes that were known at the moment, in SQL; their table; and the other tables that the SQL names."""
+        rows, others = self.reader.known_panes(self.book, self.asked.as_of, self.asked.as_of_arrival)
+        panes = snapshot(
+            self.book.tables.panes
+        )  # the first: the other tables may know more than it has, never less
+        return rows, panes, {name: snapshot(table) for name, table in others.items()}
+
 
 class Results(OfOutput):
     """The results. All panes of a window and key are in one slice, so a slice needs no other."""
@@ -135,9 +143,7 @@ class Results(OfOutput):
         return self.book.place
 
     def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
-        rows, others = self.reader.known_panes(self.book, self.asked.as_of, self.asked.as_of_arrival)
-        panes = snapshot(self.book.tables.panes)
-        beside = {name: snapshot(table) for name, table in others.items()}
+        rows, panes, beside = self._known_panes()
         files = _of_interest(panes.files, conditions)
         for windows in by_window(files):
             chosen = f"(select * from {rows} where {_together(conditions, windows.sql)})"
@@ -157,9 +163,7 @@ class Panes(OfOutput):
         return [*self.book.place, "batch"]
 
     def slices(self, conditions: Sequence[Condition] = ()) -> Iterator[Slice]:
-        rows, others = self.reader.known_panes(self.book, self.asked.as_of, self.asked.as_of_arrival)
-        panes = snapshot(self.book.tables.panes)
-        beside = {name: snapshot(table) for name, table in others.items()}
+        rows, panes, beside = self._known_panes()
         files = _of_interest(panes.files, conditions)
         first, last = _batches(files)
         times = Publications(self.store).times(first, last, self.book.name) if files else {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from latecomer.after.explain.arrived import timeline
@@ -42,6 +42,7 @@ from latecomer.after.explain.reasons import (
 )
 from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.reader import Reader
+from latecomer.log.known_ids import remembered_since
 from latecomer.model.counting import counted
 from latecomer.model.durations import shown_duration, to_micros
 from latecomer.model.panes import Op, Timing
@@ -95,6 +96,8 @@ class _Case:
         self.place = place
         self.notes: list[str] = []
         self.covered = True
+        self._since: dict[int, int] = {}
+        """Batch → the moment since which it knew ids."""
         self.filters = Filters(self._periods, self.finder.book.layout.types, self._filed())
         derived = DerivedValues(self.store, self.output, compute)
         self.evidence = Evidence(self.store, place.key, self._columns(), derived)
@@ -306,7 +309,28 @@ class _Case:
         repeated = list(filter(self._is_duplicate, self.evidence.events(window)))
         duplicates = sorted([*self.evidence.duplicates(window), *repeated], key=lambda each: each.order)
         logged = [*(each.event for each in judged), *repeated]
-        return [Judged(each, Fate.DUPLICATE, reason=came_before(each, logged)) for each in duplicates]
+        return [
+            Judged(each, Fate.DUPLICATE, reason=came_before(each, logged, partial(self._was_known, each)))
+            for each in duplicates
+        ]
+
+    def _was_known(self, duplicate: Event, earlier: Event) -> bool:
+        """Whether the id of an event was known when a duplicate of it came. A repeated delivery in the log is known by
+        its time as well."""
+        if duplicate.repeated:
+            return earlier.event_time == duplicate.event_time
+        return earlier.batch == duplicate.batch or earlier.event_time >= self._known_since(duplicate.batch)
+
+    def _known_since(self, batch: int) -> int:
+        if batch not in self._since:
+            outputs = [in_force(periods, batch) for periods in self._periods_of_all]
+            self._since[batch] = remembered_since(self.finder.reader.timeline(batch - 1), outputs)
+        return self._since[batch]
+
+    @cached_property
+    def _periods_of_all(self) -> list[Periods]:
+        outputs = self.store.pipeline.outputs
+        return [self.store.policies(name) or [(0, output)] for name, output in outputs.items()]
 
     # What the output says
 

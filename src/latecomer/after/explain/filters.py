@@ -35,11 +35,11 @@ class Filters:
         if rules.columns != self.periods[-1][1].columns and event.place in self.filed:
             return Fate.FAILED
         failed = event.failed if rules.on_error is not OnError.NULL else frozenset()
-        if failed.intersection(rules.asked):
+        if failed.intersection(rules.columns_in_where):
             return Fate.FAILED
         if self._passes_where(event, rules.where) is False:
             return Fate.FILTERED
-        return Fate.FAILED if failed.intersection(rules.counted) else None
+        return Fate.FAILED if failed.intersection(rules.columns_in_numbers) else None
 
     def passes(self, event: Event, batch: int) -> bool | None:
         """Whether the rules of a batch keep an event; None where only Spark can tell."""

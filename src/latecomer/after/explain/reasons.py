@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from latecomer.after.explain.fates import ACCEPTED, Event, Judged
@@ -15,12 +15,16 @@ from latecomer.store.rebuilds import Rebuilds
 from latecomer.store.store import Store
 
 
-def came_before(duplicate: Event, logged: Iterable[Event]) -> str:
-    """Why an event is a duplicate: the last delivery before it. Once an id is forgotten, it may be logged again."""
+def came_before(duplicate: Event, logged: Iterable[Event], was_known: Callable[[Event], bool]) -> str:
+    """Why an event is a duplicate: the last delivery before it. Once an id is forgotten, it may be logged again, even
+    as an event of another window: then no delivery among these was known when the duplicate came."""
     before = [
         each
         for each in logged
-        if each.event_id == duplicate.event_id and each.batch <= duplicate.batch and each is not duplicate
+        if each.event_id == duplicate.event_id
+        and each.batch <= duplicate.batch
+        and each is not duplicate
+        and was_known(each)
     ]
     if not before:
         return "its id had come before"

@@ -49,7 +49,7 @@ from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
 from latecomer.store.files import Location, log_file, scratch, write_table
 from latecomer.store.layout import REPAIRS
-from latecomer.store.lock import held, require_writable
+from latecomer.store.lock import holder_of, require_writable
 from latecomer.store.recovery import held_for_run
 from latecomer.store.repairs import FILED_AS, Repair, keep_repair, kept_repair, standing_letters
 from latecomer.store.store import Store, open_store
@@ -176,7 +176,7 @@ def _held(store: Store) -> Iterator[None]:
         with held_for_run(store.root):
             yield
     except StoreInUse:
-        holder = held(store.root)
+        holder = holder_of(store.root)
         who = f" ({holder[0]})" if holder else ""
         raise StoreInUse(
             f"a pipeline is running on store {store.root}{who}, and dead letters are replayed between two runs; stop "

@@ -17,7 +17,7 @@ from latecomer.schemas.migrations import Checks
 from latecomer.spark.base import in_turn_together
 from latecomer.spark.errors import explained
 from latecomer.spark.session import build_session, own_session
-from latecomer.spark.trying import VALUE, tried
+from latecomer.spark.value_or_null import VALUE, value_or_null
 from latecomer.store.data_files import DataFile
 from latecomer.store.files import log_file
 from latecomer.store.sql import ddl, quoted
@@ -58,7 +58,7 @@ def _computed(
         f"batch as {BATCH}",
     )
     computed = {
-        column: tried(
+        column: value_or_null(
             spark, with_paths_quoted(checks.sql[name]), checks.expressions[name].kind, BATCH
         ).getField(VALUE)
         for name, column in made.items()

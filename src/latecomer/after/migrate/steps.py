@@ -19,9 +19,10 @@ from latecomer.schemas.migrations import (
     obstacles,
 )
 from latecomer.schemas.migrations.deciding import changed_definition
-from latecomer.schemas.registry.client import NO_SUBJECT, Client
+from latecomer.schemas.registry.client import Client
 from latecomer.schemas.registry.migrating import Change
 from latecomer.schemas.registry.records import Definition, Deleted
+from latecomer.schemas.registry.refusals import NO_SUBJECT
 
 
 class NotYet(LatecomerError):

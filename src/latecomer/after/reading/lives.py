@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from latecomer.after.reading.met import reached_watermark
 from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import Book
 from latecomer.after.reading.reader import Reader
@@ -80,6 +81,8 @@ class Lives:
     windows: Sequence[Life]
     more: bool
     notes: Sequence[str] = ()
+    with_panes: int = 0
+    """How many of them have panes: so many more to skip for the windows that come next."""
 
 
 def lives(
@@ -94,16 +97,17 @@ def lives(
     book = reader.book(output)
     chosen = reader.condition(book, window, key)
     notes: list[str] = []
+    complete = reader.batches() - 1  # before the panes are read: all panes of these batches are among them
     still_open = [] if skip else _still_open(book, chosen, most, notes)
     rows = _panes(book, chosen, most + 1, skip)
-    closed = _by_place(reader, book, rows)[:most]
+    shown = _by_place(reader, book, rows, complete)[:most]
     matching = rows[_PLACES][0].as_py() if rows.num_rows else 0
-    if len(closed) < min(matching, most):
+    if len(shown) < min(matching, most):
         notes.append(
-            f"{counted(len(closed), 'window')} shown: more would have over {MOST_PANES:,} panes; ask for one window "
+            f"{counted(len(shown), 'window')} shown: more would have over {MOST_PANES:,} panes; ask for one window "
             "or key"
         )
-    return Lives([*still_open, *closed], matching > most, notes)
+    return Lives([*still_open, *shown], matching > len(shown), notes, len(shown))
 
 
 def _panes(book: Book, chosen: str, most: int, skip: int) -> pa.Table:
@@ -130,7 +134,8 @@ def _panes(book: Book, chosen: str, most: int, skip: int) -> pa.Table:
     )
 
 
-def _by_place(reader: Reader, book: Book, rows: pa.Table) -> list[Life]:
+def _by_place(reader: Reader, book: Book, rows: pa.Table, complete: int) -> list[Life]:
+    """The windows of these panes; `complete` is the last batch that was complete before they were read."""
     listed_rows = rows.to_pylist()
     if not listed_rows:
         return []
@@ -153,16 +158,19 @@ def _by_place(reader: Reader, book: Book, rows: pa.Table) -> list[Life]:
                 None if row["fired_at"] is None else to_micros(row["fired_at"]),
             )
         )
-    return [_life(book, place, places[place]) for place in sorted(places, key=ranks.__getitem__)]
+    reached = reached_watermark(reader.store(), complete)
+    return [_life(book, place, places[place], reached) for place in sorted(places, key=ranks.__getitem__)]
 
 
-def _life(book: Book, place: tuple[Any, ...], panes: Sequence[PublishedPane]) -> Life:
+def _life(book: Book, place: tuple[Any, ...], panes: Sequence[PublishedPane], reached: int | None) -> Life:
     standing = standing_of(book.output, panes)
     timings = {each.timing for each in panes if each.op is Op.INSERT}
-    if timings <= {Timing.EARLY}:
-        stage = Stage.OPEN
-    elif standing is None:
+    # A window may close without a pane, where the last early one has published everything.
+    has_closed = reached is not None and to_micros(place[1]) <= reached
+    if standing is None:
         stage = Stage.WITHDRAWN
+    elif timings <= {Timing.EARLY} and not has_closed:
+        stage = Stage.OPEN
     elif Timing.CORRECTION in timings:
         stage = Stage.REBUILT
     else:

@@ -19,7 +19,7 @@ from latecomer.model.aggregates import Aggregate
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Accumulation
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.store.layout import LEDGER, TIMESTAMP, WATERMARKS, PaneLayout
+from latecomer.store.layout import LEDGER, TIMESTAMP, UNIT_ORDER, WATERMARKS, PaneLayout
 from latecomer.store.publication import LATE_ORDER, publication_order
 from latecomer.store.publications import PUBLISHED_AT
 from latecomer.store.sql import double_quoted, listed, moment_literal, text_literal
@@ -29,7 +29,7 @@ from latecomer.store.store import OutputTables
 from latecomer.store.table import Table, moments
 
 OUTPUT = "output"
-UNIT_ORDER = "case unit when 'events' then 0 when 'assignments' then 1 else 2 end, unit"
+
 PLAIN = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}
 """Aggregates whose values are folded by a function of SQL."""
 

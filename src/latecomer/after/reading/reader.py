@@ -19,7 +19,6 @@ from latecomer.after.reading.choices import Clock
 from latecomer.after.reading.open_windows import open_windows
 from latecomer.after.reading.questions import (
     OUTPUT,
-    UNIT_ORDER,
     Book,
     Question,
     late_rows,
@@ -44,11 +43,11 @@ from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.errors import PipelineError, Problem
 from latecomer.model.durations import to_micros
-from latecomer.model.holding import Holding
+from latecomer.model.holding import SilentPartition
 from latecomer.model.timeline import Timeline
 from latecomer.model.windows import Session
 from latecomer.store.failed import standing_failed
-from latecomer.store.layout import LEDGER, WATERMARKS
+from latecomer.store.layout import LEDGER, UNIT_ORDER, WATERMARKS
 from latecomer.store.publications import Publications
 from latecomer.store.repairs import FILED_AS, standing_letters, standing_letters_by
 from latecomer.store.sql import double_quoted, moment_literal
@@ -283,7 +282,7 @@ class Reader(StoreReader):
         timeline = Question(table, f"select {', '.join(stored)} from t", schema, order="batch, tick")
         return alignment_of(timeline.answer())
 
-    def holding(self) -> list[Holding]:
+    def holding(self) -> list[SilentPartition]:
         """The silent partitions for whose sake the watermark waits now, the longest silent first.
 
         None with `watermark.idle_after`: then a partition holds the watermark for so long and no longer.

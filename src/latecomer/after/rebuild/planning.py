@@ -70,7 +70,7 @@ def planned(
     rebuilds = rebuilds or Rebuilds(store.root, logic.name)
     draft, began = rebuilds.draft(), time.monotonic()
     progress = Watched(sum(file.rows for file in read), watch)
-    with stopping_in_words(logic.name, logic.layout, store.measures()):
+    with stopping_in_words(logic.name, logic.layout):
         changes = draft / "changes"
         result = _computed(range_, log or EventLog(logic.runner, store), read, published, progress, draft)
         write_table(result.changes, changes / "changes.parquet")

@@ -1,20 +1,70 @@
-"""The windows of `last`: those that ended, or got late events, within a time before the watermark."""
+"""The windows that a rebuild is asked for: those of a range, or those of `last`, which ended, or got late events,
+within a time before the watermark."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+
 import pyarrow as pa
 
+from latecomer.config.arguments import Refused
 from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.errors import NoStore
 from latecomer.log.timeline.keeper import TimelineKeeper
-from latecomer.model.durations import to_micros
+from latecomer.model.durations import DURATION_FIX, parse_duration, to_micros
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, TooLatePolicy
 from latecomer.model.windows import Session
 from latecomer.store.coverage import covered_since
 from latecomer.store.sql import moment_literal
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
+
+
+@dataclass(frozen=True)
+class RangeNames:
+    """How the arguments of a range are written."""
+
+    since: str = "since"
+    until: str = "until"
+    last: str = "last"
+    example: str = 'since and until, or last="4h"'
+
+
+def range_asked(
+    pipeline: Pipeline,
+    name: str,
+    since: datetime | None,
+    until: datetime | None,
+    last: object,
+    names: RangeNames,
+    refused: Refused,
+) -> tuple[int | None, int | None]:
+    """The range of starts of the windows that the arguments of a call name. Refuses a range beside `last`, and
+    neither."""
+    is_range = since is not None or until is not None
+    if last is not None and is_range:
+        raise refused(names.last, "is a range of its own", f"leave {names.since} and {names.until} out")
+    if last is not None:
+        return last_windows(pipeline, name, _length(last, names, refused))
+    if not is_range:
+        raise refused(names.since, "is missing", f"name the windows: {names.example}")
+    return _micros(since), _micros(until)
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
+
+
+def _length(last: object, names: RangeNames, refused: Refused) -> int:
+    try:
+        length = parse_duration(last)
+    except (TypeError, ValueError):
+        raise refused(names.last, "is not a duration", DURATION_FIX) from None
+    if length <= 0:
+        raise refused(names.last, "is no time at all", DURATION_FIX)
+    return length
 
 
 def last_windows(pipeline: Pipeline, name: str, length: int) -> tuple[int, int]:

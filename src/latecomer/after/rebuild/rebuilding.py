@@ -36,7 +36,7 @@ from latecomer.spark.predicates import check_predicates
 from latecomer.spark.runner import runner_for
 from latecomer.spark.session import build_session, own_session
 from latecomer.spark.when_needed import when_needed
-from latecomer.store.definitions import definition_of, under
+from latecomer.store.definitions import definition_of, with_definition
 from latecomer.store.files import Location, is_writable, log_file, scratch
 from latecomer.store.layout import PaneLayout
 from latecomer.store.lock import require_writable
@@ -159,7 +159,7 @@ def _with_others_as_they_were(pipeline: Pipeline, output: str) -> Pipeline:
     outputs = {
         name: each
         if name == output or pinned.get(name, definition_of(each)) == definition_of(each)
-        else under(each, pinned[name])
+        else with_definition(each, pinned[name])
         for name, each in pipeline.outputs.items()
     }
     return pipeline.model_copy(update={"outputs": outputs})
@@ -191,7 +191,7 @@ def _require_redefinable(store: Store, name: str, pinned: Mapping[str, Any]) -> 
     """Refuse a new definition that changes more than the filter and the aggregates, or columns that the output has.
     Columns may be added: they are null in panes that were published before."""
     output = store.pipeline.outputs[name]
-    before = under(output, pinned)
+    before = with_definition(output, pinned)
     old, new = (PaneLayout(each, store.layout) for each in (before, output))
     states = [Merger(layout, store.measures()).state_columns for layout in (old, new)]
     wrong = [

@@ -28,11 +28,11 @@ from latecomer.store.columns import EVENTS, SINCE, UNSETTLED, WAITING_EVENTS, me
 from latecomer.store.data_files import DataFile
 from latecomer.store.files import Location, move, remove_all
 from latecomer.store.layout import TIMESTAMP
-from latecomer.windowing.anew import WindowChoice
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.firing.empty import zero_sums
 from latecomer.windowing.firing.merging import constant, last_of, places_of
 from latecomer.windowing.firing.output import OutputLogic
+from latecomer.windowing.log_computation import WindowChoice
 from latecomer.windowing.merge import Merger, replaced
 
 
@@ -132,8 +132,8 @@ def computed(range_: Range, events: Logged, letters: Location) -> pa.Table:
         merged: pa.Table | None = whole_sessions(logic, events)
     else:
         drafts = letters / "drafts"
-        anew = logic.anew(range_.through, windows=range_.windows, letters=drafts)
-        merged, files = anew.with_letters(logic.runner, f"rebuild of {logic.name}", events)
+        computation = logic.computation(range_.through, windows=range_.windows, letters=drafts)
+        merged, files = computation.with_letters(logic.runner, f"rebuild of {logic.name}", events)
         for file in files:  # of the attempts that count
             move(file, letters / file.name)
         remove_all(drafts)

@@ -29,7 +29,6 @@ from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.errors import did_you_mean, other_settings
 from latecomer.model.aggregates import RANDOMISED
-from latecomer.model.durations import to_micros
 from latecomer.model.windows import FIRST_MOMENT, zone_of
 from latecomer.store.definitions import definition_of
 from latecomer.store.files import scratch
@@ -70,8 +69,6 @@ def reconcile(
     UTC where they have none. Only `log` may need Spark: yours, or a local one is started.
     """
     against.require_sense()
-    if since is not None and until is not None and to_micros(since) >= to_micros(until):
-        raise refused("to", "is not after where the range begins", until.isoformat(), "give a later moment")
     span, store = Span(since, until), open_store(pipeline)
     last = store.ledger.last_batch()
     LOG.info("reading the results of %s", output)

@@ -37,7 +37,6 @@ from latecomer.store.files import Location, scratch
 from latecomer.store.layout import TIMESTAMP, PaneLayout
 from latecomer.store.past import ReplayStore
 from latecomer.store.store import Store
-from latecomer.windowing.anew import only_on_time
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.fates import CODES, Periods
 from latecomer.windowing.firing.batch import Batch
@@ -45,6 +44,7 @@ from latecomer.windowing.firing.choose import output_logic
 from latecomer.windowing.firing.output import OutputLogic
 from latecomer.windowing.firing.sessions import SessionLogic
 from latecomer.windowing.firing.stopping import stopping_in_words
+from latecomer.windowing.log_computation import only_on_time
 from latecomer.windowing.merge import Merger
 from latecomer.windowing.spark_columns import computed
 
@@ -69,7 +69,7 @@ def truth(accounts: Accounts, last: int, spark: SparkSession | None = None) -> T
     require_windows(store, "reconciling with the log", since, accounts.output.window)
     with (
         _recomputing(store, last, spark) as computing,
-        stopping_in_words(name, accounts.layout, store.measures()),
+        stopping_in_words(name, accounts.layout),
     ):
         LOG.info("computing output %s from the whole log", name)
         logic = output_logic(computing.runner, computing.store, name)
@@ -89,7 +89,7 @@ def _everything(logic: OutputLogic, logged: Logged, last: int) -> pa.Table:
     """Every aggregate over all events, as if nothing were ever late."""
     if logic.output.window.merges:
         return _as_rows(logic.merger, whole_sessions(logic, logged))
-    merged = logic.anew(last).aggregated(logic.runner, f"the truth of {logic.name}", logged)
+    merged = logic.computation(last).aggregated(logic.runner, f"the truth of {logic.name}", logged)
     return _as_rows(logic.merger, merged)
 
 
@@ -126,18 +126,18 @@ class _Computing:
     ) -> pa.Table:
         """The sums and counts of the dropped events, judged by the watermarks and policies of their time."""
         adding = logic.output.model_copy(update={"aggregates": dict(additive)}).without_sinks()
-        anew = replace(
-            logic.anew(self.last, periods, timeline=self.section.by_batch, fate=Fate.DROPPED),
+        computation = replace(
+            logic.computation(self.last, periods, timeline=self.section.by_batch, fate=Fate.DROPPED),
             panes=PaneLayout(adding, self.store.layout.portable),
             measures={},
         )
-        merger = anew.merger
+        merger = computation.merger
         if isinstance(logic, SessionLogic):
             log = Batch(self.last, self.section, logged, history=True)
             judged = (events for _, events in logic.judged(log, merger.columns, periods))
             dropped = (only_on_time(events, events.fate == CODES[Fate.DROPPED]) for events in judged)
             return _as_rows(merger, merger.merge_parts(dropped))
-        return _as_rows(merger, anew.aggregated(self.runner, f"what {logic.name} dropped", logged))
+        return _as_rows(merger, computation.aggregated(self.runner, f"what {logic.name} dropped", logged))
 
 
 @contextmanager

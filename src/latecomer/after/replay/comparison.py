@@ -17,7 +17,7 @@ from latecomer.config.outputs import Output
 from latecomer.model.aggregates import RANDOMISED
 from latecomer.model.panes import Accumulation
 from latecomer.store.coverage import LATE, removed_until
-from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, PaneLayout
+from latecomer.store.layout import AMOUNT, FATE_COLUMNS, LEDGER, UNIT_ORDER, PaneLayout
 from latecomer.store.sql import double_quoted, text_literal
 from latecomer.store.standing import not_taken_back, standing
 from latecomer.store.store import OutputTables, Store
@@ -161,10 +161,10 @@ def _totals(side: Side) -> dict[tuple[str, str], dict[str, Decimal]]:
     if not side.store.ledger.exists:
         return {}
     sums = ", ".join(f"sum({fate}) as {fate}" for fate in FATE_COLUMNS)
-    order = "case unit when 'events' then 0 when 'assignments' then 1 else 2 end, unit"
+
     rows = side.store.ledger.query(
         f"select output, unit, {sums} from t where batch <= {side.last} "
-        f"group by output, unit order by output, {order}"
+        f"group by output, unit order by output, {UNIT_ORDER}"
     )
     return {(row["output"], row["unit"]): row for row in rows.to_pylist()}
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from latecomer.after.opening import last_complete_batch, not_computed
+from latecomer.after.opening import not_computed
 from latecomer.after.rebuild.planning import planned
 from latecomer.after.replay.comparison import (
     CHANGES,
@@ -143,7 +143,7 @@ def replay(
         problem = Problem("one_shot", "a store with rebuilds is more than one shot", fix="leave one_shot out")
         raise PipelineError([problem])
     origin.pins()
-    last = last_complete_batch(origin)
+    last = origin.last_complete_batch()
     require_covered(origin, "a replay", RECONCILE)
     check_against(supposed, origin.columns)
     parts = _parts(origin, supposed, _chosen(origin, last, outputs), changes or {})

@@ -7,7 +7,7 @@ to see more. Postgres reads the table that a sink keeps there, and a table of co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from latecomer.after.reading.choices import Engine
 from latecomer.after.reading.reader import Reader
@@ -48,16 +48,31 @@ def view(
     return "\n".join([*lines, ""])
 
 
-def _duckdb(ours: Corrections, name: str, again: str) -> Iterator[str]:
-    yield from _remarks(DUCKDB, ours)
+def _over_files(
+    sql: Sql,
+    ours: Corrections,
+    statement: str,
+    files_of: Callable[[Corrections, Table], str],
+    how_to_see_more: Sequence[str],
+) -> Iterator[str]:
+    """A view over the files of now, and how it is made to show what came later."""
+    yield from _remarks(sql, ours)
     yield "-- The files as they are now. To see what came later, print the view again:"
-    yield f"--   {again}"
-    yield "-- or, with DuckDB's delta extension (install delta; load delta), put delta_scan('FOLDER') for"
-    yield f"-- read_parquet([…]), for {_line(ours.tables.panes)} and {_line(ours.table)}."
-    panes, corrections = (_duckdb_files(ours, table) for table in (ours.tables.panes, ours.table))
-    base, later = standing_numbers(DUCKDB, ours, panes), counting(DUCKDB, ours, panes, corrections)
-    yield f"create or replace view {_qualified(DUCKDB, name)} as"
-    yield served(DUCKDB, ours, base, later) + ";"
+    yield from how_to_see_more
+    panes, corrections = (files_of(ours, table) for table in (ours.tables.panes, ours.table))
+    base, later = standing_numbers(sql, ours, panes), counting(sql, ours, panes, corrections)
+    yield f"{statement} as"
+    yield served(sql, ours, base, later) + ";"
+
+
+def _duckdb(ours: Corrections, name: str, again: str) -> Iterator[str]:
+    how_to_see_more = (
+        f"--   {again}",
+        "-- or, with DuckDB's delta extension (install delta; load delta), put delta_scan('FOLDER') for",
+        f"-- read_parquet([…]), for {_line(ours.tables.panes)} and {_line(ours.table)}.",
+    )
+    statement = f"create or replace view {_qualified(DUCKDB, name)}"
+    return _over_files(DUCKDB, ours, statement, _duckdb_files, how_to_see_more)
 
 
 def _duckdb_files(ours: Corrections, table: Table) -> str:
@@ -68,15 +83,13 @@ def _duckdb_files(ours: Corrections, table: Table) -> str:
 
 
 def _spark(ours: Corrections, name: str, again: str) -> Iterator[str]:
-    yield from _remarks(SPARK, ours)
-    yield "-- The files as they are now. To see what came later, print the view again:"
-    yield f"--   {again}"
-    yield "-- or, in a session with Delta Lake, put delta.`FOLDER` for each parquet.`…`,"
-    yield f"-- for {_line(ours.tables.panes)} and {_line(ours.table)}."
-    panes, corrections = (_spark_files(ours, table) for table in (ours.tables.panes, ours.table))
-    base, later = standing_numbers(SPARK, ours, panes), counting(SPARK, ours, panes, corrections)
-    yield f"create or replace temporary view {_qualified(SPARK, name)} as"
-    yield served(SPARK, ours, base, later) + ";"
+    how_to_see_more = (
+        f"--   {again}",
+        "-- or, in a session with Delta Lake, put delta.`FOLDER` for each parquet.`…`,",
+        f"-- for {_line(ours.tables.panes)} and {_line(ours.table)}.",
+    )
+    statement = f"create or replace temporary view {_qualified(SPARK, name)}"
+    return _over_files(SPARK, ours, statement, _spark_files, how_to_see_more)
 
 
 def _spark_files(ours: Corrections, table: Table) -> str:

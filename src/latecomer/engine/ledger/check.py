@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from latecomer.config.models import Pipeline
 from latecomer.engine.ledger.book import amounts_by_batch
-from latecomer.errors import NoStore
 from latecomer.log.events import EventLog
 from latecomer.log.logged import LogSplit
 from latecomer.log.measures import amounts_of_letter
@@ -74,9 +73,7 @@ def check_ledger(
     store = open_store(pipeline)
     require_whole_tables(store.root)
     require_unbroken(store)
-    last = store.ledger.last_batch()
-    if last < 0:
-        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
+    last = store.last_complete_batch()
     store.require_definitions()
     session = when_needed(lambda: own_session(spark or build_session(pipeline.name)))
     check_predicates(session, store)

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from latecomer.log.events import NOTHING, Received
+from latecomer.log.events import NOTHING_RECEIVED, Received
 from latecomer.model.publications import lag
 
 if TYPE_CHECKING:
     from latecomer.engine.ledger.book import Intake
-    from latecomer.model.holding import Holding
+    from latecomer.model.holding import SilentPartition
     from latecomer.model.ledger import Entry
     from latecomer.model.timeline import OutOfStep
     from latecomer.store.data_files import DataFile
@@ -46,7 +46,7 @@ class BatchReport:
     entries: Sequence[Entry] = field(default_factory=list)
     out_of_step: OutOfStep | None = None
     """Events that arrived clearly before those that earlier batches read: they may be late for that reason alone."""
-    holding: Sequence[Holding] = ()
+    holding: Sequence[SilentPartition] = ()
     """The silent partitions that hold the watermark back."""
     unread: int | None = None
     """How many rows the source had after this batch, where it knows that."""
@@ -81,10 +81,10 @@ class AcceptedBatch:
     began: float
     watermark: int
     newest_arrival: int
-    received: Received = NOTHING
+    received: Received = NOTHING_RECEIVED
     intake: Intake | None = None
     out_of_step: OutOfStep | None = None
-    holding: Sequence[Holding] = ()
+    holding: Sequence[SilentPartition] = ()
     unread: int | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
     events: Sequence[DataFile] = ()

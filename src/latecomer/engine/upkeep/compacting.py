@@ -23,7 +23,7 @@ from latecomer.engine.upkeep.noted import UpkeepNote, write_upkeep_note
 from latecomer.engine.upkeep.plan import Group, clustered, complete, final, joined
 from latecomer.engine.upkeep.retention import Removal, output_tables, plan_retention, reached, record, remove
 from latecomer.engine.upkeep.sweeping import Safe, delete, sweep_inboxes, sweep_staging, swept
-from latecomer.errors import NoStore, PipelineError, Problem, StoreInUse
+from latecomer.errors import PipelineError, Problem, StoreInUse
 from latecomer.model.counting import counted
 from latecomer.model.durations import DURATION_FIX, UNITS, format_duration, parse_duration
 from latecomer.store.commits import output_tables_in
@@ -144,9 +144,7 @@ def compact(
         keep_private(pipeline)
     store = open_store(pipeline)
     store.pins()
-    last = store.ledger.last_batch()
-    if last < 0:
-        raise NoStore(f"store {store.root} has no complete batch yet; run the pipeline first")
+    last = store.last_complete_batch()
     with exclusive(store.root, COMPACT, BRIEFLY) if not dry_run else nullcontext():
         work = Work(store, last, dry_run, now or datetime.now(UTC), kept / UNITS["s"])
         for _ in work.steps():

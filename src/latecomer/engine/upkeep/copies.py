@@ -26,6 +26,7 @@ from latecomer.store.files import Location
 from latecomer.store.layout import LEDGER, WATERMARKS
 from latecomer.store.lock import OF_ONE_STORE, exclusive
 from latecomer.store.pins import PINS, is_store, mark_moved, read_pins
+from latecomer.store.store import no_complete_batch
 from latecomer.store.table import Table
 
 LOG = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ def snapshot(root: Location, to: Location) -> Copied:
     _require_nothing_at(to, root)
     moment = _still_moment(root)
     if moment.completed < 0:
-        raise NoStore(f"store {root} has no complete batch yet; run the pipeline first")
+        raise no_complete_batch(root)
     for name in moment.large:
         _copy(root / name, to / name)
     tables = _tables(root)

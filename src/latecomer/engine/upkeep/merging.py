@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from latecomer.engine.upkeep.plan import Group, Merge, arranged, most_rows
-from latecomer.errors import StoreError
+from latecomer.errors import BUG, StoreError
 from latecomer.store.data_files import DataFile, batch_of, batches_of, kind_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, footer, new_parquet, new_token, write_table
@@ -112,7 +112,7 @@ def _require_all(table: Table, expected: int, written: Sequence[Location]) -> No
     if rows != expected:
         raise StoreError(
             f"table {table.root}: {expected} rows were to be merged and {rows} were written; nothing was "
-            "changed, and this is a fault of latecomer"
+            f"changed, and {BUG}"
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.log.timeline.watermarks import Watermarks
-from latecomer.model.holding import Holding, holding_in_words
+from latecomer.model.holding import SilentPartition, holding_in_words
 from latecomer.model.merging import NOT_BEGUN, Begun, ReadTo
 from latecomer.model.strategies import Strategy, TickSummary
 from latecomer.model.tick_summaries import SummaryColumns
@@ -171,7 +171,7 @@ class TimelineKeeper:
             self._write(batch, self.timeline.repaired(ticks))
         return self.section(batch, batch)
 
-    def holding(self) -> Sequence[Holding]:
+    def holding(self) -> Sequence[SilentPartition]:
         """The silent partitions that hold the watermark back; a warning names each once a run."""
         holding = self.timeline.holding()
         news = [each for each in holding if each.partition not in self._warned_of]

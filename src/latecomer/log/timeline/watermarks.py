@@ -15,7 +15,7 @@ from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.model.windows import Micros
 
 
-class Timeline(Protocol):
+class JudgingWatermarks(Protocol):
     """The watermarks that judge events."""
 
     def over(self, events: pa.Table) -> Micros:

@@ -15,7 +15,7 @@ Row = Mapping[str, Any]
 Value = Callable[[Row], Any]
 
 NULL = "null"
-BITS = types.INTEGER_BITS
+
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 """Integer type → digits of the decimal that Spark converts it to, to compare it with a decimal."""
 

@@ -24,7 +24,7 @@ NOTHING = BEGIN_OF_TIME
 
 
 @dataclass(frozen=True)
-class Moment:
+class RecordedBatch:
     """A batch of the timeline, as it was recorded."""
 
     batch: int
@@ -122,28 +122,28 @@ class Walk:
         self._spoke: dict[str, array[int]] = {}
         self._drained = False
 
-    def take(self, moment: Moment) -> None:
+    def take(self, recorded: RecordedBatch) -> None:
         """The next batch."""
-        if moment.kind == "tick":
-            self._take_ticks(moment)
-        elif moment.kind == "heartbeat":
-            self._take_heartbeat(moment)
-        elif moment.kind == "drain":
+        if recorded.kind == "tick":
+            self._take_ticks(recorded)
+        elif recorded.kind == "heartbeat":
+            self._take_heartbeat(recorded)
+        elif recorded.kind == "drain":
             self._timeline.drain()
             self._drained = True
         else:
-            for tick, _ in moment.ticks:
-                self._rows.append((moment.batch, tick, moment.at, self._timeline.watermark, False))
+            for tick, _ in recorded.ticks:
+                self._rows.append((recorded.batch, tick, recorded.at, self._timeline.watermark, False))
 
-    def _take_ticks(self, moment: Moment) -> None:
-        named = moment.named
-        for tick, summaries in moment.ticks:
+    def _take_ticks(self, recorded: RecordedBatch) -> None:
+        named = recorded.named
+        for tick, summaries in recorded.ticks:
             early = self._own_maxima(summaries) if self._own_tick_counts else None
             (row,) = self._timeline.extend(summaries, named)
             named = None
             before = self._own_maxima(summaries) if early is None else early
             nth = len(self._rows)
-            self._rows.append((moment.batch, tick, row.at, row.watermark, True))
+            self._rows.append((recorded.batch, tick, row.at, row.watermark, True))
             for name, reached in before.items():
                 for column, value in zip(self._summaries, (nth, self._code(name), reached), strict=True):
                     column.append(value)
@@ -152,13 +152,13 @@ class Walk:
                 self._step(row.settled, row.at)
             for summary in summaries:
                 self._spoke.setdefault(summary.partition, array("q")).append(row.at)
-        if not moment.ticks and named is not None:
+        if not recorded.ticks and named is not None:
             self._timeline.extend([], named)
 
-    def _take_heartbeat(self, moment: Moment) -> None:
-        if moment.named is not None and moment.named != self._timeline.named:
-            self._timeline.name(moment.named)
-        row = self._timeline.heartbeat(moment.at)
+    def _take_heartbeat(self, recorded: RecordedBatch) -> None:
+        if recorded.named is not None and recorded.named != self._timeline.named:
+            self._timeline.name(recorded.named)
+        row = self._timeline.heartbeat(recorded.at)
         if row is not None:
             self._step(row.watermark, row.at)
 

@@ -15,10 +15,10 @@ from latecomer.config.models import Pipeline
 from latecomer.config.names import PRIVATE
 from latecomer.config.outputs import Output
 from latecomer.config.renames import DerivedColumn
-from latecomer.errors import NoStore, PipelineError, Problem, did_you_mean
+from latecomer.errors import PipelineError, Problem, did_you_mean
 from latecomer.model import types
 from latecomer.model.expressions import expression
-from latecomer.model.lateness.course import Course, Moment, Walk, course_in_order, course_of_partitions
+from latecomer.model.lateness.course import Course, RecordedBatch, Walk, course_in_order, course_of_partitions
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.predicates import named_columns
 from latecomer.model.simple_predicates import NeedsSpark, predicate
@@ -54,9 +54,7 @@ class LogHistory(History):
     def __init__(self, pipeline: Pipeline, by: Sequence[str] = (), outputs: Sequence[str] = ()) -> None:
         self.store = open_store(pipeline)
         self.store.pins()
-        self.last = self.store.ledger.last_batch()
-        if self.last < 0:
-            raise NoStore(f"store {self.store.root} has no complete batch yet; run the pipeline first")
+        self.last = self.store.last_complete_batch()
         self.title = pipeline.name
         self.strategy = pipeline.watermark
         self.notes = []
@@ -274,7 +272,7 @@ class _Rows:
             nth = until
         return walk.course()
 
-    def _moment(self, start: int, end: int, starts: Whole) -> Moment:
+    def _moment(self, start: int, end: int, starts: Whole) -> RecordedBatch:
         kind = self.kind[start]
         ticks = []
         for row in range(start, end):
@@ -291,7 +289,7 @@ class _Rows:
             if summaries or kind == "repair":
                 ticks.append((int(self.tick[row]), summaries))
         named = next((each for each in self.named[start:end] if each), None)
-        return Moment(
+        return RecordedBatch(
             int(self.batch[start]),
             kind,
             int(self.at[start:end].max()),

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.model.durations import shown_duration
-from latecomer.model.lateness.course import Course, Moment, Walk, course_in_order, course_of_partitions
+from latecomer.model.lateness.course import Course, RecordedBatch, Walk, course_in_order, course_of_partitions
 from latecomer.model.lateness.histogram import Whole
 from latecomer.model.strategies import Bounded, TickSummary
 from latecomer.model.windows import Tumbling
@@ -140,7 +140,7 @@ class RawHistory(History):
                 for nth in range(start, end)
             ]
             ticks.append((now, summaries))
-        walk.take(Moment(0, "tick", 0, ticks))
+        walk.take(RecordedBatch(0, "tick", 0, ticks))
         return walk.course()
 
     def _codes(self, rows: pa.RecordBatch) -> Whole:

@@ -10,7 +10,7 @@ from latecomer.model.lateness.advice import Advised, percentile
 from latecomer.model.written_values import in_percent
 from latecomer.model.zoned import written
 from latecomer.observe.advise.advising import NothingToMeasure
-from latecomer.observe.advise.asking import AdviceOptions, advice_on
+from latecomer.observe.advise.entry import AdviceOptions, advice_on
 from latecomer.observe.advise.page import AGE, BEHIND, BEHIND_MEANS, NO_ELBOW, SCALE
 from latecomer.observe.advise.plots import curves, histogram
 from latecomer.observe.advise.report import Advice, Distribution, OutputReport

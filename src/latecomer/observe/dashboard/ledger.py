@@ -23,8 +23,8 @@ from latecomer.model.verdicts import Fate
 from latecomer.model.windows import Session
 from latecomer.model.written_values import json_rows, short_text
 from latecomer.model.zoned import current_zone, read, written
-from latecomer.observe.dashboard.asking import FURTHEST, MOST_ROWS, Query
 from latecomer.observe.dashboard.now import in_order
+from latecomer.observe.dashboard.parameters import FURTHEST, MOST_ROWS, Query
 from latecomer.observe.recorded import differences, publication_times
 from latecomer.store.coverage import removal_totals
 from latecomer.store.failed import letters_of

@@ -9,7 +9,7 @@ from latecomer.after.reading.reader import Reader
 from latecomer.model.durations import to_micros
 from latecomer.model.written_values import csv_text, json_value
 from latecomer.model.zoned import written
-from latecomer.observe.dashboard.asking import MOST_ROWS, Query
+from latecomer.observe.dashboard.parameters import MOST_ROWS, Query
 from latecomer.observe.nowcast.nowcasting import nowcast
 from latecomer.observe.nowcast.report import Nowcast
 

@@ -342,7 +342,7 @@
         ...(estimated ? [fullness(likely.get(spot(each)))] : []),
         count(each.panes.length), ...(drawn ? [lifeline(each, drawn)] : [])]), "Windows, the newest first"));
     const step = to => el("a", { href: link("windows", { output: found.output, window: asked.get("window"), key: asked.get("key"), skip: to || "" }) }, to > found.skip ? "older" : "newer");
-    made.push(el("p", {}, found.skip ? [step(Math.max(found.skip - 50, 0)), " "] : "", found.more ? step(found.skip + 50) : ""));
+    made.push(el("p", {}, found.skip ? [step(Math.max(found.skip - 50, 0)), " "] : "", found.older ? step(found.older) : ""));
     made.push(el("p", { cls: "pale small" }, "Dots: blue on time, orange late, violet rebuilt, grey early; from left to right as they were published. Choose a number to see why it is what it is."));
     return made;
   }

@@ -12,11 +12,11 @@ from http.server import BaseHTTPRequestHandler
 from typing import Self
 
 from latecomer.config.models import Pipeline
-from latecomer.errors import LatecomerError, PipelineError
+from latecomer.errors import BUG, LatecomerError, PipelineError
 from latecomer.errors.redacting import without_secrets
 from latecomer.observe.dashboard.answers import ROUTES, Answer, Answers
-from latecomer.observe.dashboard.asking import LONGEST, WrongRequest
 from latecomer.observe.dashboard.page import PAGE, POLICY
+from latecomer.observe.dashboard.parameters import LONGEST, WrongRequest
 from latecomer.observe.serving import (
     PATIENCE_SECONDS,
     Offer,
@@ -116,9 +116,7 @@ def _handler(answers: Answers, token: str | None) -> type[BaseHTTPRequestHandler
                 LOG.warning(
                     "%s cannot be answered: %s", path, without_secrets(f"{type(error).__name__}: {error}")
                 )
-                self._refuse(
-                    HTTPStatus.INTERNAL_SERVER_ERROR, f"this is a fault of latecomer: {type(error).__name__}"
-                )
+                self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}; {BUG}")
             else:
                 if answer is None:
                     self._refuse(HTTPStatus.NOT_FOUND, "there is no such answer")

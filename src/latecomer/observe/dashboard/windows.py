@@ -16,7 +16,7 @@ from latecomer.model.durations import to_micros
 from latecomer.model.panes import Op, Timing
 from latecomer.model.written_values import csv_text, json_value
 from latecomer.model.zoned import current_zone, written
-from latecomer.observe.dashboard.asking import FURTHEST, MOST_ROWS, Query, WrongRequest
+from latecomer.observe.dashboard.parameters import FURTHEST, MOST_ROWS, Query, WrongRequest
 
 EVENTS_EACH = 25
 """So many events of each pane are listed."""
@@ -34,6 +34,7 @@ def windows(reader: Reader, query: Query) -> dict[str, Any]:
         "windows": [_window(each) for each in page.windows],
         "skip": skip,
         "more": page.more,
+        "older": skip + page.with_panes if page.more else None,
         "notes": list(page.notes),
     }
 

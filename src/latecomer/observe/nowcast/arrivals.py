@@ -172,7 +172,10 @@ class _Needed:
         fails = np.zeros(count, bool)
         for name, derived in output.columns.items():
             values[name], failed = computed_column(name, derived.sql, kinds, values, count)
-            if output.on_error is not OnError.NULL and name in (*output.asked, *output.counted):
+            if output.on_error is not OnError.NULL and name in (
+                *output.columns_in_where,
+                *output.columns_in_numbers,
+            ):
                 fails |= failed
         kept = kept_by(output.where, self.layout.types, values, count) & ~fails
         order = np.argsort(times, kind="stable")

@@ -37,7 +37,7 @@ from latecomer.schemas.avro.types import (
 MARK = "_lc_decoded"
 """A field that no writer has, with the default true: it marks a record that was decoded."""
 MOST_COLUMNS = 2_000
-Given = Literal["plain", "json", "list", "uuid", "nanos", "local_nanos", "millis_of_day", "union"]
+DeliveredAs = Literal["plain", "json", "list", "uuid", "nanos", "local_nanos", "millis_of_day", "union"]
 _PLAIN = {
     "boolean": "boolean",
     "int": "int",
@@ -57,7 +57,7 @@ _TIMES = {
     "local-timestamp-micros": "timestamp_ntz",
 }
 """Logical types that Spark knows → the types of their columns."""
-_NANOS: dict[str, tuple[str, Given]] = {
+_NANOS: dict[str, tuple[str, DeliveredAs]] = {
     "timestamp-nanos": ("timestamp", "nanos"),
     "local-timestamp-nanos": ("timestamp_ntz", "local_nanos"),
 }
@@ -71,9 +71,9 @@ _WIDER = (("int", "long"), ("float", "double"))
 class Value:
     """A column: the path to it in the reading schema, its type, and how Spark returns its values."""
 
-    way: tuple[str, ...]
+    path: tuple[str, ...]
     kind: str
-    given: Given = "plain"
+    delivered_as: DeliveredAs = "plain"
     members: tuple[Value, ...] = ()
     """The types of a union of several types, whose column is text."""
 
@@ -84,6 +84,8 @@ class Reading:
 
     schema: Any
     values: Mapping[str, Value]
+    left_out: tuple[str, ...] = ()
+    """The fields that lead back to their own record, or are always null: they are no columns."""
     unknown: tuple[str, ...] = ()
     """Fields that only the writer's record has, if they were asked for: they are read too."""
 
@@ -117,6 +119,7 @@ class _Maker:
         self.reader, self.writer = reader, writer
         self.defined: dict[str, tuple[str, str | None]] = {}
         """Name in the reading schema → the names of the type in the reader's schema and in the writer's."""
+        self.left_out: list[str] = []
         self.leads_back: dict[tuple[str, str], bool] = {}
 
     def made(self, others: Schema | None = None) -> Reading:
@@ -138,7 +141,7 @@ class _Maker:
         unknown = [] if others is None else list(self._unknown(root, others))
         fields = [*schema["fields"], *unknown, mark]
         names = tuple(field["name"] for field in unknown)
-        return Reading({**schema, "fields": fields}, values, names)
+        return Reading({**schema, "fields": fields}, values, tuple(self.left_out), names)
 
     def _unknown(self, root: Record, writer: Schema) -> Iterator[dict[str, Any]]:
         """The fields that only the writer's record has, as they were written. A field is left out if its type has the
@@ -297,56 +300,57 @@ class _Maker:
     # The columns
 
     def _values(
-        self, record: Record, sources: Sequence[Defined], names: tuple[str, ...], way: tuple[str, ...]
+        self, record: Record, sources: Sequence[Defined], names: tuple[str, ...], path: tuple[str, ...]
     ) -> Iterator[tuple[str, Value]]:
         partner = self._partner(record, sources)
         for field in record.fields:
             if not self._kept(record, field):
+                self.left_out.append(".".join((*names, field.name)))
                 continue
             source = self._source_of(field, partner)
-            field_way = (*way, source.name if source else field.name)
+            field_path = (*path, source.name if source else field.name)
             inner = self._candidates(source.type) if source else ()
             name = (*names, field.name)
             branches = self._branches(field.type)
             if len(branches) == 1 and isinstance(branches[0], Record) and len(name) < DEEPEST:
-                yield from self._values(branches[0], inner, name, field_way)
+                yield from self._values(branches[0], inner, name, field_path)
             else:
-                yield ".".join(name), self._value(branches, inner, field_way)
+                yield ".".join(name), self._value(branches, inner, field_path)
 
     def _branches(self, found: Type) -> list[Defined]:
         """The types of a value, without null."""
         return [each for each in _types_within(self.reader, found) if each.kind != "null"]
 
-    def _value(self, branches: Sequence[Defined], sources: Sequence[Defined], way: tuple[str, ...]) -> Value:
+    def _value(self, branches: Sequence[Defined], sources: Sequence[Defined], path: tuple[str, ...]) -> Value:
         if len(branches) == 1:
-            return self._single(branches[0], sources, way)
+            return self._single(branches[0], sources, path)
         kinds = {each.kind for each in branches}
         for narrow, wide in _WIDER:
             if kinds == {narrow, wide}:
-                return Value(way, _PLAIN[wide])
-        members = (self._single(each, sources, (*way, f"member{nth}")) for nth, each in enumerate(branches))
-        return Value(way, "string", "union", tuple(members))
+                return Value(path, _PLAIN[wide])
+        members = (self._single(each, sources, (*path, f"member{nth}")) for nth, each in enumerate(branches))
+        return Value(path, "string", "union", tuple(members))
 
-    def _single(self, found: Defined, sources: Sequence[Defined], way: tuple[str, ...]) -> Value:
+    def _single(self, found: Defined, sources: Sequence[Defined], path: tuple[str, ...]) -> Value:
         if isinstance(found, Array | Map) and self._list_type(found) is not None:
-            return Value(way, self._list_type(found, sources) or "string", "list")
+            return Value(path, self._list_type(found, sources) or "string", "list")
         if isinstance(found, Array | Map | Record | Union):
-            return Value(way, "string", "json")
+            return Value(path, "string", "json")
         if isinstance(found, Enum):
-            return Value(way, "string")
+            return Value(path, "string")
         kind, logical = self._leaf(found, sources)
         own = logical_type(found)
         if logical is None:
-            return Value(way, _PLAIN[kind])
+            return Value(path, _PLAIN[kind])
         if logical.name in _NANOS:
-            return Value(way, *_NANOS[logical.name])
+            return Value(path, *_NANOS[logical.name])
         if logical.name == "time-millis" and own is not None and own.name == "time-micros":
-            return Value(way, "bigint", "millis_of_day")
+            return Value(path, "bigint", "millis_of_day")
         if logical.name == "uuid":
-            return Value(way, "string", "uuid" if kind == "fixed" else "plain")
+            return Value(path, "string", "uuid" if kind == "fixed" else "plain")
         if logical.name == "decimal" and (logical.precision or 0) <= MOST_DIGITS:
-            return Value(way, f"decimal({logical.precision},{logical.scale})")
-        return Value(way, _TIMES.get(logical.name, _PLAIN[kind]))
+            return Value(path, f"decimal({logical.precision},{logical.scale})")
+        return Value(path, _TIMES.get(logical.name, _PLAIN[kind]))
 
     def _list_type(self, found: Array | Map, sources: Sequence[Defined] = ()) -> str | None:
         """The column type of a list or a map; None if no column type can hold its values."""
@@ -380,9 +384,9 @@ class _Maker:
                 return f"struct<{','.join(fields)}>"
         value = self._single(found, sources, ())
         own = None if isinstance(found, Union | Enum) else logical_type(found)
-        if value.given not in ("plain", "nanos") or (own is not None and own.name in _NO_ELEMENTS):
+        if value.delivered_as not in ("plain", "nanos") or (own is not None and own.name in _NO_ELEMENTS):
             raise ValueError("a value that has to be computed")
-        return "bigint" if value.given == "nanos" else value.kind
+        return "bigint" if value.delivered_as == "nanos" else value.kind
 
     def _inner_field(self, field: Field, source: Field | None) -> str:
         inner = self._candidates(source.type) if source else ()

@@ -7,6 +7,8 @@ import re
 from decimal import Decimal
 from typing import Any, NoReturn
 
+from latecomer.schemas.json_input import TOO_DEEP
+
 _ESCAPED, _HIGH = r"(?<!\\)(?:\\\\)*", r"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _HALF = re.compile(rf"{_ESCAPED}(?:{_HIGH}(?!\\u[dD][c-fC-F])|(?<!{_HIGH})\\u[dD][c-fC-F])")
 """A surrogate escape without its other half."""
@@ -29,7 +31,7 @@ def read_record(text: str) -> Any:
     except json.JSONDecodeError as error:
         raise NotJson(f"not JSON: {error.msg} at character {error.pos + 1}") from None
     except RecursionError:
-        raise NotJson("not JSON that can be read: it is nested too deeply") from None
+        raise NotJson(TOO_DEEP) from None
 
 
 def _loaded(text: str) -> Any:

@@ -187,4 +187,4 @@ class Migration(Model):
 
 def _columns(sql: str, known: set[str]) -> set[str]:
     """Which of these columns an expression names."""
-    return {name for token in tokens(sql) if (name := token.text.strip("`")) in known}
+    return {token.name for token in tokens(sql)} & known

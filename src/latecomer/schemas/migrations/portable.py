@@ -93,7 +93,7 @@ class _Writer:
             return token.text
         if token.kind == "text" and token.text[0] == "'" and "\\" not in token.text:
             return token.text
-        name = token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
+        name = token.name
         if token.word and following is not None and following.text == "(":
             return self._call(token.word)
         if name in self.columns:
@@ -130,7 +130,7 @@ class _Writer:
     def _cast(self) -> str:
         """Casts between date and timestamp in UTC. No other casts mean the same everywhere."""
         token = self._next()
-        column = None if token is None else self.columns.get(token.text.strip("`"))
+        column = None if token is None else self.columns.get(token.name)
         if token is None or column is None:
             raise NotPortable("cast")
         self.at += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from latecomer.schemas.protobuf.tokens import mistake, text_of, unquoted
+from latecomer.schemas.protobuf.tokens import escaped, mistake, text_of
 from latecomer.schemas.protobuf.words import LABELS, SCALARS, Words, whole_number
 
 _OPTION_KINDS = {3: int, 4: int, 5: int, 8: bool, 9: str, 13: int, 14: str}
@@ -50,10 +50,7 @@ class OptionParser(Words):
                 self.next.line, f"{made.name} has a default", "leave it out: only proto2 has defaults"
             )
         if self.next.kind == "text" and made.type == SCALARS["bytes"]:
-            made.default_value = "".join(
-                chr(each) if 32 <= each < 127 and each not in b"\\\"'" else f"\\{each:03o}"
-                for each in unquoted(self.take())
-            )
+            made.default_value = escaped(self.text_bytes())
         elif self.next.kind == "text":
             made.default_value = self.string()
         else:
@@ -103,7 +100,7 @@ class OptionParser(Words):
         if self.next.text == "{" and self.next.kind == "sign":
             option.aggregate_value = self.aggregate()
         elif self.next.kind == "text":
-            option.string_value = self.string().encode()
+            option.string_value = self.text_bytes()
         elif self.next.kind == "name":
             option.identifier_value = self.name()
         else:

@@ -24,7 +24,7 @@ from latecomer.schemas.protobuf.schema import Schema, schema_file
 MOST_COLUMNS = 2_000
 _MOST_STEPS = 20_000
 TEXT = "string"
-PLAIN = {
+COLUMN_TYPES = {
     Field.TYPE_INT32: "int",
     Field.TYPE_SINT32: "int",
     Field.TYPE_SFIXED32: "int",
@@ -62,7 +62,7 @@ class Column:
     """A column: its type, and the numbers of the fields that lead to it."""
 
     kind: str
-    way: tuple[int, ...]
+    path: tuple[int, ...]
     as_json: bool = False
     """Whether the column is the JSON text of the value."""
 
@@ -75,6 +75,7 @@ class Reading:
     message: str
     """Its name, without the package."""
     values: Mapping[str, Column]
+    left_out: tuple[str, ...] = ()
 
     @property
     def columns(self) -> dict[str, str]:
@@ -164,23 +165,23 @@ class _Maker:
         self.steps_left = _MOST_STEPS
 
     def columns(
-        self, message: Any, names: tuple[str, ...], way: tuple[int, ...], above: frozenset[str]
+        self, message: Any, names: tuple[str, ...], path: tuple[int, ...], above: frozenset[str]
     ) -> Iterator[tuple[str, Column]]:
         inside = above | {message.full_name}
         for field in message.fields:
             self._count()
-            name, field_way = (*names, field.name), (*way, field.number)
+            name, field_path = (*names, field.name), (*path, field.number)
             inner = field.message_type
             is_object = inner is not None and not field.is_repeated and plain_kind(field) is None
             if is_object and inner.fields and inner.full_name not in inside and len(name) < DEEPEST:
-                yield from self.columns(inner, name, field_way, inside)
+                yield from self.columns(inner, name, field_path, inside)
                 continue
             try:
-                column = Column(normal_type(self._type(field, inside)), field_way)
+                column = Column(normal_type(self._type(field, inside)), field_path)
             except SchemaError:
                 raise
             except (_NoType, ValueError):  # it is recursive, is nested too deeply, or has equal names
-                column = Column(TEXT, field_way, as_json=True)
+                column = Column(TEXT, field_path, as_json=True)
             yield ".".join(name), column
 
     def _count(self) -> None:
@@ -214,10 +215,10 @@ def plain_kind(field: Any) -> str | None:
     """The type of one value of a field; None for a message with fields of its own."""
     inner = field.message_type
     if inner is None:
-        return PLAIN[field.type]
+        return COLUMN_TYPES[field.type]
     name = inner.full_name
     if name in WRAPPERS:
-        return PLAIN[inner.fields_by_number[1].type]
+        return COLUMN_TYPES[inner.fields_by_number[1].type]
     if name in AS_JSON:
         return TEXT
     return {TIMESTAMP: "timestamp", DURATION: SECONDS}.get(name)

@@ -81,6 +81,17 @@ def unquoted(token: Token) -> bytes:
     return re.sub(_ESCAPE.pattern.encode(), byte, token.text[1:-1].encode(), flags=re.DOTALL)
 
 
+def escaped(octets: bytes) -> str:
+    r"""Bytes as they are written between quotes.
+
+    >>> print(escaped(b"a\xff'"))
+    a\377\047
+    """
+    return "".join(
+        chr(each) if 32 <= each < 127 and each not in b"\\\"'" else f"\\{each:03o}" for each in octets
+    )
+
+
 def text_of(token: Token) -> str:
     try:
         return unquoted(token).decode()

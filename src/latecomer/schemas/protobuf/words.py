@@ -7,7 +7,7 @@ from collections.abc import Callable
 from google.protobuf import descriptor_pb2 as described
 
 from latecomer.schemas import SchemaError
-from latecomer.schemas.protobuf.tokens import Token, mistake, text_of, tokens
+from latecomer.schemas.protobuf.tokens import Token, mistake, text_of, tokens, unquoted
 
 DEEPEST_MESSAGE = 32
 """How deep messages and values of options may be nested."""
@@ -89,6 +89,13 @@ class Words:
         while self.next.kind == "text":
             text += text_of(self.take())
         return text
+
+    def text_bytes(self) -> bytes:
+        """The bytes of a text, which need not be UTF-8."""
+        found = unquoted(self.take())
+        while self.next.kind == "text":
+            found += unquoted(self.take())
+        return found
 
     def number(self) -> int:
         sign = -1 if self.has("-") else 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2 as described
 
-from latecomer.schemas.protobuf.tokens import tokens
+from latecomer.schemas.protobuf.tokens import escaped, tokens
 
 _FIELD = described.FieldDescriptorProto
 _SCALARS = {
@@ -213,5 +213,8 @@ def _kept(option: Any) -> str:
         if option.HasField(kind):
             return str(getattr(option, kind))
     if option.HasField("string_value"):
-        return _quoted(option.string_value.decode(errors="replace"))
+        try:
+            return _quoted(option.string_value.decode())
+        except UnicodeDecodeError:
+            return f'"{escaped(option.string_value)}"'
     return f"{{ {' '.join(token.text for token in tokens(option.aggregate_value)).strip()} }}"

@@ -17,8 +17,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from latecomer.errors import RegistryError
-from latecomer.schemas.registry import asking
-from latecomer.schemas.registry.asking import Asked, Route
 from latecomer.schemas.registry.bodies import (
     LARGEST_BODY,
     MEDIA,
@@ -31,6 +29,8 @@ from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.gate import Gate, decoded, error_body, headers_of
 from latecomer.schemas.registry.own_routes import OWN_ROUTES
 from latecomer.schemas.registry.refusals import Refused
+from latecomer.schemas.registry.requests import Request as ReadRequest
+from latecomer.schemas.registry.requests import Route, read_query
 from latecomer.schemas.registry.routes import ROUTES
 from latecomer.schemas.registry.tokens import Tokens
 
@@ -79,8 +79,7 @@ def build_app(registry: Registry, tokens: Tokens | None) -> Gate:
 def _endpoint(registry: Registry, route: Route) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            asked = await _asked(request, route)
-            answer = await run_in_threadpool(route.answer, registry, asked)
+            answer = await run_in_threadpool(route.answer, registry, await _read(request, route))
         except Refused as refusal:
             return _refusal(request, refusal)
         except RegistryError as error:  # the database failed, not the request
@@ -98,16 +97,16 @@ def _endpoint(registry: Registry, route: Route) -> Callable[[Request], Awaitable
     return endpoint
 
 
-async def _asked(request: Request, route: Route) -> Asked:
+async def _read(request: Request, route: Route) -> ReadRequest:
     """Read the request. What the token does not allow is refused before the body is read."""
     scope = request.scope
     path = {name: decoded(value) for name, value in scope["path_params"].items()}
-    query, repeated = asking.read_query(scope["query_string"], route.parameters)
-    asked = Asked(scope["latecomer.actor"], scope["latecomer.scope"], path, query, repeated)
-    asked.require(route.scope, route.what)
+    query, repeated = read_query(scope["query_string"], route.parameters)
+    read = ReadRequest(scope["latecomer.actor"], scope["latecomer.scope"], path, query, repeated)
+    read.require(route.scope, route.what)
     if route.body is None:
-        return asked
-    return replace(asked, body=await _body(request, route.body))
+        return read
+    return replace(read, body=await _body(request, route.body))
 
 
 async def _body(request: Request, shape: type[Body]) -> Body:

@@ -117,11 +117,11 @@ def _held_against(subject: str, schema: Parsed, naming: Naming, client: Client) 
         for old in versions.values()
     ):
         return "registered", []
-    problems = complaints(schema, versions, *client.held_to(subject))
+    problems = complaints(schema, versions, *client.compatibility(subject))
     if not problems:
         return "new version", []
     owner = (client.about(subject) or {}).get("owner")
-    whom = policy.asked(subject, owner) if owner else ""
+    whom = policy.whom_to_ask(subject, owner) if owner else ""
     return "new version", [f"{each.text}. {whom}".strip() for each in problems]
 
 
@@ -134,7 +134,8 @@ def _files(folder: Path) -> tuple[list[_File], list[Problem]]:
             continue
         subject = unquote(path.name.removesuffix(KINDS[kind].suffix))
         try:
-            file = _File(path, subject_of(subject), Definition(_text(path), kind))
+            subject = subject_of(subject)
+            file = _File(path, subject, Definition(_text(path), kind))
         except RegistryError as error:
             problems.append(Problem(path, subject, str(error)))
             continue

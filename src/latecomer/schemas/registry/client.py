@@ -30,9 +30,7 @@ from latecomer.schemas.registry.migrating import Change
 from latecomer.schemas.registry.names import LATEST
 from latecomer.schemas.registry.policy import policy_of
 from latecomer.schemas.registry.records import DEEPEST_REFERENCES, Definition, Deleted, Reference, Version
-from latecomer.schemas.registry.refusals import NO_LEVEL
-from latecomer.schemas.registry.refusals import NO_SCHEMA as NO_SCHEMA
-from latecomer.schemas.registry.refusals import NO_SUBJECT as NO_SUBJECT
+from latecomer.schemas.registry.refusals import NO_LEVEL, NO_SCHEMA, NO_SUBJECT
 
 SECONDS = 10.0
 LARGEST_ANSWER = 32 * 2**20
@@ -128,16 +126,16 @@ class Client:
             raise
         return [each.whole_number() for each in answer.items()]
 
-    def held_to(self, subject: str | None = None) -> tuple[Level, Policy]:
+    def compatibility(self, subject: str | None = None) -> tuple[Level, Policy]:
         """The level and the policy in force for a subject, or for the registry."""
         if subject is not None:
             path = f"/config/{quote(subject, safe='')}"
             try:
-                return _held_to(self._ask("GET", path, {"defaultToGlobal": "true"}))
+                return _compatibility(self._ask("GET", path, {"defaultToGlobal": "true"}))
             except RegistryError as error:
                 if error.code not in (NO_LEVEL, NO_SUBJECT):
                     raise
-        return _held_to(self._ask("GET", "/config"))
+        return _compatibility(self._ask("GET", "/config"))
 
     def naming(self) -> dict[str, Any] | None:
         """The naming rules; None if the registry does not know them."""
@@ -328,7 +326,7 @@ def _definition(answer: Answer) -> Definition:
     return Definition(answer["schema"].text(), kind or "AVRO", references)
 
 
-def _held_to(answer: Answer) -> tuple[Level, Policy]:
+def _compatibility(answer: Answer) -> tuple[Level, Policy]:
     level, written = answer["compatibilityLevel"], answer["compatibilityPolicy"]
     if level.text() not in Level.__members__:
         level.refuse("a compatibility level")

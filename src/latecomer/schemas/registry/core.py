@@ -181,7 +181,7 @@ class Registry(Questions, Settings):
     def _require_compatible(self, session: Session, subject: str, new: Sent, live: Sequence[Place]) -> None:
         problems = self._complaints(session, subject, new, live)
         if problems:
-            level = policy.held_to(*self._settings(session, CONFIG, subject)).level
+            level = policy.rules_in_force(*self._settings(session, CONFIG, subject)).level
             about = tables.setting(session, ABOUT, subject)
             owner = policy.owner_of(about, self._naming(session), subject)
             raise policy.refused_registration(subject, level, problems, owner)

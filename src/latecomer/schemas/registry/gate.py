@@ -134,14 +134,14 @@ def _token(tokens: Tokens, authorization: str) -> Token | None:
     """The token in `Bearer TOKEN`, or in `Basic` with its name as the user and the token as the password."""
     kind, _, rest = authorization.partition(" ")
     if kind.lower() == "bearer":
-        return tokens.found(rest.strip())
+        return tokens.token_of(rest.strip())
     if kind.lower() != "basic":
         return None
     try:
         name, colon, secret = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
     except (binascii.Error, ValueError):
         return None
-    token = tokens.found(secret) if colon else None
+    token = tokens.token_of(secret) if colon else None
     return token if token and hmac.compare_digest(token.name.encode(), name.encode()) else None
 
 

@@ -4,71 +4,71 @@ from __future__ import annotations
 
 from typing import Any
 
-from latecomer.schemas.registry.asking import Asked, Route
 from latecomer.schemas.registry.bodies import AboutBody, MigrationBody, NamingBody, SeenBody
 from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.gate import HEALTH
 from latecomer.schemas.registry.migrating import name_of
 from latecomer.schemas.registry.names import subject_of
 from latecomer.schemas.registry.refusals import unusable
+from latecomer.schemas.registry.requests import Request, Route
 from latecomer.schemas.registry.tokens import Scope
 
 MOST_ENTRIES = 10_000
 
 
-def _health(registry: Registry, asked: Asked) -> Any:
+def _health(registry: Registry, request: Request) -> Any:
     registry.check_health()
     return {"status": "ok"}
 
 
-def _about(registry: Registry, asked: Asked) -> Any:
-    return registry.about(asked.subject)
+def _about(registry: Registry, request: Request) -> Any:
+    return registry.about(request.subject)
 
 
-def _set_about(registry: Registry, asked: Asked) -> Any:
-    registry.set_about(asked.actor, asked.subject, asked.body.value())
-    return registry.about(asked.subject)
+def _set_about(registry: Registry, request: Request) -> Any:
+    registry.set_about(request.actor, request.subject, request.body.value())
+    return registry.about(request.subject)
 
 
-def _unset_about(registry: Registry, asked: Asked) -> Any:
-    registry.set_about(asked.actor, asked.subject, None)
-    return registry.about(asked.subject)
+def _unset_about(registry: Registry, request: Request) -> Any:
+    registry.set_about(request.actor, request.subject, None)
+    return registry.about(request.subject)
 
 
-def _naming(registry: Registry, asked: Asked) -> Any:
+def _naming(registry: Registry, request: Request) -> Any:
     return registry.naming().body()
 
 
-def _set_naming(registry: Registry, asked: Asked) -> Any:
-    registry.set_naming(asked.actor, asked.body.naming())
+def _set_naming(registry: Registry, request: Request) -> Any:
+    registry.set_naming(request.actor, request.body.naming())
     return registry.naming().body()
 
 
-def _unset_naming(registry: Registry, asked: Asked) -> Any:
-    registry.set_naming(asked.actor, None)
+def _unset_naming(registry: Registry, request: Request) -> Any:
+    registry.set_naming(request.actor, None)
     return registry.naming().body()
 
 
-def _migration(registry: Registry, asked: Asked) -> Any:
-    return registry.migration(name_of(asked.path["name"])).body()
+def _migration(registry: Registry, request: Request) -> Any:
+    return registry.migration(name_of(request.path["name"])).body()
 
 
-def _change_migration(registry: Registry, asked: Asked) -> Any:
-    body: MigrationBody = asked.body
-    return registry.change_migration(asked.actor, name_of(asked.path["name"]), body.change()).body()
+def _change_migration(registry: Registry, request: Request) -> Any:
+    body: MigrationBody = request.body
+    return registry.change_migration(request.actor, name_of(request.path["name"]), body.change()).body()
 
 
-def _consumer_seen(registry: Registry, asked: Asked) -> Any:
-    body: SeenBody = asked.body
-    name = name_of(asked.path["name"])
-    return registry.consumer_seen(asked.actor, name, body.consumer, body.reader).body()
+def _consumer_seen(registry: Registry, request: Request) -> Any:
+    body: SeenBody = request.body
+    name = name_of(request.path["name"])
+    return registry.consumer_seen(request.actor, name, body.consumer, body.reader).body()
 
 
-def _audit(registry: Registry, asked: Asked) -> Any:
-    after, limit = asked.number("after", 0), asked.number("limit", 1000)
+def _audit(registry: Registry, request: Request) -> Any:
+    after, limit = request.number("after", 0), request.number("limit", 1000)
     if after < 0 or not 1 <= limit <= MOST_ENTRIES:
         raise unusable(f"after is a number from 0 on, and limit one from 1 to {MOST_ENTRIES}")
-    subject = asked.query.get("subject")
+    subject = request.query.get("subject")
     entries = registry.audit(after, limit, subject_of(subject) if subject else None)
     return [each.body() for each in entries]
 

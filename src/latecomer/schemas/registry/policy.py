@@ -47,7 +47,7 @@ def policy_of(written: object) -> Policy:
     raise Refused(422, 42203, f"Invalid compatibility policy: {str(written)[:40]!r} is none; {fix}")
 
 
-class HeldTo(NamedTuple):
+class RulesInForce(NamedTuple):
     """The rules that new versions of a subject must keep."""
 
     level: Level
@@ -56,9 +56,9 @@ class HeldTo(NamedTuple):
     """A property of metadata. Only versions with the same value are compared."""
 
 
-def held_to(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> HeldTo:
+def rules_in_force(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> RulesInForce:
     policy = policy_of(in_force(POLICY, own, everywhere) or Policy.STRICT)
-    return HeldTo(level_in_force(own, everywhere), policy, in_force(GROUP, own, everywhere))
+    return RulesInForce(level_in_force(own, everywhere), policy, in_force(GROUP, own, everywhere))
 
 
 def level_in_force(own: Mapping[str, Any] | None, everywhere: Mapping[str, Any] | None) -> Level:
@@ -89,11 +89,11 @@ def refused_registration(
     return incompatible(
         f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: '
         f"{counted(len(complaints), 'problem')} "
-        f"under {level}: {'. '.join(shown)}. {asked(subject, owner)}"
+        f"under {level}: {'. '.join(shown)}. {whom_to_ask(subject, owner)}"
     )
 
 
-def asked(subject: str, owner: str | None) -> str:
+def whom_to_ask(subject: str, owner: str | None) -> str:
     """Whom to ask about a subject."""
     if owner is None:
         return f"'{subject}' has no owner on record; ask an admin of the registry."

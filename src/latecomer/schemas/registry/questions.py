@@ -177,16 +177,16 @@ class Questions(Transactions):
     def _complaints(
         self, session: Session, subject: str, new: Sent, places: Sequence[Place]
     ) -> list[Complaint]:
-        held = policy.held_to(*self._settings(session, CONFIG, subject))
-        if held.level is Level.NONE:
+        rules = policy.rules_in_force(*self._settings(session, CONFIG, subject))
+        if rules.level is Level.NONE:
             return []
-        if held.group is not None:
-            wanted = contracts.property_of(new.definition.metadata, held.group)
-            places = [each for each in places if _property(session, each, held.group) == wanted]
-        looked_at = places if held.level.against_all else places[-1:]
+        if rules.group is not None:
+            wanted = contracts.property_of(new.definition.metadata, rules.group)
+            places = [each for each in places if _property(session, each, rules.group) == wanted]
+        looked_at = places if rules.level.against_all else places[-1:]
         found: Found = {}
         olds = {place.version: self._schemas.kept(session, place.id, found).parsed for place in looked_at}
-        return complaints(new.parsed, olds, held.level, held.policy)
+        return complaints(new.parsed, olds, rules.level, rules.policy)
 
 
 def _property(session: Session, place: Place, name: str) -> str | None:

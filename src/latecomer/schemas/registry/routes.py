@@ -6,13 +6,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from latecomer.schemas.registry import contracts, policy
-from latecomer.schemas.registry.asking import Asked, Route
 from latecomer.schemas.registry.bodies import ConfigBody, ModeBody, SchemaBody
 from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.kinds import KINDS
 from latecomer.schemas.registry.names import DEFAULT_CONTEXT, guid_of, subject_of
 from latecomer.schemas.registry.records import NOBODY, Version
 from latecomer.schemas.registry.refusals import unusable
+from latecomer.schemas.registry.requests import Request, Route
 from latecomer.schemas.registry.tokens import Scope
 
 _PAGE = ("offset", "limit")
@@ -22,182 +22,184 @@ _DELETED = ("deleted", "deletedOnly", "deleted_only")
 # Schemas
 
 
-def _root(registry: Registry, asked: Asked) -> Any:
+def _root(registry: Registry, request: Request) -> Any:
     return {}
 
 
-def _contexts(registry: Registry, asked: Asked) -> Any:
-    return asked.page(["."])
+def _contexts(registry: Registry, request: Request) -> Any:
+    return request.page(["."])
 
 
-def _metadata(registry: Registry, asked: Asked) -> Any:
+def _metadata(registry: Registry, request: Request) -> Any:
     """The id of the cluster: always the same, and no Kafka cluster."""
     return {"id": "", "scope": {"path": [], "clusters": {"schema-registry-cluster": "latecomer"}}}
 
 
-def _server_version(registry: Registry, asked: Asked) -> Any:
+def _server_version(registry: Registry, request: Request) -> Any:
     try:
         return {"version": version("latecomer"), "commitId": ""}
     except PackageNotFoundError:  # run from its sources
         return {"version": "", "commitId": ""}
 
 
-def _types(registry: Registry, asked: Asked) -> Any:
+def _types(registry: Registry, request: Request) -> Any:
     return sorted(KINDS)
 
 
-def _schemas(registry: Registry, asked: Asked) -> Any:
-    versions = registry.all_versions("", asked.deleted, asked.flag("latestOnly"))
-    names = registry.aliases() if asked.flag("aliases") else {}
-    kind = asked.query.get("ruleType")
+def _schemas(registry: Registry, request: Request) -> Any:
+    versions = registry.all_versions("", request.deleted, request.flag("latestOnly"))
+    names = registry.aliases() if request.flag("aliases") else {}
+    kind = request.query.get("ruleType")
     wanted = [
         each
         for each in versions
-        if any(name.startswith(asked.prefix) for name in (each.subject, *names.get(each.subject, ())))
+        if any(name.startswith(request.prefix) for name in (each.subject, *names.get(each.subject, ())))
         and (not kind or kind in contracts.rule_types(each.definition.rules))
     ]
     more = {subject: {"aliases": others} for subject, others in names.items()}
-    return [{**each.body(), **more.get(each.subject, {})} for each in asked.page(wanted)]
+    return [{**each.body(), **more.get(each.subject, {})} for each in request.page(wanted)]
 
 
-def _schema(registry: Registry, asked: Asked) -> Any:
-    _check_subject(asked)
-    body = _read_id(registry, asked, asked.id)
-    return {**body, "maxId": registry.largest_id()} if asked.flag("fetchMaxId") else body
+def _schema(registry: Registry, request: Request) -> Any:
+    _check_subject(request)
+    body = _read_id(registry, request, request.id)
+    return {**body, "maxId": registry.largest_id()} if request.flag("fetchMaxId") else body
 
 
-def _schema_of_guid(registry: Registry, asked: Asked) -> Any:
-    return _read_id(registry, asked, registry.ids_of_guid(guid_of(asked.path["guid"]))[0])
+def _schema_of_guid(registry: Registry, request: Request) -> Any:
+    return _read_id(registry, request, registry.ids_of_guid(guid_of(request.path["guid"]))[0])
 
 
-def _ids_of_guid(registry: Registry, asked: Asked) -> Any:
-    ids = registry.ids_of_guid(guid_of(asked.path["guid"]))
+def _ids_of_guid(registry: Registry, request: Request) -> Any:
+    ids = registry.ids_of_guid(guid_of(request.path["guid"]))
     return [{"context": DEFAULT_CONTEXT.strip(":"), "id": number} for number in ids]
 
 
-def _read_id(registry: Registry, asked: Asked, number: int) -> dict[str, Any]:
+def _read_id(registry: Registry, request: Request, number: int) -> dict[str, Any]:
     body = {**registry.definition(number).body(), "guid": registry.guid(number)}
-    _note(registry, asked, number)
-    return _formatted(registry, asked, number, body)
+    _note(registry, request, number)
+    return _formatted(registry, request, number, body)
 
 
-def _formatted(registry: Registry, asked: Asked, number: int, body: dict[str, Any]) -> dict[str, Any]:
+def _formatted(registry: Registry, request: Request, number: int, body: dict[str, Any]) -> dict[str, Any]:
     """A schema in the requested format."""
-    return {**body, "schema": registry.formatted(number, asked.format)} if asked.format else body
+    return {**body, "schema": registry.formatted(number, request.format)} if request.format else body
 
 
-def _schema_text(registry: Registry, asked: Asked) -> Any:
-    _check_subject(asked)
-    text = registry.definition(asked.id).text
-    _note(registry, asked, asked.id)
-    return registry.formatted(asked.id, asked.format) if asked.format else text
+def _schema_text(registry: Registry, request: Request) -> Any:
+    _check_subject(request)
+    text = registry.definition(request.id).text
+    _note(registry, request, request.id)
+    return registry.formatted(request.id, request.format) if request.format else text
 
 
-def _subjects_of_id(registry: Registry, asked: Asked) -> Any:
-    places = _places(registry, asked)
-    return asked.page(sorted({subject for subject, _ in places}))
+def _subjects_of_id(registry: Registry, request: Request) -> Any:
+    places = _places(registry, request)
+    return request.page(sorted({subject for subject, _ in places}))
 
 
-def _versions_of_id(registry: Registry, asked: Asked) -> Any:
-    return asked.page(
-        [{"subject": subject, "version": version} for subject, version in _places(registry, asked)]
+def _versions_of_id(registry: Registry, request: Request) -> Any:
+    return request.page(
+        [{"subject": subject, "version": version} for subject, version in _places(registry, request)]
     )
 
 
-def _places(registry: Registry, asked: Asked) -> list[tuple[str, int]]:
-    only = _check_subject(asked)
+def _places(registry: Registry, request: Request) -> list[tuple[str, int]]:
+    only = _check_subject(request)
     only = None if only is None else registry.behind_alias(only)
-    places = registry.places_of_id(asked.id, asked.deleted)
+    places = registry.places_of_id(request.id, request.deleted)
     return [(each.subject, each.version) for each in places if only in (None, each.subject)]
 
 
-def _check_subject(asked: Asked) -> str | None:
+def _check_subject(request: Request) -> str | None:
     """The subject that a client may send with an id. The id has the same schema under every subject."""
-    written = asked.query.get("subject")
+    written = request.query.get("subject")
     return subject_of(written) if written else None
 
 
 # Subjects
 
 
-def _subject(registry: Registry, asked: Asked) -> str:
-    return registry.behind_alias(asked.subject)
+def _subject(registry: Registry, request: Request) -> str:
+    return registry.behind_alias(request.subject)
 
 
-def _subjects(registry: Registry, asked: Asked) -> Any:
-    return asked.page(registry.subjects(asked.prefix, asked.deleted))
+def _subjects(registry: Registry, request: Request) -> Any:
+    return request.page(registry.subjects(request.prefix, request.deleted))
 
 
-def _look_up(registry: Registry, asked: Asked) -> Any:
-    version = registry.look_up(_subject(registry, asked), asked.body.definition(), asked.deleted)
-    return _formatted(registry, asked, version.id, version.body())
+def _look_up(registry: Registry, request: Request) -> Any:
+    version = registry.look_up(_subject(registry, request), request.body.definition(), request.deleted)
+    return _formatted(registry, request, version.id, version.body())
 
 
-def _delete_subject(registry: Registry, asked: Asked) -> Any:
-    permanent = _is_permanent(asked)
-    return registry.delete_subject(asked.actor, _subject(registry, asked), permanent=permanent)
+def _delete_subject(registry: Registry, request: Request) -> Any:
+    permanent = _is_permanent(request)
+    return registry.delete_subject(request.actor, _subject(registry, request), permanent=permanent)
 
 
-def _versions(registry: Registry, asked: Asked) -> Any:
-    return asked.page(registry.versions(_subject(registry, asked), asked.deleted))
+def _versions(registry: Registry, request: Request) -> Any:
+    return request.page(registry.versions(_subject(registry, request), request.deleted))
 
 
-def _register(registry: Registry, asked: Asked) -> Any:
-    body: SchemaBody = asked.body
+def _register(registry: Registry, request: Request) -> Any:
+    body: SchemaBody = request.body
     version = registry.register(
-        asked.actor,
-        _subject(registry, asked),
+        request.actor,
+        _subject(registry, request),
         body.new_definition(),
-        normalize=asked.flag("normalize"),
+        normalize=request.flag("normalize"),
         number=body.asked_id,
         version=body.asked_version,
     )
     return {"id": version.id, "version": version.version, "guid": version.guid, **version.definition.body()}
 
 
-def _version(registry: Registry, asked: Asked) -> Any:
-    version = _read_version(registry, asked)
-    return _formatted(registry, asked, version.id, version.body())
+def _version(registry: Registry, request: Request) -> Any:
+    version = _read_version(registry, request)
+    return _formatted(registry, request, version.id, version.body())
 
 
-def _with_metadata(registry: Registry, asked: Asked) -> Any:
-    keys, values = asked.repeated["key"], asked.repeated["value"]
+def _with_metadata(registry: Registry, request: Request) -> Any:
+    keys, values = request.repeated["key"], request.repeated["value"]
     if len(keys) != len(values) or not keys:
         raise unusable("key and value come in pairs: write ?key=team&value=rides")
     wanted = dict(zip(keys, values, strict=True))
-    version = registry.latest_with(_subject(registry, asked), wanted, asked.deleted)
-    return _formatted(registry, asked, version.id, version.body())
+    version = registry.latest_with(_subject(registry, request), wanted, request.deleted)
+    return _formatted(registry, request, version.id, version.body())
 
 
-def _version_text(registry: Registry, asked: Asked) -> Any:
-    version = _read_version(registry, asked)
-    return registry.formatted(version.id, asked.format) if asked.format else version.definition.text
+def _version_text(registry: Registry, request: Request) -> Any:
+    version = _read_version(registry, request)
+    return registry.formatted(version.id, request.format) if request.format else version.definition.text
 
 
-def _read_version(registry: Registry, asked: Asked) -> Version:
-    version = registry.version(_subject(registry, asked), asked.version, asked.deleted)
-    _note(registry, asked, version.id)
+def _read_version(registry: Registry, request: Request) -> Version:
+    version = registry.version(_subject(registry, request), request.version, request.deleted)
+    _note(registry, request, version.id)
     return version
 
 
-def _note(registry: Registry, asked: Asked, number: int) -> None:
+def _note(registry: Registry, request: Request, number: int) -> None:
     """Note who has read a schema; without tokens that is unknown."""
-    if asked.actor.name != NOBODY:
-        registry.note_read(asked.actor, number)
+    if request.actor.name != NOBODY:
+        registry.note_read(request.actor, number)
 
 
-def _delete_version(registry: Registry, asked: Asked) -> Any:
-    permanent = _is_permanent(asked)
-    return registry.delete_version(asked.actor, _subject(registry, asked), asked.version, permanent=permanent)
+def _delete_version(registry: Registry, request: Request) -> Any:
+    permanent = _is_permanent(request)
+    return registry.delete_version(
+        request.actor, _subject(registry, request), request.version, permanent=permanent
+    )
 
 
-def _referring(registry: Registry, asked: Asked) -> Any:
-    return asked.page(registry.referring_ids(_subject(registry, asked), asked.version, asked.deleted))
+def _referring(registry: Registry, request: Request) -> Any:
+    return request.page(registry.referring_ids(_subject(registry, request), request.version, request.deleted))
 
 
-def _is_permanent(asked: Asked) -> bool:
-    if asked.flag("permanent"):
-        asked.require(Scope.ADMIN, "delete for good")
+def _is_permanent(request: Request) -> bool:
+    if request.flag("permanent"):
+        request.require(Scope.ADMIN, "delete for good")
         return True
     return False
 
@@ -205,25 +207,25 @@ def _is_permanent(asked: Asked) -> bool:
 # Compatibility
 
 
-def _compatible(registry: Registry, asked: Asked) -> Any:
-    which = asked.version if "version" in asked.path else None
-    normalize = asked.flag("normalize")
+def _compatible(registry: Registry, request: Request) -> Any:
+    which = request.version if "version" in request.path else None
+    normalize = request.flag("normalize")
     problems = registry.complaints(
-        _subject(registry, asked), asked.body.definition(), which, normalize=normalize
+        _subject(registry, request), request.body.definition(), which, normalize=normalize
     )
-    messages = {"messages": [each.text for each in problems]} if asked.flag("verbose") else {}
+    messages = {"messages": [each.text for each in problems]} if request.flag("verbose") else {}
     return {"is_compatible": not problems, **messages}
 
 
 # Levels and modes, of the registry and of a subject
 
 
-def _whose(asked: Asked) -> str | None:
-    return asked.subject if "subject" in asked.path else None
+def _whose(request: Request) -> str | None:
+    return request.subject if "subject" in request.path else None
 
 
-def _config(registry: Registry, asked: Asked) -> Any:
-    return _config_body(registry.config(_whose(asked), asked.flag("defaultToGlobal")))
+def _config(registry: Registry, request: Request) -> Any:
+    return _config_body(registry.config(_whose(request), request.flag("defaultToGlobal")))
 
 
 def _config_body(config: dict[str, Any]) -> dict[str, Any]:
@@ -231,31 +233,31 @@ def _config_body(config: dict[str, Any]) -> dict[str, Any]:
     return {"compatibilityLevel": config["compatibility"], **rest}
 
 
-def _set_config(registry: Registry, asked: Asked) -> Any:
-    change = asked.body.change()
-    if change.get(policy.ALIAS) and _whose(asked) in (None, change[policy.ALIAS]):
+def _set_config(registry: Registry, request: Request) -> Any:
+    change = request.body.change()
+    if change.get(policy.ALIAS) and _whose(request) in (None, change[policy.ALIAS]):
         raise unusable("alias: a subject is an alias of another one; PUT it to /config/ALIAS")
-    registry.set_config(asked.actor, _whose(asked), change)
+    registry.set_config(request.actor, _whose(request), change)
     return {name: value for name, value in change.items() if value is not None}
 
 
-def _unset_config(registry: Registry, asked: Asked) -> Any:
-    return _config_body(registry.unset_config(asked.actor, _whose(asked)))
+def _unset_config(registry: Registry, request: Request) -> Any:
+    return _config_body(registry.unset_config(request.actor, _whose(request)))
 
 
-def _mode(registry: Registry, asked: Asked) -> Any:
-    return {"mode": registry.mode(_whose(asked), asked.flag("defaultToGlobal"))}
+def _mode(registry: Registry, request: Request) -> Any:
+    return {"mode": registry.mode(_whose(request), request.flag("defaultToGlobal"))}
 
 
-def _set_mode(registry: Registry, asked: Asked) -> Any:
-    subject = _whose(asked)
-    mode = policy.mode_of(asked.body.mode, subject)
-    registry.set_mode(asked.actor, subject, mode, force=asked.flag("force"))
+def _set_mode(registry: Registry, request: Request) -> Any:
+    subject = _whose(request)
+    mode = policy.mode_of(request.body.mode, subject)
+    registry.set_mode(request.actor, subject, mode, force=request.flag("force"))
     return {"mode": mode}
 
 
-def _unset_mode(registry: Registry, asked: Asked) -> Any:
-    return {"mode": registry.unset_mode(asked.actor, _whose(asked))}
+def _unset_mode(registry: Registry, request: Request) -> Any:
+    return {"mode": registry.unset_mode(request.actor, _whose(request))}
 
 
 _ID, _GUID, _SUBJECT = "/schemas/ids/{id}", "/schemas/guids/{guid}", "/subjects/{subject}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
 import json
 import logging
 import os
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from latecomer.errors import MachineError, RegistryError
+from latecomer.model.hosts import is_loopback
 from latecomer.schemas.registry.bodies import MEDIA
 from latecomer.schemas.registry.core import Registry
 from latecomer.schemas.registry.gate import LARGEST_HEAD
@@ -33,19 +33,6 @@ def require_packages() -> None:
         raise MachineError(
             f"the registry needs the package {error.name}; install it: pip install 'latecomer[registry]'"
         ) from None
-
-
-def is_loopback(host: str) -> bool:
-    """
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def require_safe(host: str, tokens: Tokens | None) -> None:

@@ -35,6 +35,8 @@ class SqliteDatabase:
     """A database file. Connections are reused. Writes of this process wait for a lock here, not for the file's lock."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
+        if "\0" in str(path):
+            raise RegistryError(f"the path {str(path)!r} holds a NUL character; {_FIX}")
         self.path = path.absolute()
         self.shown = str(self.path)
         self._write_lock = threading.Lock()

@@ -137,7 +137,7 @@ class Tokens:
     def __len__(self) -> int:
         return len(self._tokens)
 
-    def found(self, secret: str) -> Token | None:
+    def token_of(self, secret: str) -> Token | None:
         """The token of a secret. The time this takes reveals nothing about the tokens."""
         self._read_again()
         digest, found = _digest(secret), None

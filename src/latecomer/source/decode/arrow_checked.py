@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from latecomer.config.sources import UnknownFields
 from latecomer.model import types
-from latecomer.model.paths import ways_of
+from latecomer.model.paths import paths_of
 from latecomer.schemas.jsonschema import Schema
 from latecomer.schemas.jsonschema.nodes import Bound, Node
 from latecomer.schemas.jsonschema.values import NUMBERS, number_of, type_of
@@ -63,7 +63,7 @@ class Rules:
         they make a record a dead letter."""
         for kind in columns.values():
             column_type(kind)
-        if ways_of(columns):
+        if paths_of(columns):
             raise NotPlain("columns within objects")
         root = schema.root.behind_refs()
         _require_plain_object(root)
@@ -181,7 +181,7 @@ def _check_nulls(node: Node, required: bool, text: bytes) -> None:
         raise NotPlain(_INVALID)
 
 
-def _check_listed(node: Node, kind: str, found: pa.ChunkedArray) -> None:
+def _check_listed(node: Node, kind: str, chunks: pa.ChunkedArray) -> None:
     values = [each.value for each in node.values or ()]
     if kind in types.INTEGERS:
         numbers = [number_of(each) for each in values if type_of(each) in NUMBERS]
@@ -190,28 +190,28 @@ def _check_listed(node: Node, kind: str, found: pa.ChunkedArray) -> None:
         ]
     else:
         allowed = [each for each in values if isinstance(each, bool if kind == "boolean" else str)]
-    listed = pa.array(list(allowed), pa.int64() if kind in types.INTEGERS else found.type)
-    column = found.cast(pa.int64()) if kind in types.INTEGERS else found
+    listed = pa.array(list(allowed), pa.int64() if kind in types.INTEGERS else chunks.type)
+    column = chunks.cast(pa.int64()) if kind in types.INTEGERS else chunks
     if not pc.all(pc.is_in(column, listed)).as_py():
         raise NotPlain(_INVALID)
 
 
-def _check_lengths(node: Node, found: pa.ChunkedArray) -> None:
+def _check_lengths(node: Node, texts: pa.ChunkedArray) -> None:
     if not node.min_length and node.max_length is None:
         return
-    sizes = pc.min_max(pc.utf8_length(found)).as_py()
+    sizes = pc.min_max(pc.utf8_length(texts)).as_py()
     if sizes["min"] < node.min_length or (node.max_length is not None and sizes["max"] > node.max_length):
         raise NotPlain(_INVALID)
 
 
-def _check_numbers(node: Node, kind: str, found: pa.ChunkedArray) -> None:
-    ends = pc.min_max(found).as_py() if node.lower or node.upper else {}
+def _check_numbers(node: Node, kind: str, numbers: pa.ChunkedArray) -> None:
+    ends = pc.min_max(numbers).as_py() if node.lower or node.upper else {}
     for bound, end, sign in ((node.lower, "min", 1), (node.upper, "max", -1)):
         if bound is not None and not _is_within(ends[end], bound, sign):
             raise NotPlain(_INVALID)
     for divisor in node.multiples:
         if kind in types.INTEGERS and divisor.denominator == 1 and divisor < 1 << 63:
-            if (np.asarray(found.cast(pa.int64())) % int(divisor)).any():
+            if (np.asarray(numbers.cast(pa.int64())) % int(divisor)).any():
                 raise NotPlain(_INVALID)
         elif (
             Fraction(1, 10 ** types.scale_of(kind) if types.is_decimal(kind) else 1) / divisor

@@ -101,13 +101,13 @@ def with_other_letters(texts: pa.Array, kind: str) -> npt.NDArray[np.int64]:
     """The indices of texts with characters that numbers of this type usually do not have: spaces, digits of other
     scripts, letters of hexadecimal numbers."""
     letters = "decimal" if types.is_decimal(kind) else "double" if kind in types.FLOATS else "bigint"
-    known = np.zeros(256, bool)
-    known[np.frombuffer(_WRITTEN_WITH[letters], np.uint8)] = True
+    allowed = np.zeros(256, bool)
+    allowed[np.frombuffer(_WRITTEN_WITH[letters], np.uint8)] = True
     offsets, data = texts.buffers()[1:3]
     if data is None or not len(texts):
         return np.zeros(0, np.int64)
     places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    other = np.flatnonzero(~known[np.frombuffer(data, np.uint8)[places[0] : places[-1]]])
+    other = np.flatnonzero(~allowed[np.frombuffer(data, np.uint8)[places[0] : places[-1]]])
     if not len(other):
         return other
     return np.unique(np.searchsorted(places, other + places[0], side="right") - 1)

@@ -13,7 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from latecomer.config.models import Pipeline
-from latecomer.model.unknown_fields import Known
+from latecomer.model.unknown_fields import KnownFields
 from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, reading
 from latecomer.source.decode.avro_containers import AvroContainers
 from latecomer.source.decode.avro_messages import AvroMessages
@@ -30,8 +30,8 @@ class AvroRecords(FramedRecords):
 
     @cached_property
     def reader(self) -> Schema:
-        found: Schema = reader_of(self.pipeline)
-        return found
+        schema: Schema = reader_of(self.pipeline)
+        return schema
 
     @cached_property
     def schemas(self) -> WriterSchemas:
@@ -40,7 +40,7 @@ class AvroRecords(FramedRecords):
     def in_tasks(self) -> AvroMessages:
         return AvroMessages(dict(self.schemas.known), self.pipeline.source.unknown_fields, reader=self.reader)
 
-    def unknown_names(self, raw: bytes, known: Known) -> list[str]:
+    def unknown_names(self, raw: bytes, known: KnownFields) -> list[str]:
         writer = self.schemas.known.get(number_of(raw))
         return list(reading(self.reader, writer, True).unknown) if isinstance(writer, Schema) else []
 
@@ -68,8 +68,8 @@ class AvroFiles(FileDecoder):
 
     @cached_property
     def reader(self) -> Schema:
-        found: Schema = reader_of(self.pipeline)
-        return found
+        schema: Schema = reader_of(self.pipeline)
+        return schema
 
     def misfit(self, file: SourceFile) -> str | None:
         return self.in_tasks().misfit(file)

@@ -23,8 +23,8 @@ from latecomer.store.layout import source_type
 
 LONGEST = 32 << 20
 """Bytes of a text; a record with a longer one is read by itself."""
-_Way = tuple[str, ...]
-_Columns = dict[_Way, pa.Array]
+_Path = tuple[str, ...]
+_Columns = dict[_Path, pa.Array]
 _Mask = npt.NDArray[np.bool_]
 _Words = npt.NDArray[np.uint64]
 _WORD = 8
@@ -181,8 +181,8 @@ class Plan:
         self.kinds = columns
         self.extra = {name: self._extra(name) for name in reading.unknown}
         read = [*self.named.values(), *self.extra.values()]
-        self.values = {value.way: value for value in read if value is not None}
-        if any(value.given not in _PLAIN for value in self.values.values()):
+        self.values = {value.path: value for value in read if value is not None}
+        if any(value.delivered_as not in _PLAIN for value in self.values.values()):
             raise RowByRow
         self.deepest = min(deepest_of(writer) or _DEEPEST, _DEEPEST)
 
@@ -190,13 +190,13 @@ class Plan:
         """The columns of some records, and the unknown fields that are kept; `RowByRow` if the schemas have something
         that is not read here."""
         values = self._any(cursor, self.writer.root, self.reader.root, ())
-        made = {}
+        columns = {}
         for name, value in self.named.items():
             if value is None:
-                made[name] = pa.nulls(len(cursor), source_type(self.kinds[name]))
+                columns[name] = pa.nulls(len(cursor), source_type(self.kinds[name]))
             else:
-                made[name] = self._as_column(cursor, values[value.way], self.kinds[name])
-        return {**made, **{name: values[value.way] for name, value in self.extra.items()}}
+                columns[name] = self._as_column(cursor, values[value.path], self.kinds[name])
+        return {**columns, **{name: values[value.path] for name, value in self.extra.items()}}
 
     def _as_column(self, cursor: Cursor, column: pa.Array, kind: str) -> pa.Array:
         wanted = source_type(kind)
@@ -216,25 +216,25 @@ class Plan:
             raise RowByRow
         return Value((name,), _KEPT[others[0].kind])
 
-    def _any(self, cursor: Cursor, written: Type, wanted: Type | None, way: _Way) -> _Columns:
-        """The columns at this way and below it. If nothing is `wanted`, the value is passed over."""
+    def _any(self, cursor: Cursor, written: Type, wanted: Type | None, path: _Path) -> _Columns:
+        """The columns at this path and below it. If nothing is `wanted`, the value is passed over."""
         source = self.writer.resolve(written)
         if not len(cursor):
-            return self._nulls(0, way) if wanted is not None else {}
-        if len(way) > self.deepest:
+            return self._nulls(0, path) if wanted is not None else {}
+        if len(path) > self.deepest:
             cursor.mark(np.ones(len(cursor), np.bool_))
-            return self._nulls(len(cursor), way) if wanted is not None else {}
+            return self._nulls(len(cursor), path) if wanted is not None else {}
         if isinstance(source, Union):
-            return self._union(cursor, source, wanted, way)
+            return self._union(cursor, source, wanted, path)
         if wanted is not None and source.kind == "null":
             if all(each.kind != "null" for each in self._branches(wanted)):
                 cursor.mark(np.ones(len(cursor), np.bool_))
-            return self._nulls(len(cursor), way)
+            return self._nulls(len(cursor), path)
         target = None if wanted is None else self._target(source, wanted)
         if isinstance(source, Record):
-            return self._record(cursor, source, target, way)
-        column = self._plain(cursor, source, target, way)
-        return {} if column is None else {way: column}
+            return self._record(cursor, source, target, path)
+        column = self._plain(cursor, source, target, path)
+        return {} if column is None else {path: column}
 
     def _branches(self, wanted: Type) -> list[Defined]:
         """The types that a value may be read as."""
@@ -251,20 +251,20 @@ class Plan:
             raise RowByRow
         return target
 
-    def _union(self, cursor: Cursor, source: Union, wanted: Type | None, way: _Way) -> _Columns:
+    def _union(self, cursor: Cursor, source: Union, wanted: Type | None, path: _Path) -> _Columns:
         branches = cursor.integers(5)
         wrong = (branches < 0) | (branches >= len(source.branches))
         cursor.mark(wrong)
         parts, order = [], []
         if wrong.any() and wanted is not None:
             order.append(np.flatnonzero(wrong))
-            parts.append(self._nulls(len(order[0]), way))
+            parts.append(self._nulls(len(order[0]), path))
         for nth, branch in enumerate(source.branches):
             rows = np.flatnonzero(branches == nth)
             if not len(rows):
                 continue
             inner = cursor.of(rows)
-            parts.append(self._any(inner, branch, wanted, way))
+            parts.append(self._any(inner, branch, wanted, path))
             order.append(rows)
             cursor.at[rows] = inner.at
         if len(parts) <= 1 or wanted is None:
@@ -274,40 +274,44 @@ class Plan:
         back = pa.array(places)
         return {each: pa.concat_arrays([part[each] for part in parts]).take(back) for each in parts[0]}
 
-    def _record(self, cursor: Cursor, source: Record, target: Defined | None, way: _Way) -> _Columns:
+    def _record(self, cursor: Cursor, source: Record, target: Defined | None, path: _Path) -> _Columns:
         if target is not None and not isinstance(target, Record):
             raise RowByRow
         wanted = {field.name: field for field in target.fields} if target is not None else {}
-        found: _Columns = {}
+        columns: _Columns = {}
         for field in source.fields:
             other = wanted.pop(field.name, None)
-            found |= self._any(cursor, field.type, other.type if other else None, (*way, field.name))
+            columns |= self._any(cursor, field.type, other.type if other else None, (*path, field.name))
         for field in wanted.values():
             if field.name != MARK:
-                found |= self._missing(len(cursor), field, (*way, field.name))
-        return found
+                columns |= self._missing(len(cursor), field, (*path, field.name))
+        return columns
 
-    def _missing(self, count: int, field: Field, way: _Way) -> _Columns:
+    def _missing(self, count: int, field: Field, path: _Path) -> _Columns:
         """The default of a field that was not written."""
         if field.default is None or field.aliases:
             raise RowByRow
-        if not any(self._beyond(way)):
+        if not any(self._beyond(path)):
             return {}
-        default, value = field.default.value, self.values.get(way)
+        default, value = field.default.value, self.values.get(path)
         if default is None:
-            return self._nulls(count, way)
-        if value is None or value.given != "plain" or type(default) not in _DEFAULTS.get(value.kind, ()):
+            return self._nulls(count, path)
+        if (
+            value is None
+            or value.delivered_as != "plain"
+            or type(default) not in _DEFAULTS.get(value.kind, ())
+        ):
             raise RowByRow
-        return {way: pa.repeat(pa.scalar(default, source_type(value.kind)), count)}
+        return {path: pa.repeat(pa.scalar(default, source_type(value.kind)), count)}
 
-    def _beyond(self, way: _Way) -> Iterator[_Way]:
-        return (each for each in self.values if each[: len(way)] == way)
+    def _beyond(self, path: _Path) -> Iterator[_Path]:
+        return (each for each in self.values if each[: len(path)] == path)
 
-    def _nulls(self, count: int, way: _Way) -> _Columns:
-        return {each: pa.nulls(count, source_type(self.values[each].kind)) for each in self._beyond(way)}
+    def _nulls(self, count: int, path: _Path) -> _Columns:
+        return {each: pa.nulls(count, source_type(self.values[each].kind)) for each in self._beyond(path)}
 
-    def _plain(self, cursor: Cursor, source: Defined, target: Defined | None, way: _Way) -> pa.Array | None:
-        value = self.values.get(way) if target is not None else None
+    def _plain(self, cursor: Cursor, source: Defined, target: Defined | None, path: _Path) -> pa.Array | None:
+        value = self.values.get(path) if target is not None else None
         if value is None or target is None:
             _pass_over(cursor, source)
             return None
@@ -347,21 +351,21 @@ def _pass_over(cursor: Cursor, source: Defined) -> None:
 
 def _enum(cursor: Cursor, source: Enum, target: Enum) -> pa.Array:
     chosen = cursor.integers(5)
-    known = {*target.symbols}
-    symbols = [each if each in known else target.default for each in source.symbols]
+    own_symbols = {*target.symbols}
+    symbols = [each if each in own_symbols else target.default for each in source.symbols]
     wrong = (chosen < 0) | (chosen >= len(symbols))
     chosen[wrong] = len(symbols)
-    found = pa.array([*symbols, None], pa.string()).take(pa.array(chosen))
-    cursor.mark(np.asarray(found.is_null()))
-    return found
+    texts = pa.array([*symbols, None], pa.string()).take(pa.array(chosen))
+    cursor.mark(np.asarray(texts.is_null()))
+    return texts
 
 
 def _primitive(cursor: Cursor, kind: str, target: Primitive, value: Value) -> pa.Array:
     match kind, target.kind:
         case "boolean", "boolean":
-            found = cursor.bytes[cursor.skip(1)]
-            cursor.mark(found > 1)
-            return pa.array(found == 1)
+            octets = cursor.bytes[cursor.skip(1)]
+            cursor.mark(octets > 1)
+            return pa.array(octets == 1)
         case "string", "string":
             return cursor.texts()
         case "bytes", "bytes":
@@ -383,11 +387,11 @@ def _integers(cursor: Cursor, numbers: Numbers, target: Primitive, value: Value)
     wanted, logical = source_type(value.kind), logical_type(target)
     if target.kind == "double":
         return pa.array(numbers.astype(np.float64))
-    if value.given == "millis_of_day":
+    if value.delivered_as == "millis_of_day":
         return pa.array(numbers * 1000)
     if wanted in (pa.date32(), pa.int32()):
         return pa.array(numbers.astype(np.int32)).cast(wanted)
-    if value.given in ("nanos", "local_nanos"):
+    if value.delivered_as in ("nanos", "local_nanos"):
         numbers = np.floor_divide(numbers, 1000)
     elif logical is not None and logical.name in _MILLIS:
         beyond = np.abs(numbers // 1000) > (2**63 - 1) // 1_000_000

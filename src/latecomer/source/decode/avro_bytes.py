@@ -37,17 +37,17 @@ class Cursor:
         return self._number(5, 0xFFFFFFFF)
 
     def _number(self, most: int, mask: int) -> int:
-        data, at, found, shift = self.data, self.at, 0, 0
+        data, at, number, shift = self.data, self.at, 0, 0
         for _ in range(most):
             if at >= self.end:
                 raise Damaged
             byte = data[at]
             at += 1
-            found |= (byte & 0x7F) << shift
+            number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 self.at = at
-                found &= mask
-                return (found >> 1) ^ -(found & 1)
+                number &= mask
+                return (number >> 1) ^ -(number & 1)
             shift += 7
         raise Damaged
 

@@ -102,9 +102,9 @@ class AvroColumns:
         }
 
     def _written_shape(self, value: Value | None, kind: str) -> Shape:
-        if value is not None and value.given == "plain":
+        if value is not None and value.delivered_as == "plain":
             return self._shape(value)
-        if value is not None and value.given == "list" and kind != "string":
+        if value is not None and value.delivered_as == "list" and kind != "string":
             return _with_decimals_of(shape_of(kind), shape_of(value.kind))
         return shape_of(kind)
 
@@ -118,23 +118,23 @@ class AvroColumns:
         ]
 
     def _value_tests(self, value: Value, kind: str) -> list[Callable[[Mapping[str, Any]], bool]]:
-        at = _getter(value.way)
-        match value.given:
+        at = _getter(value.path)
+        match value.delivered_as:
             case "union":
                 return [test for each in value.members for test in self._value_tests(each, each.kind)]
             case "list" if kind != "string":
                 read, wanted = shape_of(value.kind), shape_of(kind)
-                return [lambda found: _list_fits(at(found), read, wanted)]
+                return [lambda row: _list_fits(at(row), read, wanted)]
             case "list" | "json":
                 shape = self._shape(value)
-                return [lambda found: has_valid_texts(shape, at(found))]
+                return [lambda row: has_valid_texts(shape, at(row))]
             case "plain" if kind == "string" or (value.kind != kind and is_decimal_pair(value.kind, kind)):
-                return [lambda found: _fits(at(found), value.kind, kind)]
+                return [lambda row: _fits(at(row), value.kind, kind)]
         return []
 
     def _shape(self, value: Value) -> Shape:
         shape: Shape = ("struct", self.reader.shapes)
-        for step in value.way:
+        for step in value.path:
             assert not isinstance(shape, str)  # noqa: S101
             shape = shape[1][step]
         return shape
@@ -144,20 +144,20 @@ class AvroColumns:
         if name not in self.reading.values:
             return lambda _: None
         value = self.reading.values[name]
-        at, change = _getter(value.way), self._change(value, kind, as_written)
-        if value.given == "union":
+        at, change = _getter(value.path), self._change(value, kind, as_written)
+        if value.delivered_as == "union":
             return self._text_of_union(value)
         if change is None:
             return at
 
-        def get(found: Mapping[str, Any]) -> Any:
-            each = at(found)
+        def get(row: Mapping[str, Any]) -> Any:
+            each = at(row)
             return None if each is None else change(each)
 
         return get
 
     def _change(self, value: Value, kind: str, as_written: bool) -> Callable[[Any], Any] | None:
-        match value.given:
+        match value.delivered_as:
             case "json":
                 return JsonText().of(self._shape(value))
             case "list" if kind == "string":  # as in stores of earlier versions
@@ -177,18 +177,18 @@ class AvroColumns:
 
     def _text_of_union(self, value: Value) -> _Get:
         """What reads a value of a union as text."""
-        members = [(_getter(each.way), self._member_text(each)) for each in value.members]
+        members = [(_getter(each.path), self._member_text(each)) for each in value.members]
 
-        def text(found: Mapping[str, Any]) -> str | None:
+        def text(row: Mapping[str, Any]) -> str | None:
             for at, write in members:
-                if (each := at(found)) is not None:
+                if (each := at(row)) is not None:
                     return write(each)
             return None
 
         return text
 
     def _member_text(self, value: Value) -> Callable[[Any], str]:
-        if value.given == "list":
+        if value.delivered_as == "list":
             return JsonText().of(self._shape(value))
         change = self._change(value, value.kind, as_written=False) or (lambda each: each)
         if value.kind == "binary":
@@ -201,17 +201,17 @@ def arrow_column(values: Sequence[Any], kind: str) -> pa.Array:
     return pa.array(values, source_type(kind))
 
 
-def _getter(way: Sequence[str]) -> _Get:
-    if len(way) == 1:
-        (name,) = way
-        return lambda found: found.get(name)
+def _getter(path: Sequence[str]) -> _Get:
+    if len(path) == 1:
+        (name,) = path
+        return lambda row: row.get(name)
 
-    def get(found: Any) -> Any:
-        for step in way:
-            if found is None:
+    def get(row: Any) -> Any:
+        for step in path:
+            if row is None:
                 return None
-            found = found.get(step)
-        return found
+            row = row.get(step)
+        return row
 
     return get
 

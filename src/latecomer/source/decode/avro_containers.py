@@ -18,8 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from latecomer.config.avro_files import SYNC_SIZE as _SYNC
-from latecomer.config.avro_files import Head, file_head
+from latecomer.config.avro_files import SYNC_SIZE, Head, file_head
 from latecomer.config.damage import DamagedFile
 from latecomer.config.sources import UnknownFields
 from latecomer.schemas.avro import Schema, SchemaError, incompatibilities, parse_schema
@@ -32,8 +31,8 @@ from latecomer.source.decode.columns import CORRUPT, KEPT, POSITION
 from latecomer.source.decode.files import SourceFile
 from latecomer.source.decode.frames import Numbers
 from latecomer.source.decode.json_text import misread_text, refused_text, shape_of
+from latecomer.source.decode.retrying import cached_by_file
 from latecomer.source.decode.retrying import reading as reading_file
-from latecomer.source.decode.retrying import remembered
 from latecomer.source.decode.stored_values import stored_rows
 
 MOST_UNPACKED = 512 << 20
@@ -59,7 +58,7 @@ class _Block:
 
     @property
     def end(self) -> int:
-        return self.body + self.size + _SYNC
+        return self.body + self.size + SYNC_SIZE
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ class AvroContainers(FileDecoder):
         return refused
 
 
-@remembered
+@cached_by_file
 def _head_of(file: SourceFile) -> tuple[Head, Schema]:
     """The head of a file, and the schema that it was written with."""
     head = file_head(file)
@@ -217,8 +216,8 @@ def _batches(opened: BinaryIO, head: Head, split: FileSplit) -> Iterator[tuple[i
 def _body(opened: BinaryIO, head: Head, block: _Block) -> bytes:
     """The records of a block."""
     opened.seek(block.body)
-    packed, sync = opened.read(block.size), opened.read(_SYNC)
-    if len(packed) < block.size or len(sync) < _SYNC:
+    packed, sync = opened.read(block.size), opened.read(SYNC_SIZE)
+    if len(packed) < block.size or len(sync) < SYNC_SIZE:
         raise DamagedFile("it ends within a block")
     if sync != head.sync:
         raise DamagedFile(f"the block at byte {block.start} does not end where it says")

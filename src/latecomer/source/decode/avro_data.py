@@ -68,8 +68,8 @@ class RecordReader:
     def record(self, data: bytes, at: int = 0) -> tuple[dict[str, Any], int]:
         """The record that begins at a byte, and where it ends; `Damaged` if there is none."""
         cursor = Cursor(data, at)
-        found = self._read(cursor)
-        return found, cursor.at
+        row = self._read(cursor)
+        return row, cursor.at
 
     # Pairs of types
 
@@ -140,13 +140,13 @@ class RecordReader:
         defaults = {field.name: self._default(field) for field in missing}
 
         def record(cursor: Cursor) -> dict[str, Any]:
-            found = dict(defaults)
+            row = dict(defaults)
             for name, read in steps:
                 if name is None:
                     read(cursor)
                 else:
-                    found[name] = read(cursor)
-            return found
+                    row[name] = read(cursor)
+            return row
 
         return record
 
@@ -338,15 +338,15 @@ def _primitive(source: str, target: str) -> Read:
 def _enum(source: Enum, target: Enum) -> Read:
     if not _same_name(source, target):
         return _refused
-    known = {*target.symbols}
-    symbols = [each if each in known else target.default for each in source.symbols]
+    own_symbols = {*target.symbols}
+    symbols = [each if each in own_symbols else target.default for each in source.symbols]
 
     def symbol(cursor: Cursor) -> str:
         nth = cursor.read_int()
-        found = symbols[nth] if 0 <= nth < len(symbols) else None
-        if found is None:
+        text = symbols[nth] if 0 <= nth < len(symbols) else None
+        if text is None:
             raise Damaged
-        return found
+        return text
 
     return symbol
 

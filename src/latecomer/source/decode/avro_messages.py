@@ -27,8 +27,8 @@ class AvroMessages(FramedDecoder):
         writer = self.writer(number)
         if not isinstance(writer, Schema):
             return lambda *_: None
-        found = Ends(writer)
-        return lambda data, at, _is_last: found.after(data, at)
+        ends = Ends(writer)
+        return lambda data, at, _is_last: ends.after(data, at)
 
     def depth_exceeded(self, number: int, payload: bytes) -> int | None:
         """The limit of records within one another, if a message exceeds it; else None."""

@@ -28,11 +28,11 @@ class Rows:
     kept: pa.Array
 
     @classmethod
-    def of(cls, found: Iterable[tuple[Mapping[str, Any], str | None]], columns: Mapping[str, str]) -> Rows:
+    def of(cls, pairs: Iterable[tuple[Mapping[str, Any], str | None]], columns: Mapping[str, str]) -> Rows:
         """For records that were read one by one."""
         values: dict[str, list[Any]] = {name: [] for name in columns}
         kept: list[str | None] = []
-        for row, text in found:
+        for row, text in pairs:
             for name, column in values.items():
                 column.append(row.get(name))
             kept.append(text)
@@ -64,22 +64,22 @@ class WriterReading:
         if self.plan is not None and len(starts) > FEW:
             cursor = Cursor(data, starts, ends, np.arange(len(starts)), odd)
             try:
-                made = self.plan.columns(cursor)
+                decoded = self.plan.columns(cursor)
             except RowByRow:
                 pass
             else:
                 if whole:
                     odd |= cursor.at != ends
-                table = pa.table({name: made[name] for name in self.columns.columns})
-                return Rows(table, self._kept(made, len(odd))), odd
+                table = pa.table({name: decoded[name] for name in self.columns.columns})
+                return Rows(table, self._kept(decoded, len(odd))), odd
         odd[:] = True
         return Rows.of([({}, None)] * len(odd), self.columns.columns), odd
 
-    def _kept(self, made: Mapping[str, pa.Array], count: int) -> pa.Array:
+    def _kept(self, decoded: Mapping[str, pa.Array], count: int) -> pa.Array:
         names = self.columns.unknown
         if not names:
             return pa.nulls(count, pa.string())
-        columns = [made[name].to_pylist() for name in names]
+        columns = [decoded[name].to_pylist() for name in names]
         rows = (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
         return pa.array(kept_text(names, rows), pa.string())
 

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.errors import SourceError
-from latecomer.model.unknown_fields import Known, unknown_names
+from latecomer.model.unknown_fields import KnownFields, unknown_names
 from latecomer.schemas.jsonschema import Schema, SchemaError, Validator
 from latecomer.schemas.jsonschema.records import NotJson, read_record
 from latecomer.source.decode.checked_messages import CheckedMessages
@@ -32,13 +32,13 @@ class CheckedJson(FramedRecords):
         return self.schemas.registered.validates
 
     def in_tasks(self) -> CheckedMessages:
-        known = self.schemas.known if self._validates else {}
-        for number, schema in known.items():
+        schemas = self.schemas.known if self._validates else {}
+        for number, schema in schemas.items():
             if isinstance(schema, Schema):
                 _require_checkable(number, schema)
-        return CheckedMessages(dict(known), self.pipeline.source.unknown_fields, self._validates)
+        return CheckedMessages(dict(schemas), self.pipeline.source.unknown_fields, self._validates)
 
-    def unknown_names(self, raw: bytes, known: Known) -> list[str]:
+    def unknown_names(self, raw: bytes, known: KnownFields) -> list[str]:
         return unknown_names(raw[HEAD_SIZE:].decode(errors="replace"), known)
 
     def mistake(self, raw: bytes) -> str | None:

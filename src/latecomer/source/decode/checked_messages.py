@@ -42,8 +42,8 @@ class CheckedMessages(FramedDecoder):
         """JSON has no zero byte, and the next message begins with one."""
 
         def end(data: bytes, at: int, is_last: bool) -> int | None:
-            found = data.find(b"\0", at)
-            return found if found >= 0 else len(data) if is_last else None
+            zero = data.find(b"\0", at)
+            return zero if zero >= 0 else len(data) if is_last else None
 
         return end
 

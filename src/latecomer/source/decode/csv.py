@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -83,9 +84,9 @@ class CsvFiles(TextFiles):
             return "the header looks like UTF-16; set source.files.encoding: utf-16"
         if not all(is_text(name, encoding) for name in header):
             return f"the header is not {encoding}; {other_encoding(encoding)}"
-        known = [name for name in header if name in self.columns]
-        if len(known) > len(set(known)):
-            return f"the header names a column twice: {', '.join(known)}"
-        if header and not known:
+        named = [name for name in header if name in self.columns]
+        if doubled := [name for name, count in Counter(named).items() if count > 1]:
+            return f"the header names a column twice: {', '.join(doubled)}"
+        if header and not named:
             return f"the header names none of the columns {', '.join(self.columns)}"
         return None

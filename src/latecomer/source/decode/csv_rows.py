@@ -211,4 +211,4 @@ def _object(fields: Sequence[tuple[str, str | None]]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: f"\\u{found[0][2:].upper()}", _as_json(text))
+    return _ESCAPE.sub(lambda match: f"\\u{match[0][2:].upper()}", _as_json(text))

@@ -23,10 +23,11 @@ from latecomer.model import types
 from latecomer.model.counting import counted
 from latecomer.model.durations import format_duration
 from latecomer.model.ledger import WHOLE_DIGITS
-from latecomer.model.paths import ways_of
+from latecomer.model.paths import paths_of, value_at
 from latecomer.model.unknown_fields import known_fields, unknown_names
 from latecomer.model.written_numbers import LONGEST as LONGEST_NUMBER
 from latecomer.model.written_numbers import POINT, Signs, fits, written_number
+from latecomer.schemas.json_input import TOO_DEEP
 from latecomer.source.decode.choose import framed_decoder
 from latecomer.source.decode.frames import HEAD_SIZE, number_of
 from latecomer.source.decode.framing import FramedRecords
@@ -95,11 +96,11 @@ class Explainer:
         return f"{'; '.join(beyond)} has more than the {WHOLE_DIGITS} digits before the point that the ledger adds up"
 
     def _unknown(self, raw: str, header: Sequence[str]) -> str:
-        known, names = known_fields(self.columns), [name for name in header if name not in self.columns]
+        fields, names = known_fields(self.columns), [name for name in header if name not in self.columns]
         if self._framed is not None:
-            names = self._framed.unknown_names(raw.encode("utf-8", "surrogateescape"), known)
+            names = self._framed.unknown_names(raw.encode("utf-8", "surrogateescape"), fields)
         elif not names:
-            names = unknown_names(raw, known)
+            names = unknown_names(raw, fields)
         more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
         listed = f"{shortened(', '.join(names[:MOST]), LONGEST)}{more}" if names else "a field"
         described = isinstance(self.pipeline.format, SchemaFormat)
@@ -173,20 +174,17 @@ class Explainer:
             what = str(error).partition(": line")[0].removesuffix(" at")
             return f"not JSON: {what} at character {getattr(error, 'pos', 0) + 1}"
         except RecursionError:
-            return "not JSON that can be read: it is nested too deeply"
+            return TOO_DEEP
         if not isinstance(record, dict):
             return f"{shortened(raw, LONGEST)} is not a JSON object"
         return self._misfits(self._by_column(record), _fits_json)
 
     def _by_column(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of a record, including those within its objects."""
-        row, ways = dict(record), ways_of(self.columns)
-        for column, way in ways.items():
-            inner: Any = record
-            for name in way:
-                inner = inner.get(name) if isinstance(inner, Mapping) else None
+        row = dict(record)
+        for column, path in paths_of(self.columns).items():
             if row.get(column) is None:
-                row[column] = inner
+                row[column] = value_at(record, path)
         return row
 
     def _misread_csv(self, raw: str, header: Sequence[str]) -> str | None:
@@ -298,16 +296,16 @@ def _shown(column: str, value: object) -> str:
 
 def _fits_json(value: Any, kind: str, signs: Signs) -> bool:
     """Whether a column of this type takes a JSON value."""
-    known = value_for(kind, signs)
+    wanted = value_for(kind, signs)
     if isinstance(value, dict | list):
-        return known.as_written
+        return wanted.as_written
     token = TEXT
     if isinstance(value, bool) or value != value:  # NaN
         token = WORD
     elif isinstance(value, _Number | int | float):
         token = NUMERIC
     try:
-        known.convert(token, json.dumps(value) if token == WORD else str(value))
+        wanted.convert(token, json.dumps(value) if token == WORD else str(value))
     except Misfit:
         return False
     return True

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from latecomer.objects.files import AHEAD, Seen, open_object, seen
+from latecomer.objects.files import AHEAD, Fingerprint, fingerprint, open_object
 from latecomer.objects.locations import PLAIN, Storage, Url, reached_by, scheme_of
 
 
@@ -21,7 +21,7 @@ class SourceFile:
     size: int
     reached: Storage = field(default=PLAIN, compare=False)
     """How it is reached, if it is at a URL."""
-    seen: Seen | None = field(default=None, compare=False)
+    seen: Fingerprint | None = field(default=None, compare=False)
     """The object that was cut into splits, if it is at a URL: all splits are read from the same object."""
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class SourceFile:
         """What changes if it is replaced or written to."""
         match self.named:
             case Url() as url:
-                return self.seen or seen(url)
+                return self.seen or fingerprint(url)
             case path:
                 status = path.stat()
                 return status.st_ino, status.st_size, status.st_mtime_ns
@@ -66,7 +66,7 @@ class SourceFile:
         """The same file with its size at this moment."""
         match self.named:
             case Url() as url:
-                now = seen(url)
+                now = fingerprint(url)
                 return replace(self, size=now.size, seen=now)
             case path:
                 return replace(self, size=path.stat().st_size)

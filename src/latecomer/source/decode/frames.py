@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from latecomer.config.sources import UnknownFields
 from latecomer.errors import LatecomerError
+from latecomer.schemas.registry.names import LARGEST
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.columns import CORRUPT, INVALID, KEPT, SCHEMA_ID
 from latecomer.source.decode.null_rows import null_columns
 
 HEAD_SIZE = 5
 """Bytes before the payload: a zero, and the id of the schema."""
-LARGEST_ID = 2**31 - 1
 End = Callable[[bytes, int, bool], int | None]
 """Finds the end of a payload in some bytes, from where it begins; the flag says whether they are the last of the file.
 None if the payload does not end in them."""
@@ -62,7 +62,7 @@ def framing_mistake(raw: bytes) -> str | None:
         return f"{begins}, and Confluent's framing begins with 0x00"
     if len(raw) < HEAD_SIZE:
         return f"it has {len(raw)} bytes, and the framing alone has {HEAD_SIZE}"
-    if not 1 <= number_of(raw) <= LARGEST_ID:
+    if not 1 <= number_of(raw) <= LARGEST:
         return f"{number_of(raw)} is no id that a registry gives a schema"
     return None
 
@@ -96,7 +96,7 @@ class Frames:
     def numbers(self) -> Numbers:
         """The ids of their schemas; 0 where a record has no framing."""
         ids = (words_of(self.data)[self.starts].byteswap() >> np.uint64(24)).view(np.int64)
-        framed = (self.ends - self.starts >= HEAD_SIZE) & (ids >= 1) & (ids <= LARGEST_ID)
+        framed = (self.ends - self.starts >= HEAD_SIZE) & (ids >= 1) & (ids <= LARGEST)
         return np.where(framed, ids, 0)
 
     @cached_property

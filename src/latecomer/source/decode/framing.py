@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from latecomer.config.models import Pipeline
-from latecomer.model.unknown_fields import Known
+from latecomer.model.unknown_fields import KnownFields
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.frames import End, FramedDecoder, framing_mistake, number_of
 from latecomer.store.schemas import KnownSchemas, not_known
@@ -34,7 +34,7 @@ class FramedRecords(RecordDecoder):
         """What is wrong with a record that could not be decoded, as far as its schema shows it."""
 
     @abstractmethod
-    def unknown_names(self, raw: bytes, known: Known) -> list[str]:
+    def unknown_names(self, raw: bytes, known: KnownFields) -> list[str]:
         """The fields of a record that are no columns."""
 
     @abstractmethod

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from latecomer.model.paths import ways_of
+from latecomer.model.paths import as_objects, paths_of, value_at
 from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.source.decode.json_values import (
     NUMERIC,
@@ -72,18 +72,12 @@ class JsonRow:
     @cached_property
     def _fields(self) -> dict[str, Value]:
         """How each field is read: as a column, or as an object that holds columns."""
-        known = {name: value_for(kind, self.numbers.of(name)) for name, kind in self.columns.items()}
-        tree: dict[str, Any] = {}
-        for name, way in ways_of(self.columns).items():
-            inner = tree
-            for part in way[:-1]:
-                inner = inner.setdefault(part, {})
-            inner[way[-1]] = known[name]
-        return {**struct_of(tree).fields, **known}
+        values = {name: value_for(kind, self.numbers.of(name)) for name, kind in self.columns.items()}
+        return {**struct_of(as_objects(values)).fields, **values}
 
     @cached_property
-    def _ways(self) -> dict[str, tuple[str, ...]]:
-        return ways_of(self.columns)
+    def _paths(self) -> dict[str, tuple[str, ...]]:
+        return paths_of(self.columns)
 
     def read(self, text: str) -> Row:
         """What is read of a text; nothing, if it is no object."""
@@ -97,18 +91,10 @@ class JsonRow:
             return Row(names=row.names)
         after = _AFTER.match(text, end)
         row.whole = fits and after is not None and after.end() == len(text)
-        for name, way in self._ways.items():
+        for name, path in self._paths.items():
             if row.values.get(name) is None:
-                row.values[name] = _value_at(row.values, way)
+                row.values[name] = value_at(row.values, path)
         return row
-
-
-def _value_at(values: Any, way: tuple[str, ...]) -> Any:
-    for name in way:
-        if not isinstance(values, dict):
-            return None
-        values = values.get(name)
-    return values
 
 
 # Reading
@@ -128,24 +114,24 @@ def _read_object(
     for name, value in (steps := _Members(text, at)):
         if names is not None:
             names.append(name)
-        known = fields.get(name)
-        if steps.plain is not None and known is not None and type(known) is Value:
+        wanted = fields.get(name)
+        if steps.plain is not None and wanted is not None and type(wanted) is Value:
             token, written = steps.plain
             try:
-                values[name] = None if token == WORD and written == "null" else known.convert(token, written)
+                values[name] = None if token == WORD and written == "null" else wanted.convert(token, written)
             except Misfit:
                 fits = False
         elif steps.plain is None:
-            if known is None:
+            if wanted is None:
                 steps.end = _skipped(text, value, depth)
                 continue
-            found, made, steps.end = _read(text, value, known, depth)
-            fits &= found is True
-            if found is not None:
-                values[name] = made
-        elif steps.plain != (WORD, "null") and known is not None:
+            value_fits, converted, steps.end = _read(text, value, wanted, depth)
+            fits &= value_fits is True
+            if value_fits is not None:
+                values[name] = converted
+        elif steps.plain != (WORD, "null") and wanted is not None:
             fits = False
-        elif known is not None:
+        elif wanted is not None:
             values[name] = None
     return fits, steps.end
 
@@ -164,9 +150,9 @@ class _Members:
             self.end = at + 1
             return
         while True:
-            found = _MEMBER.match(text, at)
-            if found is not None and found[5] and len(found[1]) <= LONGEST_NAME:
-                name, quoted, number, word, follows = found.groups()
+            match = _MEMBER.match(text, at)
+            if match is not None and match[5] and len(match[1]) <= LONGEST_NAME:
+                name, quoted, number, word, follows = match.groups()
                 if number is not None:
                     _require_short(number)
                 self.plain = (
@@ -176,7 +162,7 @@ class _Members:
                     if word is None
                     else (WORD, word)
                 )
-                at = found.end()
+                at = match.end()
                 yield name, at
             else:
                 name, at = _name(text, at)
@@ -204,54 +190,54 @@ def _name(text: str, at: int) -> tuple[str, int]:
     return name, _white(text, at + 1)
 
 
-def _read(text: str, at: int, known: Value, depth: int) -> tuple[bool | None, Any, int]:
+def _read(text: str, at: int, wanted: Value, depth: int) -> tuple[bool | None, Any, int]:
     """Reads the value at a place: whether it fits (None: nothing of it), what of it fits, and where it ends."""
     opening = text[at : at + 1]
     if opening == "{" or opening == "[":
-        return _read_nested(text, at, known, depth)
+        return _read_nested(text, at, wanted, depth)
     token, written, end = _token(text, at)
     if token == WORD and written == "null":
         return True, None, end
     try:
-        return True, known.convert(token, written), end
+        return True, wanted.convert(token, written), end
     except Misfit:
         return None, None, end
 
 
-def _read_nested(text: str, at: int, known: Value, depth: int) -> tuple[bool | None, Any, int]:
+def _read_nested(text: str, at: int, wanted: Value, depth: int) -> tuple[bool | None, Any, int]:
     opening = text[at]
-    if opening == "{" and isinstance(known, Struct):
+    if opening == "{" and isinstance(wanted, Struct):
         _require_shallow(depth)
         values: dict[str, Any] = {}
-        fits, end = _read_object(text, at + 1, known.fields, values, depth + 1)
+        fits, end = _read_object(text, at + 1, wanted.fields, values, depth + 1)
         return fits, values, end
-    if opening == "{" and isinstance(known, MapOf):
+    if opening == "{" and isinstance(wanted, MapOf):
         _require_shallow(depth)
-        return _read_map(text, at + 1, known.inner, depth + 1)
-    if opening == "[" and isinstance(known, ListOf):
-        return _read_list(text, at + 1, known.inner, depth)
+        return _read_map(text, at + 1, wanted.inner, depth + 1)
+    if opening == "[" and isinstance(wanted, ListOf):
+        return _read_list(text, at + 1, wanted.inner, depth)
     end = _skipped(text, at, depth)
-    return (True, text[at:end], end) if known.as_written else (None, None, end)
+    return (True, text[at:end], end) if wanted.as_written else (None, None, end)
 
 
 def _read_map(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list[tuple[str, Any]], int]:
     pairs: dict[str, Any] = {}
     fits = True
     for name, value in (steps := _Members(text, at)):
-        found: bool | None
+        value_fits: bool | None
         if steps.plain is not None:
-            found, pairs[name] = _converted(inner, *steps.plain)
+            value_fits, pairs[name] = _converted(inner, *steps.plain)
         else:
-            found, pairs[name], steps.end = _read(text, value, inner, depth)
-        fits &= found is True
+            value_fits, pairs[name], steps.end = _read(text, value, inner, depth)
+        fits &= value_fits is True
     return fits, list(pairs.items()), steps.end
 
 
-def _converted(known: Value, token: str, written: str) -> tuple[bool, Any]:
+def _converted(wanted: Value, token: str, written: str) -> tuple[bool, Any]:
     if token == WORD and written == "null":
         return True, None
     try:
-        return True, known.convert(token, written)
+        return True, wanted.convert(token, written)
     except Misfit:
         return False, None
 
@@ -263,8 +249,8 @@ def _read_list(text: str, at: int, inner: Value, depth: int) -> tuple[bool, list
     if text[at : at + 1] == "]":
         return True, values, at + 1
     while True:
-        found, value, at = _read(text, at, inner, depth + 1)
-        fits &= found is True
+        value_fits, value, at = _read(text, at, inner, depth + 1)
+        fits &= value_fits is True
         values.append(value)
         at = _white(text, at)
         follows = text[at : at + 1]
@@ -308,14 +294,14 @@ def _token(text: str, at: int) -> tuple[str, str, int]:
     """The plain value at a place: its kind, its text, and where it ends."""
     if text[at : at + 1] in _RUN:
         return TEXT, *_text(text, at)
-    found = _WORD.match(text, at)
-    if found is not None:
-        return WORD, found[0], found.end()
-    found = _NUMBER.match(text, at)
-    if found is None:
+    match = _WORD.match(text, at)
+    if match is not None:
+        return WORD, match[0], match.end()
+    match = _NUMBER.match(text, at)
+    if match is None:
         raise NoJson
-    _require_short(found[0])
-    return NUMERIC, found[0], found.end()
+    _require_short(match[0])
+    return NUMERIC, match[0], match.end()
 
 
 def _text(text: str, at: int) -> tuple[str, int]:
@@ -323,10 +309,10 @@ def _text(text: str, at: int) -> tuple[str, int]:
     quote, run, parts = text[at], _RUN[text[at]], []
     at += 1
     while True:
-        found = run.match(text, at)
-        if found is not None:
-            parts.append(found[0])
-            at = found.end()
+        match = run.match(text, at)
+        if match is not None:
+            parts.append(match[0])
+            at = match.end()
         letter = text[at : at + 1]
         at += 1
         if letter == quote:
@@ -368,5 +354,5 @@ def _require_shallow(depth: int) -> None:
 
 
 def _white(text: str, at: int) -> int:
-    found = _WHITE.match(text, at)
-    return at if found is None else found.end()
+    match = _WHITE.match(text, at)
+    return at if match is None else match.end()

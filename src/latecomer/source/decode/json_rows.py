@@ -20,7 +20,7 @@ import pyarrow.json as pj
 from latecomer.config.sources import UnknownFields
 from latecomer.model import types
 from latecomer.model.arrays import flat
-from latecomer.model.paths import ways_of
+from latecomer.model.paths import as_objects, paths_of
 from latecomer.model.unknown_fields import BETWEEN, cutting, known_fields
 from latecomer.model.written_numbers import AS_USUAL, POINT, Numbers
 from latecomer.source.decode.columns import CORRUPT, KEPT
@@ -247,24 +247,19 @@ class JsonLines:
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        tree: dict[str, Any] = {}
-        for name, way in ways_of(self.columns).items():
-            inner = tree
-            for part in way[:-1]:
-                inner = inner.setdefault(part, {})
-            inner[way[-1]] = _read_as(self.columns[name])
-        flat_ones = {name: _read_as(kind) for name, kind in self.columns.items()}
-        return pa.schema([*flat_ones.items(), *((name, _struct(inner)) for name, inner in tree.items())])
+        kinds = {name: _read_as(kind) for name, kind in self.columns.items()}
+        objects = {name: _struct(inner) for name, inner in as_objects(kinds).items()}
+        return pa.schema([*kinds.items(), *objects.items()])
 
     def _column(self, rows: pa.Table, name: str) -> pa.Array:
-        """A column: the field of its name, or the one at the end of its way."""
-        found, way = flat(rows.column(name)), ways_of(self.columns).get(name)
-        if way is None:
-            return found
-        inner = flat(rows.column(way[0]))
-        for part in way[1:]:
+        """A column: the field of its name, or the one at the end of its path."""
+        column, path = flat(rows.column(name)), paths_of(self.columns).get(name)
+        if path is None:
+            return column
+        inner = flat(rows.column(path[0]))
+        for part in path[1:]:
             inner = pc.struct_field(inner, part)
-        return pc.coalesce(found, inner)
+        return pc.coalesce(column, inner)
 
     def _checked(self, column: pa.Array, kind: str) -> tuple[pa.Array, Sequence[int]]:
         """A column that Arrow has read, in its type, and the rows whose values do not fit."""
@@ -288,7 +283,7 @@ class JsonLines:
         for name, kind in self.columns.items():
             pattern = _wrong(kind)
             if pattern:
-                for each in {name, ways_of(self.columns).get(name, (name,))[-1]}:
+                for each in {name, paths_of(self.columns).get(name, (name,))[-1]}:
                     kinds.setdefault(pattern, []).append(re.escape(each))
         return "|".join(rf'"(?:{"|".join(names)})"[ \t]*:[ \t]*{wrong}' for wrong, names in kinds.items())
 
@@ -300,23 +295,23 @@ class JsonLines:
             return {}
         places = np.flatnonzero(odd).tolist()
         kept = {
-            nth: found
+            nth: text
             for nth, each in zip(places, rows, strict=True)
-            if each.whole and (found := self.kept_of(each.text, each.row.names)) is not None
+            if each.whole and (text := self.kept_of(each.text, each.row.names)) is not None
         }
         if has_others:
             for nth, line in enumerate(lines.body.decode(errors="replace").split("\n")[:-1]):
-                if not odd[nth] and (found := self.kept_of(line)) is not None:
-                    kept[nth] = found
+                if not odd[nth] and (text := self.kept_of(line)) is not None:
+                    kept[nth] = text
             return dict(sorted(kept.items()))
         return kept
 
     def kept_of(self, text: str, names: list[str] | None = None) -> str | None:
         """The unknown fields of a record, cut out of its text. A text that cannot be cut is kept whole if it has
         unknown fields."""
-        found = self._cut.match(text)
-        if found is not None:
-            left = "".join(found.groups()).rstrip(BETWEEN)
+        match = self._cut.match(text)
+        if match is not None:
+            left = "".join(match.groups()).rstrip(BETWEEN)
             return f"{{{left}}}" if left else None
         if names is None:
             names = self._row.read(text).names
@@ -328,8 +323,8 @@ class JsonLines:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        known = known_fields({**self.columns, **self.known})
-        return frozenset(known.values) - frozenset(known.objects)
+        fields = known_fields({**self.columns, **self.known})
+        return frozenset(fields.values) - frozenset(fields.objects)
 
 
 class _Odd(dict[str, Any]):
@@ -355,8 +350,8 @@ class _Refused(Exception):
 
     @property
     def row(self) -> int | None:
-        found = _IN_ROW.search(str(self))
-        return int(found[1]) if found else None
+        match = _IN_ROW.search(str(self))
+        return int(match[1]) if match else None
 
 
 def _replaced(lines: Lines, odd: Mask, begin: int = 0, end: int | None = None) -> bytes:

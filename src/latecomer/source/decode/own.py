@@ -32,10 +32,10 @@ class OwnRecords(RecordDecoder):
         raise TypeError(f"decoder {self.decoder.kind} is a column of Spark's: Spark decodes with it")
 
     def decoded(self, records: DataFrame, columns: Mapping[str, str]) -> DataFrame:
-        made = records.withColumn(_FIELDS, self._fields(columns))
-        self._require_columns(dict(made.select(f"{_FIELDS}.*").dtypes), columns)
+        decoded = records.withColumn(_FIELDS, self._fields(columns))
+        self._require_columns(dict(decoded.select(f"{_FIELDS}.*").dtypes), columns)
         others = [quoted(name) for name in records.columns if name != RECORD]
-        return made.select(
+        return decoded.select(
             *(F.col(f"{_FIELDS}.{quoted(name)}").alias(name) for name in columns),
             F.when(F.col(_FIELDS).isNull(), F.col(RECORD).cast("string")).alias(CORRUPT),
             *others,

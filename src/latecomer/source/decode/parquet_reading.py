@@ -23,7 +23,7 @@ from latecomer.config.damage import PARQUET, DamagedFile, damage_found
 from latecomer.config.parquet import ParquetColumns, parquet_columns
 from latecomer.config.sources import UnknownFields
 from latecomer.model.arrays import flat
-from latecomer.model.paths import ways_of
+from latecomer.model.paths import paths_of
 from latecomer.model.types import is_nested, nested_type, with_fields_of
 from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.columns import CORRUPT, KEPT, POSITION
@@ -37,7 +37,7 @@ from latecomer.source.decode.json_text import (
     raw_text,
     shape_of,
 )
-from latecomer.source.decode.retrying import reading, remembered
+from latecomer.source.decode.retrying import cached_by_file, reading
 from latecomer.source.decode.stored_values import shape_of_type, stored_rows, stored_values
 from latecomer.store.layout import source_type
 
@@ -84,8 +84,8 @@ class ParquetReading(FileDecoder):
                 return pinned == stored or (stored, pinned) in _WIDENINGS
             case (outer, wanted), (stored_outer, parts) if outer == stored_outer:
                 strict = outer == "struct" and self.unknown_fields == "dead_letter"
-                known = not strict or parts.keys() <= wanted.keys()
-                return known and all(
+                has_fields = not strict or parts.keys() <= wanted.keys()
+                return has_fields and all(
                     self._takes(kind, parts[name]) for name, kind in wanted.items() if name in parts
                 )
         return False
@@ -118,7 +118,7 @@ def _group_sizes(file: SourceFile) -> list[int]:
     return [max(about.row_group(n).total_byte_size, 0) for n in range(about.num_row_groups)]
 
 
-@remembered
+@cached_by_file
 def columns_of(file: SourceFile) -> ParquetColumns:
     """The columns of a file, from its footer."""
     return parquet_columns(file)
@@ -214,17 +214,17 @@ class _Stored:
     @cached_property
     def _paths(self) -> dict[str, list[_Path]]:
         """Where each column is: under its name, or as a field of objects, or both."""
-        ways = ways_of(self.decoder.columns)
+        nested = paths_of(self.decoder.columns)
         paths = {}
         for name in self.decoder.columns:
-            both = [self._path((name,)), self._path(ways[name]) if name in ways else None]
+            both = [self._path((name,)), self._path(nested[name]) if name in nested else None]
             paths[name] = [path for path in both if path is not None]
         return paths
 
-    def _path(self, way: Sequence[str]) -> _Path | None:
-        """A way as a path, if the file has a field at its end; else None."""
+    def _path(self, names: Sequence[str]) -> _Path | None:
+        """The path that these names make in the file; None if no field is at its end."""
         fields, path = list(self.schema), list[str]()
-        for nth, step in enumerate(way):
+        for nth, step in enumerate(names):
             alike = [field for field in fields if field.name == step]
             if not alike:
                 return None
@@ -232,7 +232,7 @@ class _Stored:
                 raise DamagedFile(f"it has {len(alike)} columns named {step}")
             (field,) = alike
             path.append(field.name)
-            if nth + 1 < len(way):
+            if nth + 1 < len(names):
                 if not pa.types.is_struct(field.type):
                     return None
                 fields = list(field.type.fields)
@@ -277,27 +277,30 @@ class _Stored:
 
     def decoded(self, rows: pa.Table) -> pa.Table:
         columns, stored = self.decoder.columns, {path: _at(rows, path) for path in self._every_path}
-        made = {}
+        decoded = {}
         for name, kind in columns.items():
             parts = [self._typed(stored[path], kind, path) for path in self._paths[name]]
             if not parts:
                 parts = [pa.nulls(rows.num_rows, source_type(kind))]
-            made[name] = parts[0] if len(parts) == 1 else pc.coalesce(*parts)
+            decoded[name] = parts[0] if len(parts) == 1 else pc.coalesce(*parts)
         odd = ~np.logical_and.reduce(
-            [np.ones(rows.num_rows, np.bool_), *(_valid(each) for each in (*stored.values(), *made.values()))]
+            [
+                np.ones(rows.num_rows, np.bool_),
+                *(_valid(each) for each in (*stored.values(), *decoded.values())),
+            ]
         )
         extra = {name: stored[path] for name, path in self.extra.items()}
         corrupt: list[bytes | None] = [None] * rows.num_rows
         for nth in np.flatnonzero(odd):
-            corrupt[nth] = self._misread(int(nth), made, extra)
+            corrupt[nth] = self._misread(int(nth), decoded, extra)
         for name, path in self._whole_as_doubles:
-            for nth in np.flatnonzero(_rounded(stored[path], made[name])):
-                corrupt[nth] = self._refused(int(nth), {**made, name: stored[path]}, extra)
+            for nth in np.flatnonzero(_rounded(stored[path], decoded[name])):
+                corrupt[nth] = self._refused(int(nth), {**decoded, name: stored[path]}, extra)
         kept = self._kept(odd, extra, stored) if self.decoder.unknown_fields != "ignore" else None
         if kept is not None and self.decoder.unknown_fields == "dead_letter":
             for nth in np.flatnonzero(np.asarray(kept.is_valid())):
-                corrupt[nth] = self._refused(int(nth), made, extra)
-        table = pa.table({name: _without_bad_texts(made[name], odd) for name in columns})
+                corrupt[nth] = self._refused(int(nth), decoded, extra)
+        table = pa.table({name: _without_bad_texts(decoded[name], odd) for name in columns})
         table = table.append_column(CORRUPT, pa.array(corrupt, pa.binary()))
         return table if kept is None else table.append_column(KEPT, kept)
 
@@ -349,19 +352,19 @@ class _Stored:
         )
 
     def _whole(
-        self, nth: int, made: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]
+        self, nth: int, decoded: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]
     ) -> tuple[dict[str, Shape], dict[str, Any]]:
         """The shapes of all fields of a row, and the row."""
-        columns = {name: column.slice(nth, 1) for name, column in {**made, **extra}.items()}
+        columns = {name: column.slice(nth, 1) for name, column in {**decoded, **extra}.items()}
         shapes = {name: shape_of(kind) for name, kind in self.decoder.columns.items()}
         shapes |= {name: shape_of_type(column.type) for name, column in extra.items()}
         return shapes, next(stored_rows(pa.table(columns)))
 
-    def _misread(self, nth: int, made: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]) -> bytes:
-        return misread_text(*self._whole(nth, made, extra))
+    def _misread(self, nth: int, decoded: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]) -> bytes:
+        return misread_text(*self._whole(nth, decoded, extra))
 
-    def _refused(self, nth: int, made: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]) -> bytes:
-        shapes, row = self._whole(nth, made, extra)
+    def _refused(self, nth: int, decoded: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]) -> bytes:
+        shapes, row = self._whole(nth, decoded, extra)
         return raw_text(JsonText().of(("struct", shapes))(row))
 
 

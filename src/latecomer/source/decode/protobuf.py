@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from latecomer.model.unknown_fields import Known
+from latecomer.model.unknown_fields import KnownFields
 from latecomer.schemas.packages import protobuf_model
 from latecomer.source.decode.frames import HEAD_SIZE, number_of
 from latecomer.source.decode.framing import FramedRecords
@@ -24,8 +24,8 @@ class ProtobufRecords(FramedRecords):
 
     @cached_property
     def reading(self) -> Reading:
-        found: Reading = reading_of(self.pipeline)
-        return found
+        read: Reading = reading_of(self.pipeline)
+        return read
 
     @cached_property
     def schemas(self) -> WriterProtobufSchemas:
@@ -38,7 +38,7 @@ class ProtobufRecords(FramedRecords):
         unknown, read = self.pipeline.source.unknown_fields, self.reading
         return ProtobufMessages(dict(self.schemas.known), unknown, reader=read.schema, message=read.message)
 
-    def unknown_names(self, raw: bytes, known: Known) -> list[str]:
+    def unknown_names(self, raw: bytes, known: KnownFields) -> list[str]:
         plan = self._plan(raw)
         return [] if isinstance(plan, str) else plan.unknown_names(plan.payload(raw))
 

@@ -33,11 +33,13 @@ def _by_head(frames: Frames, rows: Numbers) -> dict[tuple[tuple[int, ...], int],
     for nth in np.flatnonzero(~is_first):
         head = places_of(frames.records[rows[nth]])
         others.setdefault(((), HEAD) if head is None else head, []).append(int(nth))
-    made = {head: np.array(each) for head, each in others.items()}
+    by_head = {head: np.array(each) for head, each in others.items()}
     if is_first.any():
         head = ((0,), HEAD)
-        made[head] = np.concatenate([np.flatnonzero(is_first), *([made[head]] if head in made else [])])
-    return made
+        by_head[head] = np.concatenate(
+            [np.flatnonzero(is_first), *([by_head[head]] if head in by_head else [])]
+        )
+    return by_head
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,10 @@ class ProtobufMessages(FramedDecoder):
     def plan(self, number: int, places: tuple[int, ...], columns: Mapping[str, str]) -> Plan:
         """How the messages at these places of a writer's schema are read; `Unusable` if they cannot be."""
         keeps = self.unknown_fields != "ignore"
-        made = _plan(self.reader, self.message, self.writers[number], places, keeps, tuple(columns.items()))
-        if isinstance(made, str):
-            raise Unusable(made)
-        return made
+        plan = _plan(self.reader, self.message, self.writers[number], places, keeps, tuple(columns.items()))
+        if isinstance(plan, str):
+            raise Unusable(plan)
+        return plan
 
 
 @lru_cache(maxsize=256)

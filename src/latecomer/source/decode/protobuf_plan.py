@@ -146,11 +146,11 @@ class Plan:
             raise Unusable(f"has the message {local_name(message)} there, and {read.message} is read")
         root = message_of(read.schema, read.message)
         leaves = {name: _leaf(root, message, each) for name, each in read.values.items() if name in columns}
-        known = {each.way for each in read.values.values()}
+        paths = {each.path for each in read.values.values()}
         others = {
             name: each
             for name, each in (columns_of(message) if keeps else ())
-            if not any(each.way[:length] in known for length in range(1, len(each.way) + 1))
+            if not any(each.path[:length] in paths for length in range(1, len(each.path) + 1))
         }
         unknown = {name: _leaf(message, message, each) for name, each in others.items()}
         return cls(
@@ -179,8 +179,8 @@ class Plan:
             return f"{', '.join(missing[:3])} is required in {name}, and missing"
         wrong = (
             column
-            for column, (way, leaf) in self.leaves.items()
-            if not leaf.value(_held(way, {(): [message]})[0])[1]
+            for column, (path, leaf) in self.leaves.items()
+            if not leaf.value(_held(path, {(): [message]})[0])[1]
         )
         return f"the column {next(wrong, '')} does not hold what the field of {name} has"
 
@@ -199,8 +199,8 @@ class Plan:
         table = {}
         for name, kind in self.columns.items():
             if name in self.leaves:
-                way, leaf = self.leaves[name]
-                table[name] = _column(self._values(leaf, way, holders, corrupt), kind)
+                path, leaf = self.leaves[name]
+                table[name] = _column(self._values(leaf, path, holders, corrupt), kind)
             else:
                 table[name] = pa.nulls(len(messages), source_type(kind))
         return Decoded(pa.table(table), corrupt, self._kept(messages, holders, corrupt, strange))
@@ -211,12 +211,12 @@ class Plan:
         if len(records) > FEW:
             data = _as_list(records)
             try:
-                found = self.many.FromString(data)
+                parsed = self.many.FromString(data)
             except (DecodeError, UnicodeDecodeError):
                 pass
             else:
-                strange = self.keeps and _has_strange(found)
-                messages = list((self.many.FromString(data) if strange else found).rows)
+                strange = self.keeps and _has_strange(parsed)
+                messages = list((self.many.FromString(data) if strange else parsed).rows)
                 if self.requires:
                     corrupt[:] = [not self.one.IsInitialized(each) for each in messages]
                 return messages, corrupt, strange
@@ -233,9 +233,9 @@ class Plan:
         return messages, corrupt, self.keeps
 
     def _values(
-        self, leaf: _Leaf, way: tuple[str, ...], holders: dict[tuple[str, ...], Sequence[Any]], corrupt: Mask
+        self, leaf: _Leaf, path: tuple[str, ...], holders: dict[tuple[str, ...], Sequence[Any]], corrupt: Mask
     ) -> list[Any]:
-        messages = _held(way, holders)
+        messages = _held(path, holders)
         try:
             return leaf.values(messages)
         except (Misfit, UnicodeDecodeError):
@@ -254,8 +254,8 @@ class Plan:
         if not self.unknown and not strange:
             return None
         values = {
-            name: self._values(leaf, way, holders, np.zeros(len(messages), np.bool_))
-            for name, (way, leaf) in self.unknown.items()
+            name: self._values(leaf, path, holders, np.zeros(len(messages), np.bool_))
+            for name, (path, leaf) in self.unknown.items()
         }
         write = JsonText().of(self.shape)
         texts: list[str | None] = []
@@ -267,43 +267,43 @@ class Plan:
         return pa.array(texts, pa.string())
 
 
-def _has_strange(found: Any) -> bool:
+def _has_strange(message: Any) -> bool:
     """Whether there are fields that no schema names. They are removed from the message."""
-    before = len(found.SerializePartialToString())
-    found.DiscardUnknownFields()
-    return bool(len(found.SerializePartialToString()) != before)
+    before = len(message.SerializePartialToString())
+    message.DiscardUnknownFields()
+    return bool(len(message.SerializePartialToString()) != before)
 
 
 def _leaf(reader: Any, writer: Any, column: Column) -> tuple[tuple[str, ...], _Leaf]:
     """How a column is read from the writer's messages; `SchemaError` if they cannot be read as the reader's."""
-    way: list[str] = []
-    for number in column.way[:-1]:
+    path: list[str] = []
+    for number in column.path[:-1]:
         wanted, reader = reader, reader.fields_by_number[number].message_type
         step = writer.fields_by_number.get(number)
         if step is None:  # the writer has no such message
-            return (*way, ""), _Leaf("", False, None, None)
+            return (*path, ""), _Leaf("", False, None, None)
         require_readable(wanted.fields_by_number[number], step)
-        way.append(step.name)
+        path.append(step.name)
         writer = step.message_type
-    wanted = reader.fields_by_number[column.way[-1]]
+    wanted = reader.fields_by_number[column.path[-1]]
     nothing = None if column.as_json else default_of(wanted)
-    written = writer.fields_by_number.get(column.way[-1])
+    written = writer.fields_by_number.get(column.path[-1])
     if written is None:
-        return tuple(way), _Leaf("", False, None, nothing)
+        return tuple(path), _Leaf("", False, None, nothing)
     change = converter(wanted, written, column.as_json)
     has_presence = written.has_presence and (wanted.has_presence or wanted.is_repeated)
-    return tuple(way), _Leaf(written.name, has_presence, change, nothing)
+    return tuple(path), _Leaf(written.name, has_presence, change, nothing)
 
 
-def _held(way: tuple[str, ...], holders: dict[tuple[str, ...], Sequence[Any]]) -> Sequence[Any]:
-    """The messages that a way leads to; null where there is none."""
-    if way not in holders:
-        name, above = way[-1], _held(way[:-1], holders)
-        holders[way] = [
+def _held(path: tuple[str, ...], holders: dict[tuple[str, ...], Sequence[Any]]) -> Sequence[Any]:
+    """The messages that a path leads to; null where there is none."""
+    if path not in holders:
+        name, above = path[-1], _held(path[:-1], holders)
+        holders[path] = [
             getattr(each, name) if name and each is not None and is_set(each, name) else None
             for each in above
         ]
-    return holders[way]
+    return holders[path]
 
 
 def _list_class(message: Any) -> Any:
@@ -373,9 +373,9 @@ def _tree(row: Mapping[str, Any]) -> dict[str, Any]:
     """Values by names with dots, as objects within objects."""
     root: dict[str, Any] = {}
     for name, value in row.items():
-        *way, last = name.split(".")
+        *path, last = name.split(".")
         inner = root
-        for step in way:
+        for step in path:
             inner = inner.setdefault(step, {})
         inner[last] = value
     return root

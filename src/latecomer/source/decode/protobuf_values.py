@@ -98,14 +98,14 @@ def converter(reader: Any, writer: Any, as_json: bool = False) -> Convert | None
         key = _key(reader.message_type.fields_by_number[1])
         keep = value or (lambda each: each)
         # A map has no order, and the Protobuf package iterates in another order in each process.
-        return lambda found: [(text, keep(found[name])) for text, name in _sorted(found, key)]
+        return lambda field: [(text, keep(field[name])) for text, name in _sorted(field, key)]
     single = one(reader, writer)
     if not reader.is_repeated:
         return single
     if not writer.is_repeated:  # the reader has a list of it
         within = single or (lambda each: each)
-        return lambda found: [within(found)]
-    return list if single is None else lambda found: [single(each) for each in found]
+        return lambda field: [within(field)]
+    return list if single is None else lambda field: [single(each) for each in field]
 
 
 def _key(field: Any) -> Convert:
@@ -114,8 +114,8 @@ def _key(field: Any) -> Convert:
     return _text if field.type == Field.TYPE_STRING else str
 
 
-def _sorted(found: Any, key: Convert) -> list[tuple[str, Any]]:
-    return sorted(((key(name), name) for name in found), key=itemgetter(0))
+def _sorted(entries: Any, key: Convert) -> list[tuple[str, Any]]:
+    return sorted(((key(name), name) for name in entries), key=itemgetter(0))
 
 
 def one(reader: Any, writer: Any) -> Convert | None:
@@ -140,7 +140,7 @@ def one(reader: Any, writer: Any) -> Convert | None:
 def _struct(reader: Any, writer: Any) -> Convert:
     parts = [field_getter(each, writer.fields_by_number.get(each.number)) for each in reader.fields]
     names = [each.name for each in reader.fields]
-    return lambda found: {name: get(found) for name, get in zip(names, parts, strict=True)}
+    return lambda message: {name: get(message) for name, get in zip(names, parts, strict=True)}
 
 
 def field_getter(reader: Any, writer: Any | None) -> Convert:
@@ -152,10 +152,10 @@ def field_getter(reader: Any, writer: Any | None) -> Convert:
     if writer.has_presence and (reader.has_presence or reader.is_repeated):
         empty = default_of(reader)
         keep = change or (lambda each: each)
-        return lambda found: keep(getattr(found, name)) if is_set(found, name) else empty
+        return lambda message: keep(getattr(message, name)) if is_set(message, name) else empty
     if change is None:
-        return lambda found: getattr(found, name)
-    return lambda found: change(getattr(found, name))
+        return lambda message: getattr(message, name)
+    return lambda message: change(getattr(message, name))
 
 
 def _scalar(reader: Any, writer: Any) -> Convert | None:
@@ -187,9 +187,9 @@ def _is_checked(field: Any) -> bool:
 
 @lru_cache(maxsize=64)
 def _is_proto3(file: Any) -> bool:
-    made = described.FileDescriptorProto()
-    file.CopyToProto(made)
-    return bool(made.syntax == "proto3")
+    copied = described.FileDescriptorProto()
+    file.CopyToProto(copied)
+    return bool(copied.syntax == "proto3")
 
 
 def _enum_names(field: Any) -> Mapping[int, str]:
@@ -208,25 +208,25 @@ def _text(value: Any) -> str:
         raise Misfit from None
 
 
-def micros(found: Any) -> int:
+def micros(timestamp: Any) -> int:
     """A timestamp in microseconds since 1970."""
-    if not (_FIRST <= found.seconds <= _LAST and 0 <= found.nanos < 1_000_000_000):
+    if not (_FIRST <= timestamp.seconds <= _LAST and 0 <= timestamp.nanos < 1_000_000_000):
         raise Misfit
-    return int(found.seconds * 1_000_000 + found.nanos // 1000)
+    return int(timestamp.seconds * 1_000_000 + timestamp.nanos // 1000)
 
 
-def seconds(found: Any) -> Decimal:
+def seconds(duration: Any) -> Decimal:
     """A duration in seconds."""
-    if abs(found.seconds) > _MOST_SECONDS or abs(found.nanos) >= 1_000_000_000:
+    if abs(duration.seconds) > _MOST_SECONDS or abs(duration.nanos) >= 1_000_000_000:
         raise Misfit
-    return Decimal(found.seconds * 1_000_000_000 + found.nanos) * _NANOS
+    return Decimal(duration.seconds * 1_000_000_000 + duration.nanos) * _NANOS
 
 
-def json_text(found: Any) -> str:
+def json_text(message: Any) -> str:
     """A message as JSON, as Protobuf writes it, with the names of its fields."""
     try:
         return str(
-            json_format.MessageToJson(found, preserving_proto_field_name=True, indent=None, sort_keys=True)
+            json_format.MessageToJson(message, preserving_proto_field_name=True, indent=None, sort_keys=True)
         )
     except (TypeError, ValueError, json_format.Error, RecursionError, UnicodeDecodeError):
         raise Misfit from None
@@ -236,11 +236,11 @@ def _json_of(field: Any) -> Convert:
     """What writes a message, or a list or a map of messages, as JSON: no column holds it otherwise."""
     if is_map(field):
         key = _key(field.message_type.fields_by_number[1])
-        return lambda found: (
+        return lambda value: (
             "{"
-            + ", ".join(f"{json.dumps(text)}: {json_text(found[name])}" for text, name in _sorted(found, key))
+            + ", ".join(f"{json.dumps(text)}: {json_text(value[name])}" for text, name in _sorted(value, key))
             + "}"
         )
     if field.is_repeated:
-        return lambda found: f"[{', '.join(json_text(each) for each in found)}]"
+        return lambda value: f"[{', '.join(json_text(each) for each in value)}]"
     return json_text

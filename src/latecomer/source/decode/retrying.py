@@ -41,7 +41,7 @@ def waits() -> Iterator[float]:
         wait = min(2 * wait, LONGEST_WAIT)
 
 
-def patiently(work: Callable[[], _Result]) -> _Result:
+def with_retries(work: Callable[[], _Result]) -> _Result:
     """The result of the work. After an outage it is done again, after a wait."""
     for wait in WAITS:
         try:
@@ -95,7 +95,7 @@ def state_of(file: SourceFile) -> Hashable:
         return file.state
 
 
-def remembered(function: Callable[..., _Result]) -> Callable[..., _Result]:
+def cached_by_file(function: Callable[..., _Result]) -> Callable[..., _Result]:
     """The function of a file, cached while the file is unchanged: a worker reads several splits of it."""
     cached = lru_cache(maxsize=4096)(lambda _state, *arguments: function(*arguments))
 

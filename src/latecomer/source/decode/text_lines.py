@@ -254,8 +254,8 @@ class TextPart:
         while len(text) - start > self.longest:
             end = start + self._last_end(text[start : start + self.longest], whole=False)
             if end == start or text[end - 1 : end + 1] == b"\r\n":
-                found = self._next_end(text, start, last=True)
-                end = len(text) if found is None else found
+                next_end = self._next_end(text, start, last=True)
+                end = len(text) if next_end is None else next_end
                 if end - start > self.longest:
                     yield start, end
             start = end

@@ -17,8 +17,6 @@ _EXACT = Context(prec=4_000)
 _WHOLE = re.compile("[+-]?[0-9]+")
 _NO_NUMBER = re.compile("NaN|[+-]?Infinity|-?Inf")
 _CONTROL = "".join(map(chr, range(0x21)))
-_BEYOND = {"tinyint": 1 << 7, "smallint": 1 << 15, "int": 1 << 31, "bigint": 1 << 63}
-"""The first number that is too large for each type."""
 
 
 class Misfit(Exception):
@@ -38,7 +36,7 @@ def decimal_of(text: str, whole_digits: int, scale: int, signs: Signs = POINT) -
 
 def in_range(number: int, kind: str) -> int:
     """A whole number that a column of this type holds; `Misfit` for any other."""
-    if not -_BEYOND[kind] <= number < _BEYOND[kind]:
+    if not types.holds(kind, number):
         raise Misfit
     return number
 
@@ -81,10 +79,10 @@ def value_of(text: str, kind: str, signs: Signs = POINT) -> object:
         case "binary":
             return text.encode("utf-8", "replace")
     parse = {"date": written_date, "timestamp": written_moment, "timestamp_ntz": written_wall_clock}[kind]
-    found = parse(text)
-    if found is None:
+    value = parse(text)
+    if value is None:
         raise Misfit
-    return found
+    return value
 
 
 def _number(text: str, kind: str, signs: Signs) -> float | int:

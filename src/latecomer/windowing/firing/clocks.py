@@ -99,15 +99,20 @@ def early_due(output: Output, clocks: Clocks, since: Micros, start: Micros) -> F
     match rule:
         case Count(count=count):
             return since >= count
-        case Every(clock="arrival"):
-            return (since > 0) & clocks.early_due
     assert isinstance(rule, Every)  # noqa: S101
+    return (since > 0) & interval_passed(rule, output, clocks, start)
+
+
+def interval_passed(rule: Every, output: Output, clocks: Clocks, start: Micros) -> Flags:
+    """Whether the clock of an early trigger reached a multiple of its interval, for windows that begin there."""
     now, every = clocks.now, rule.every
+    if rule.clock == "arrival":
+        return np.full(len(start), clocks.early_due)
     if output.window.endless:
         # It has no start: its intervals are those of the clock, from the first watermark on.
-        return (since > 0) & (now > BEGIN_OF_TIME and now // every > clocks.began // every)
+        return np.full(len(start), now > BEGIN_OF_TIME and now // every > clocks.began // every)
     reached, earlier = (np.maximum(0, (mark - start) // every) for mark in (now, clocks.before))
-    return (since > 0) & (now > start) & (reached > earlier)
+    return (now > start) & (reached > earlier)
 
 
 def late_due(output: Output, clocks: Clocks, waiting: Micros, end: Micros) -> Flags:
@@ -128,3 +133,8 @@ def settled_at(output: Output, end: Micros) -> Micros:
     """The watermark from which on nothing more can come for windows with these ends."""
     settled: Micros = np.minimum(end + output.settles_after, END_OF_TIME)
     return settled
+
+
+def settled_by(output: Output, watermark: int) -> int:
+    """The last end of windows for which nothing more can come at this watermark."""
+    return END_OF_TIME if watermark == END_OF_TIME else watermark - output.settles_after

@@ -20,8 +20,8 @@ from latecomer.model.windows import FIRST_MOMENT
 from latecomer.store.files import Location, read_table
 from latecomer.store.sql import double_quoted, moment_literal
 from latecomer.store.standing import standing
-from latecomer.windowing.firing.clocks import Clocks, settled_at
-from latecomer.windowing.firing.merging import Firing, constant, last_of, places_of, said, taken_back
+from latecomer.windowing.firing.clocks import Clocks, settled_at, settled_by
+from latecomer.windowing.firing.merging import Firing, constant, last_of, places_of, taken_back, timing_and_op
 from latecomer.windowing.merge import replaced
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def places_to_close(panes: Table, output: Output, section: Section) -> set[tuple
         return set()
     place = ", ".join(double_quoted(name) for name in ("window_start", "window_end", *output.by))
     low = section.watermark_before - output.settles_after
-    high = section.fires_at - output.settles_after
+    high = settled_by(output, section.fires_at)
     if high <= FIRST_MOMENT:
         return set()
     since = f"window_end > {moment_literal(low)} and " if low > FIRST_MOMENT else ""
@@ -99,7 +99,7 @@ def _closing(firing: Firing, held: pa.Table, clocks: Clocks) -> pa.Table:
         rows = replaced(rows, name, 0)
     changed = {
         "sequence": pc.add(flat(held.column("sequence")), 1),
-        **said(Timing.CLOSING, Op.INSERT, count),
+        **timing_and_op(Timing.CLOSING, Op.INSERT, count),
         "is_last": pa.repeat(pa.scalar(True), count),
         "batch": constant(clocks.batch, count),
         "fired_at": constant(None if clocks.arrival == BEGIN_OF_TIME else clocks.arrival, count),

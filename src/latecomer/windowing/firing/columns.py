@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Lane(StrEnum):
+class PaneLane(StrEnum):
     """What one pass over a batch yields for an output, in `LANE`. Files of `partials` are known by it."""
 
     OPEN = "open"

@@ -25,7 +25,7 @@ from latecomer.store.layout import TIMESTAMP
 from latecomer.store.sql import double_quoted
 from latecomer.windowing.columns import END, START
 from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.merging import Firing, constant, numbers, places_of, said
+from latecomer.windowing.firing.merging import Firing, constant, numbers, places_of, timing_and_op
 from latecomer.windowing.merge import Merger, replaced
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def empty_panes(
         merged,
         {
             "sequence": constant(0, count),
-            **said(Timing.ON_TIME, Op.INSERT, count),
+            **timing_and_op(Timing.ON_TIME, Op.INSERT, count),
             "is_last": pa.array(firing.is_last(merged, np.asarray(mark.fill_null(0)))),
             "batch": constant(clocks.batch, count),
             "fired_at": when,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from latecomer.log.timeline.watermarks import Timeline
+from latecomer.log.timeline.watermarks import JudgingWatermarks
 from latecomer.model.arrays import flat
 from latecomer.model.verdicts import Fate, OnError, Verdict
 from latecomer.store.layout import PaneLayout
@@ -44,11 +44,13 @@ def event_columns(layout: PaneLayout, merger: Merger) -> list[str]:
     return stored_columns(log, [output], merger.columns)
 
 
-def fold(events: pa.Table, layout: PaneLayout, timeline: Timeline, merger: Merger) -> Iterator[Folded]:
+def fold(
+    events: pa.Table, layout: PaneLayout, timeline: JudgingWatermarks, merger: Merger
+) -> Iterator[Folded]:
     """Judge some events of the log, and fold them: a part at a time where windows overlap so much that there would be
     too many rows."""
     output, log = layout.output, layout.events
-    wanted = list(dict.fromkeys([*merger.columns, *output.counted]))
+    wanted = list(dict.fromkeys([*merger.columns, *output.columns_in_numbers]))
     for few in in_parts(events, output.window):
         found = judged(few, log, output, timeline, wanted)
         failed = found.nth[found.fate == CODES[Fate.FAILED]]
@@ -77,7 +79,8 @@ def set_aside(events: pa.Table, found: Judged, layout: PaneLayout) -> pa.Table:
     }
     kept = {name: flat(rows.column(stored)) for stored, name in log.late_names.items()}
     derived = {
-        layout.late_columns[name]: found.columns[name].filter(pa.array(aside)) for name in output.counted
+        layout.late_columns[name]: found.columns[name].filter(pa.array(aside))
+        for name in output.columns_in_numbers
     }
     columns = {**missed, **kept, **derived}
     made = {field.name: columns[field.name].cast(field.type) for field in layout.late_schema}

@@ -21,7 +21,7 @@ from latecomer.store.columns import (
 )
 from latecomer.windowing.aggregates import assignments_column
 from latecomer.windowing.fates import Counts
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.merge import Merger
 
 _NOTED = {"late_at_source": NEW_BEHIND, "partly_late": NEW_PARTLY}
@@ -51,14 +51,14 @@ def _counts_of_sessions(lanes: Mapping[str, pa.Table], merger: Merger) -> Counts
     fates: dict[str, dict[Fate, Decimal]] = {unit: {} for unit in sums}
     behind = 0
     for lane, table in lanes.items():
-        if lane == Lane.TO_RETRACT:
+        if lane == PaneLane.TO_RETRACT:
             continue
         behind += int(_sum(table.column(NEW_BEHIND)))
-        for fate, rows in _rest(table) if lane == Lane.REST else [(Fate.ON_TIME, table)]:
+        for fate, rows in _rest(table) if lane == PaneLane.REST else [(Fate.ON_TIME, table)]:
             for unit, column in sums.items():
                 came_late = _amount(rows, late_column(column), merger)
                 _add(fates[unit], fate, _amount(rows, new_column(column), merger) - came_late)
-                if lane != Lane.REST:
+                if lane != PaneLane.REST:
                     _add(fates[unit], Fate.LATE_ACCEPTED, came_late)
     return Counts({**fates, ASSIGNMENTS: fates[EVENT_UNIT]}, late_at_source=behind)
 
@@ -84,9 +84,9 @@ def _amount(rows: pa.Table, column: str, merger: Merger) -> Decimal:
 
 
 def _by_fate(lane: str, table: pa.Table) -> list[tuple[Fate, pa.Table]]:
-    if lane in (Lane.OPEN, Lane.FIRED):
+    if lane in (PaneLane.OPEN, PaneLane.FIRED):
         return [(Fate.ON_TIME, table)]
-    if lane in (Lane.LATE, Lane.WAITING):
+    if lane in (PaneLane.LATE, PaneLane.WAITING):
         return [(Fate.LATE_ACCEPTED, table)]
     return _rest(table)
 

@@ -21,11 +21,11 @@ from latecomer.windowing.aggregates.base import alike
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, LAST_WATERMARK, START
 from latecomer.windowing.fates import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.judge import Flags, Micros
 from latecomer.windowing.merge import Merger, replaced
 
-_LANES = (Lane.OPEN, Lane.FIRED, Lane.LATE, Lane.WAITING, Lane.REST)
+_LANES = (PaneLane.OPEN, PaneLane.FIRED, PaneLane.LATE, PaneLane.WAITING, PaneLane.REST)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Firing:
         self, partials: Sequence[pa.Table], states: pa.Table | None, clocks: Clocks
     ) -> dict[str, pa.Table]:
         """Partial states merged with open states: the panes of each lane."""
-        inputs: list[Any] = [self.merger.again(each) for each in partials]
+        inputs: list[Any] = [self.merger.as_inputs(each) for each in partials]
         inputs += [] if states is None else [self.merger.of_states(states)]
         if not inputs:
             return {}
@@ -57,28 +57,30 @@ class Firing:
     def laned(self, merged: pa.Table, due: Flags, clocks: Clocks) -> dict[str, pa.Table]:
         """Merged rows as panes, lane by lane. Open windows that are `due` fire."""
         lane = self._lane_of(merged, clocks)
-        early = (lane == Lane.OPEN) & due
+        early = (lane == PaneLane.OPEN) & due
         panes = self.merger.published(merged, self._firing(merged, lane, early, clocks))
         lanes: dict[str, pa.Table] = {name: panes.filter(pa.array(lane == name)) for name in _LANES}
         if early.any():
             fired = merged.filter(pa.array(early))
             published = self.merger.published(fired, self._early_firing(fired, clocks))
-            lanes[Lane.FIRED] = pa.concat_tables([lanes[Lane.FIRED], published])
-            lanes[Lane.OPEN] = self._after_publishing(panes, early).filter(pa.array(lane == Lane.OPEN))
+            lanes[PaneLane.FIRED] = pa.concat_tables([lanes[PaneLane.FIRED], published])
+            lanes[PaneLane.OPEN] = self._after_publishing(panes, early).filter(
+                pa.array(lane == PaneLane.OPEN)
+            )
         return lanes
 
     def _lane_of(self, merged: pa.Table, clocks: Clocks) -> npt.NDArray[np.object_]:
         fate = np.asarray(merged.column(FATE))
         due = late_due(self.output, clocks, numbers(merged, EVENTS), numbers(merged, END))
-        late = np.where(due, Lane.LATE, Lane.WAITING)
-        published = np.full(merged.num_rows, Lane.FIRED)
+        late = np.where(due, PaneLane.LATE, PaneLane.WAITING)
+        published = np.full(merged.num_rows, PaneLane.FIRED)
         if self.output.closes_silently:
-            published = np.where(numbers(merged, SINCE) > 0, Lane.FIRED, Lane.REST)
-        on_time = np.where(clocks.closed(numbers(merged, END)), published, Lane.OPEN)
+            published = np.where(numbers(merged, SINCE) > 0, PaneLane.FIRED, PaneLane.REST)
+        on_time = np.where(clocks.closed(numbers(merged, END)), published, PaneLane.OPEN)
         return np.where(
             fate == CODES[Fate.ON_TIME],
             on_time,
-            np.where(fate == CODES[Fate.LATE_ACCEPTED], late, Lane.REST),
+            np.where(fate == CODES[Fate.LATE_ACCEPTED], late, PaneLane.REST),
         ).astype(object)
 
     def _early_firing(self, merged: pa.Table, clocks: Clocks) -> dict[str, pa.Array]:
@@ -86,7 +88,7 @@ class Firing:
         count = merged.num_rows
         return {
             "sequence": following(merged),
-            **said(Timing.EARLY, Op.INSERT, count),
+            **timing_and_op(Timing.EARLY, Op.INSERT, count),
             "is_last": pa.array(np.zeros(count, bool)),
             "batch": constant(clocks.batch, count),
             "fired_at": constant(clocks.arrival, count),
@@ -108,7 +110,7 @@ class Firing:
     def _firing(
         self, merged: pa.Table, lane: npt.NDArray[np.object_], early: Flags, clocks: Clocks
     ) -> dict[str, pa.Array]:
-        fired, late = lane == Lane.FIRED, (lane == Lane.LATE) | (lane == Lane.WAITING)
+        fired, late = lane == PaneLane.FIRED, (lane == PaneLane.LATE) | (lane == PaneLane.WAITING)
         at, mark = clocks.closings(numbers(merged, END), fired)
         is_fired, is_late = pa.array(fired), pa.array(late)
         last, none = flat(merged.column(LAST_SEQUENCE)), pa.scalar(None, pa.int64())
@@ -121,7 +123,7 @@ class Firing:
             "sequence": pc.if_else(
                 pa.array(fired | early),
                 following(merged),
-                pc.if_else(pa.array(lane == Lane.OPEN), last, none),
+                pc.if_else(pa.array(lane == PaneLane.OPEN), last, none),
             ),
             "timing": pa.array(timing, pa.string()),
             "op": pa.array([Op.INSERT.value] * merged.num_rows, pa.string()),
@@ -151,7 +153,7 @@ class Firing:
             merged,
             {
                 "sequence": following(merged),
-                **said(Timing.LATE, Op.INSERT, count),
+                **timing_and_op(Timing.LATE, Op.INSERT, count),
                 "is_last": pa.array(self.is_last(merged, clocks.now)),
                 "batch": constant(clocks.batch, count),
                 "fired_at": flat(merged.column(LAST_ARRIVAL)),
@@ -240,7 +242,7 @@ def constant(value: int | None, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, pa.int64()), count)
 
 
-def said(timing: Timing, op: Op, count: int) -> dict[str, pa.Array]:
+def timing_and_op(timing: Timing, op: Op, count: int) -> dict[str, pa.Array]:
     return {
         name: pa.repeat(pa.scalar(word.value, pa.string()), count)
         for name, word in (("timing", timing), ("op", op))

@@ -23,12 +23,11 @@ from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 from latecomer.store.layout import PaneLayout
 from latecomer.store.store import Store
-from latecomer.windowing.anew import Anew
 from latecomer.windowing.fates import Counts, Periods
 from latecomer.windowing.firing.batch import Batch, by_arrival
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import CLOSING, may_close, places_to_close
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.empty import KnownKeys, windows_closed
 from latecomer.windowing.firing.lanes import added_counts
 from latecomer.windowing.firing.silence import has_news, silence_publishes
@@ -45,13 +44,14 @@ from latecomer.windowing.firing.tasks import (
     fires_quietly,
     fold_files,
 )
+from latecomer.windowing.log_computation import LogComputation
 from latecomer.windowing.merge import Merger
 
 FOLD_AT = 24
 """If open states, or late panes, are from so many batches, they are merged into one file."""
 SMALL = 8 << 20
-_PANES = (Lane.FIRED, Lane.LATE, CLOSING)
-_STATES = (Lane.OPEN, Lane.WAITING, Lane.TO_RETRACT)
+_PANES = (PaneLane.FIRED, PaneLane.LATE, CLOSING)
+_STATES = (PaneLane.OPEN, PaneLane.WAITING, PaneLane.TO_RETRACT)
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,12 @@ class OutputLogic:
             closing,
             known,
             {
-                Lane.FIRED: panes.new_folder(number),
-                Lane.LATE: panes.new_folder(number, Lane.LATE),
+                PaneLane.FIRED: panes.new_folder(number),
+                PaneLane.LATE: panes.new_folder(number, PaneLane.LATE),
                 CLOSING: panes.new_folder(number, CLOSING),
-                Lane.OPEN: partials.new_folder(number),
-                Lane.WAITING: partials.new_folder(number, Lane.WAITING),
-                Lane.TO_RETRACT: partials.new_folder(number, Lane.TO_RETRACT),
+                PaneLane.OPEN: partials.new_folder(number),
+                PaneLane.WAITING: partials.new_folder(number, PaneLane.WAITING),
+                PaneLane.TO_RETRACT: partials.new_folder(number, PaneLane.TO_RETRACT),
             },
             self.late_folder(batch),
         )
@@ -228,7 +228,7 @@ class OutputLogic:
             self._remember_panes(batch, published, folded)
             failpoint(f"{self.name}.panes.committed", number)
         if self.known_keys is not None:
-            self.known_keys = self.known_keys.with_files(prepared.of([Lane.FIRED]))
+            self.known_keys = self.known_keys.with_files(prepared.of([PaneLane.FIRED]))
         if not prepared.whole:
             return published
         if prepared.late and not tables.late.holds(number):
@@ -250,12 +250,12 @@ class OutputLogic:
 
         Files of windows that were final before this batch are left to upkeep (ADR 0017).
         """
-        new = prepared.files.get(Lane.LATE, ())
+        new = prepared.files.get(PaneLane.LATE, ())
         small = [
             file
             for file in self.recent_panes
             if file.size < SMALL
-            and kind_of(file) == Lane.LATE
+            and kind_of(file) == PaneLane.LATE
             and file.window_ends[1] > batch.section.watermark_before - self.output.allowed_lateness
         ]
         if not new or len({batch_of(file) for file in small}) < FOLD_AT:
@@ -264,7 +264,7 @@ class OutputLogic:
         folded = self.runner.run(
             f"batch {batch.number} · late panes of {self.name}", fold_files, [task]
         ).tasks
-        return [*prepared.of([Lane.FIRED, CLOSING]), *folded], small
+        return [*prepared.of([PaneLane.FIRED, CLOSING]), *folded], small
 
     def _remember_panes(self, batch: Batch, added: Sequence[DataFile], folded: Sequence[DataFile]) -> None:
         """Remember the panes that a later batch may replace."""
@@ -326,14 +326,14 @@ class OutputLogic:
         """The fates of each batch's events, for an output that catches up, or under the policies that it has had."""
         if batch.logged is None:
             return {}
-        anew = self.anew(batch.number, periods, timeline=timeline(batch))
-        return anew.counted(self.runner, f"fates of {self.name}", batch.logged)
+        computation = self.computation(batch.number, periods, timeline=timeline(batch))
+        return computation.counted(self.runner, f"fates of {self.name}", batch.logged)
 
-    def anew(self, last: int, periods: Periods = (), **more: Any) -> Anew:
-        """A computation from the log up to a batch; `more` are fields of Anew."""
+    def computation(self, last: int, periods: Periods = (), **more: Any) -> LogComputation:
+        """A computation from the log up to a batch; `more` are fields of LogComputation."""
         rules = [(since, under.without_sinks()) for since, under in periods or [(0, self.output)]]
         panes = PaneLayout(self.output.without_sinks(), self.store.layout.portable)
-        return Anew(panes, self.merger.measures, rules, last, **more)
+        return LogComputation(panes, self.merger.measures, rules, last, **more)
 
 
 def within(file: DataFile, low: int, high: int) -> bool:

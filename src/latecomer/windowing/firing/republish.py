@@ -11,14 +11,15 @@ import pyarrow.compute as pc
 from latecomer.log.timeline.keeper import Section
 from latecomer.model.durations import to_micros
 from latecomer.model.panes import Op
-from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME
+from latecomer.model.verdicts import BEGIN_OF_TIME
 from latecomer.store.data_files import DataFile, kind_of
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location, copy, new_parquet, open_parquet, read_table, write_table
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.rebuilds import Rebuild, Record
 from latecomer.store.sql import moment_literal
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.clocks import settled_by
+from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.output import OutputLogic
 
 REBUILT = "rebuilt"
@@ -93,8 +94,7 @@ def _as_panes(rows: pa.Table, logic: OutputLogic, number: int, section: Section)
         for name, moment in moments.items()
     }
     filled["batch"] = pa.array([number] * rows.num_rows, pa.int64())
-    output = logic.output
-    final = END_OF_TIME if section.fires_at == END_OF_TIME else section.fires_at - output.settles_after
+    final = settled_by(logic.output, section.fires_at)
     closed = pc.less_equal(rows["window_end"].cast(TIMESTAMP).cast(pa.int64()), final)
     filled["is_last"] = pc.and_(closed, pc.equal(rows["op"], Op.INSERT.value))
     return pa.table({name: filled.get(name, rows[name]) for name in logic.merger.schema.names})
@@ -104,7 +104,7 @@ def _without_rebuilt(logic: OutputLogic, number: int) -> tuple[list[Location], l
     """Waiting states of rebuilt windows are in their panes now. Gives new files without them, and the files that these
     replace."""
     partials, panes = logic.tables.partials, logic.tables.panes
-    waiting = [file for file in partials.files() if kind_of(file) in (Lane.WAITING, Lane.TO_RETRACT)]
+    waiting = [file for file in partials.files() if kind_of(file) in (PaneLane.WAITING, PaneLane.TO_RETRACT)]
     rebuilt = [file for file in panes.files() if file.minimum["batch"] == number] if waiting else []
     if not rebuilt:
         return [], []

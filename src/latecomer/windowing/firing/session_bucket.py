@@ -44,7 +44,7 @@ from latecomer.windowing.sessions import Places, covering, key_codes, numbered
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedSessions:
     """The results of one split of a batch's events."""
 
     partials: pa.Table | None
@@ -53,7 +53,7 @@ class Folded:
     witnesses: pa.Table | None = None
 
 
-def fold_events(arrivals: Arrivals, merger: Merger, last: int | None, alone: bool = False) -> Folded:
+def fold_events(arrivals: Arrivals, merger: Merger, last: int | None, alone: bool = False) -> FoldedSessions:
     """Fold the events of one split. `last` is the highest watermark that an event of the batch met; None where no event
     came behind it. With `alone`, prompt events are not merged: the order in which they came matters."""
     output = merger.output
@@ -64,7 +64,7 @@ def fold_events(arrivals: Arrivals, merger: Merger, last: int | None, alone: boo
         prompt, late = arrivals.only(~suspects), arrivals.only(suspects).apart()
     witnesses = None if last is None else witnesses_of(prompt, by, window, last)
     partials = _each_alone if alone else _partials
-    return Folded(partials(prompt, merger) if len(prompt) else None, late, witnesses)
+    return FoldedSessions(partials(prompt, merger) if len(prompt) else None, late, witnesses)
 
 
 def in_order_of_arrival(output: Output, last: int | None) -> bool:
@@ -91,14 +91,14 @@ def _partials(prompt: Arrivals, merger: Merger) -> pa.Table:
     kept = prompt.kept
     found = numbered(codes[kept], start[kept], end[kept], window)
     start[kept], end[kept] = found.start, found.end
-    return merger.again(merger.merge([merger.of_events(prompt.judged(start, end, prompt_fates(prompt)))]))
+    return merger.as_inputs(merger.merge([merger.of_events(prompt.judged(start, end, prompt_fates(prompt)))]))
 
 
 @dataclass(frozen=True)
 class Bucket:
     """All that a batch has of some keys. Panes and states are as they are stored."""
 
-    folded: Sequence[Folded] = ()
+    folded: Sequence[FoldedSessions] = ()
     states: pa.Table | None = None
     """The sessions that had something left to publish."""
     published: pa.Table | None = None

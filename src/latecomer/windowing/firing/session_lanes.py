@@ -26,7 +26,7 @@ from latecomer.store.columns import HELD, SINCE, UNSETTLED, WAITING_EVENTS
 from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
 from latecomer.windowing.fates import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.session_bucket import Sessions
 from latecomer.windowing.judge import Flags, Micros
 from latecomer.windowing.merge import Merger, replaced
@@ -48,7 +48,7 @@ class _Lanes:
         return self.merger.output
 
     def tables(self) -> dict[str, pa.Table]:
-        rows: dict[Lane, list[pa.Table]] = {}
+        rows: dict[PaneLane, list[pa.Table]] = {}
         for lane, table in (*self._own_rows(), *self._rows_of_panes()):
             if table.num_rows:
                 rows.setdefault(lane, []).append(table)
@@ -124,23 +124,23 @@ class _Lanes:
         assert self.sessions.of is not None  # noqa: S101
         return self.sessions.panes, self.sessions.of
 
-    def _own_rows(self) -> Iterator[tuple[Lane, pa.Table]]:
+    def _own_rows(self) -> Iterator[tuple[PaneLane, pa.Table]]:
         """The rows of the sessions themselves."""
         firing, discards = self._firing, self.output.accumulation is Accumulation.DISCARDING
-        yield Lane.FIRED, self._published(firing, Lane.FIRED)
-        opened = self._published(self._open, Lane.OPEN)
+        yield PaneLane.FIRED, self._published(firing, PaneLane.FIRED)
+        opened = self._published(self._open, PaneLane.OPEN)
         published = firing[self._open]
         opened = self._counted(opened, published)
-        yield Lane.OPEN, self.merger.emptied(opened, published) if discards else opened
-        yield Lane.WAITING, self._published(self._waits, Lane.WAITING)
+        yield PaneLane.OPEN, self.merger.emptied(opened, published) if discards else opened
+        yield PaneLane.WAITING, self._published(self._waits, PaneLane.WAITING)
         stays = firing & self._open
         yield (
-            Lane.TO_RETRACT,
-            self._counted(self._published(stays, Lane.TO_RETRACT), np.ones(int(stays.sum()), bool)),
+            PaneLane.TO_RETRACT,
+            self._counted(self._published(stays, PaneLane.TO_RETRACT), np.ones(int(stays.sum()), bool)),
         )
-        yield Lane.REST, self._published(~self._ours, Lane.REST)
+        yield PaneLane.REST, self._published(~self._ours, PaneLane.REST)
 
-    def _rows_of_panes(self) -> Iterator[tuple[Lane, pa.Table]]:
+    def _rows_of_panes(self) -> Iterator[tuple[PaneLane, pa.Table]]:
         """The panes that stood before: taken back now, or kept until they are taken back."""
         if self.sessions.panes is None:
             return
@@ -148,30 +148,30 @@ class _Lanes:
         firing, stays, same = (each[of] for each in (self._firing, self._open | self._waits, self._same))
         retracting = self.output.accumulation is Accumulation.RETRACTING
         back = firing if retracting else firing & ~same
-        yield Lane.FIRED, self._taken_back(panes, of, back, now=True)
+        yield PaneLane.FIRED, self._taken_back(panes, of, back, now=True)
         kept = ~firing & stays
         if self.output.accumulation is Accumulation.DISCARDING:
             kept |= firing & stays & same
-        yield Lane.TO_RETRACT, self._taken_back(panes, of, kept, now=False)
+        yield PaneLane.TO_RETRACT, self._taken_back(panes, of, kept, now=False)
 
-    def _published(self, which: Flags, lane: Lane) -> pa.Table:
+    def _published(self, which: Flags, lane: PaneLane) -> pa.Table:
         """Some sessions in the shape of panes, as a lane has them."""
-        fired = lane in (Lane.FIRED, Lane.TO_RETRACT)
+        fired = lane in (PaneLane.FIRED, PaneLane.TO_RETRACT)
         count = int(which.sum())
         timing = self._fires if fired else FATE_NAMES[self._numbers(FATE)]
-        op = Op.RETRACT if lane == Lane.TO_RETRACT else Op.INSERT  # kept as it will be published
+        op = Op.RETRACT if lane == PaneLane.TO_RETRACT else Op.INSERT  # kept as it will be published
         firing = {
             "sequence": pa.array(self._following[which]) if fired else pa.nulls(count, pa.int64()),
             "timing": pa.array(timing[which], pa.string()),
             "op": pa.array([op.value] * count, pa.string()),
-            "is_last": pa.array(self._is_last[which] & (lane == Lane.FIRED)),
+            "is_last": pa.array(self._is_last[which] & (lane == PaneLane.FIRED)),
             **self._moments(np.flatnonzero(which)),
         }
         rows = self.merger.published(self.sessions.merged.filter(pa.array(which)), firing)
         published = self._firing[which]
         for name in (SINCE, WAITING_EVENTS):
             rows = replaced(rows, name, 0, published)
-        return replaced(rows, UNSETTLED, 0) if fired or lane == Lane.WAITING else rows
+        return replaced(rows, UNSETTLED, 0) if fired or lane == PaneLane.WAITING else rows
 
     def _counted(self, rows: pa.Table, which: Flags) -> pa.Table:
         """Rows in which nothing counts as new where a fired pane has counted it already."""

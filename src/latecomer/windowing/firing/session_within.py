@@ -35,11 +35,11 @@ from latecomer.store.columns import (
 from latecomer.windowing.columns import BATCH, END, FATE, LAST_ARRIVAL, LAST_WATERMARK, START
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.merging import constant, numbers, taken_back
 from latecomer.windowing.firing.session_bucket import (
     Bucket,
-    Folded,
+    FoldedSessions,
     Sessions,
     entered,
     merge_sessions,
@@ -65,8 +65,8 @@ def lanes_of(bucket: Bucket, judged: Judged | None, clocks: Clocks, merger: Merg
     sessions, fired = _fired_within(bucket, judged, merger, clocks)
     lanes = {} if sessions is None else session_lanes(sessions, clocks, merger)
     if fired.num_rows:
-        lanes[Lane.FIRED] = pa.concat_tables(
-            [fired, *(lanes[each] for each in (Lane.FIRED,) if each in lanes)]
+        lanes[PaneLane.FIRED] = pa.concat_tables(
+            [fired, *(lanes[each] for each in (PaneLane.FIRED,) if each in lanes)]
         )
     return lanes
 
@@ -81,7 +81,7 @@ def _fired_within(
     fresh = pa.concat_tables(parts, promote_options="default") if parts else None
     of_fresh, of_states, of_published, of_closed = _busy(fresh, bucket, merger)
     calm = Bucket(
-        [] if fresh is None else [Folded(_some(fresh, ~of_fresh))],
+        [] if fresh is None else [FoldedSessions(_some(fresh, ~of_fresh))],
         _some(bucket.states, ~of_states),
         _some(bucket.published, ~of_published),
     )
@@ -94,8 +94,8 @@ def _fired_within(
         _some(bucket.published, of_published),
         _some(bucket.closed, of_closed),
     )
-    found = _Within(rows)
-    return _together(calm_sessions, found.sessions), found.fired
+    within = _Within(rows)
+    return _together(calm_sessions, within.sessions), within.fired
 
 
 def _busy(fresh: pa.Table | None, bucket: Bucket, merger: Merger) -> list[Flags]:
@@ -129,8 +129,8 @@ def _some(rows: pa.Table | None, which: Flags) -> pa.Table | None:
     """Some rows; None where there are none."""
     if rows is None or which.all():
         return rows if rows is not None and rows.num_rows else None
-    found = rows.filter(pa.array(which))
-    return found if found.num_rows else None
+    some = rows.filter(pa.array(which))
+    return some if some.num_rows else None
 
 
 def _together(one: Sessions | None, other: Sessions | None) -> Sessions | None:
@@ -218,8 +218,8 @@ class _Rows:
             sessions.setdefault(code, []).append(course)
         groups = self._events(of_fresh)
         for code in sessions.keys() | groups.keys():
-            known = sorted(sessions.get(code, ()), key=lambda each: each.start)
-            yield known, groups.get(code, [])
+            earlier = sorted(sessions.get(code, ()), key=lambda each: each.start)
+            yield earlier, groups.get(code, [])
 
     def _of_states(self, courses: Courses, keys: Micros) -> Iterator[tuple[int, Course]]:
         if self.states is None:
@@ -228,8 +228,8 @@ class _Rows:
         for nth, state in enumerate(self._of_published.tolist()):
             panes.setdefault(state, []).append(nth)
         parts = dict(zip(np.flatnonzero(self._apart).tolist(), range(*self._begins[:2]), strict=True))
-        known = self._courses(self.states, self._since(self.states, SINCE))
-        for nth, (code, course) in enumerate(zip(keys.tolist(), known, strict=True)):
+        stored = self._courses(self.states, self._since(self.states, SINCE))
+        for nth, (code, course) in enumerate(zip(keys.tolist(), stored, strict=True)):
             course.rows, course.standing = [nth], self._in_turn(panes.get(nth, []))
             if apart := [parts[pane] for pane in course.standing if pane in parts]:
                 course.nodes = [courses.node(apart, [])]
@@ -241,18 +241,18 @@ class _Rows:
         if self.closed is None:
             return
         before = 0 if self.published is None else self.published.num_rows
-        known = self._courses(self.closed, [Since() for _ in range(self.closed.num_rows)])
-        found: dict[tuple[int, int, int], Course] = {}
-        for nth, (code, course) in enumerate(zip(keys.tolist(), known, strict=True)):
+        stored = self._courses(self.closed, [Since() for _ in range(self.closed.num_rows)])
+        by_place: dict[tuple[int, int, int], Course] = {}
+        for nth, (code, course) in enumerate(zip(keys.tolist(), stored, strict=True)):
             place = (code, course.start, course.end)
             if (
-                same := found.setdefault(place, course)
+                same := by_place.setdefault(place, course)
             ) is not course and course.whole.count > same.whole.count:
                 same.whole, same.over = course.whole, course.over
             same.rows.append(self._begins[1] + nth)
             same.standing.append(before + nth)
             same.unsettled = same.waiting = 0
-        for (code, _, _), course in found.items():
+        for (code, _, _), course in by_place.items():
             course.nodes, course.rows = [courses.node(course.rows, [])], []
             course.standing = self._in_turn(course.standing)
             yield code, course
@@ -339,8 +339,8 @@ class _Within:
     def __init__(self, rows: _Rows) -> None:
         self.rows, self.merger, self.clocks = rows, rows.merger, rows.clocks
         places = Places.of_panes(rows.standing, ())
-        known = (places.start.tolist(), places.end.tolist(), numbers(rows.standing, "sequence").tolist())
-        self.courses = Courses(self.merger.output, self.clocks, list(map(Pane, *known)))
+        columns = (places.start.tolist(), places.end.tolist(), numbers(rows.standing, "sequence").tolist())
+        self.courses = Courses(self.merger.output, self.clocks, list(map(Pane, *columns)))
         running = [each for key in rows.by_key(self.courses) for each in self.courses.run(*key)]
         self.unfinished = [each for each in running if not each.closed or each.waiting]
         """The sessions that have more to publish."""
@@ -376,8 +376,8 @@ class _Within:
         fired = self.courses.fired
         which = np.repeat(np.arange(len(fired)), [len(each.back) for each in fired])
         panes = [nth for each in fired for nth in each.back]
-        held = self._panes.take(pa.array(panes, pa.int64()))
-        rows = taken_back(held, self._fired.take(pa.array(which)))
+        to_take_back = self._panes.take(pa.array(panes, pa.int64()))
+        rows = taken_back(to_take_back, self._fired.take(pa.array(which)))
         for name in self.merger.new_columns:
             rows = replaced(rows, name, 0)
         return rows
@@ -413,20 +413,20 @@ class _Within:
         empty = np.array([each.shows is Shows.NOTHING for each in shown], bool)
         if whole.any():
             every = pa.concat_tables([own, self._cumulative(own)])
-            found = every.take(pa.array(np.where(whole, nodes + own.num_rows, nodes)))
+            rows = every.take(pa.array(np.where(whole, nodes + own.num_rows, nodes)))
         else:
-            found = own.take(pa.array(nodes))
+            rows = own.take(pa.array(nodes))
         columns = {name: flat(own.column(name)).take(pa.array(nodes)) for name in self.merger.new_columns}
-        found = with_columns(found, {**columns, **self._counted(shown)})
+        rows = with_columns(rows, {**columns, **self._counted(shown)})
         is_old = np.array([not each.is_new for each in shown], bool)
         for name in self.merger.new_columns:
-            found = replaced(found, name, 0, is_old)
-        return self.merger.emptied(found, empty) if empty.any() else found
+            rows = replaced(rows, name, 0, is_old)
+        return self.merger.emptied(rows, empty) if empty.any() else rows
 
     def _counted(self, shown: Sequence[Shown]) -> dict[str, pa.Array]:
         """The columns of bounds and counts of sessions."""
         since, whole = [each.since for each in shown], [each.whole for each in shown]
-        made = {
+        columns = {
             START: [each.start for each in shown],
             END: [each.end for each in shown],
             SINCE: [each.count if each else 0 for each in since],
@@ -440,10 +440,10 @@ class _Within:
             EARLY_IS_OVER: [int(each.over) for each in shown],
         }
         for nth, sql in enumerate(self.rows.whens):
-            made[since_when_column(sql)] = [each.holds[nth] if each else 0 for each in since]
-            made[when_column(sql)] = [each.holds[nth] for each in whole]
-        known = {START, END, *self.merger.state_columns}
-        return {name: pa.array(values, pa.int64()) for name, values in made.items() if name in known}
+            columns[since_when_column(sql)] = [each.holds[nth] if each else 0 for each in since]
+            columns[when_column(sql)] = [each.holds[nth] for each in whole]
+        wanted = {START, END, *self.merger.state_columns}
+        return {name: pa.array(values, pa.int64()) for name, values in columns.items() if name in wanted}
 
     # Nodes
 
@@ -478,7 +478,7 @@ class _Within:
         of_chain, round_of = np.array(chain), np.array(rounds)
         turn = round_of[of_chain]
         sides = np.array(side, np.int64).reshape(-1, 2)
-        place, made = np.full(len(chain), -1), list[pa.Table]()
+        place, finished = np.full(len(chain), -1), list[pa.Table]()
         firing = FiringWithin(self.merger)
         for nth in range(int(turn.max()) + 1):
             nodes = np.flatnonzero(turn == nth)
@@ -488,9 +488,9 @@ class _Within:
             if len(ours):
                 at = np.empty(len(chain), np.int64)
                 at[nodes] = np.arange(len(nodes))
-                others = pa.concat_tables(made).take(pa.array(place[ours[:, 1]]))
-                both = pa.concat_tables([self.merger.again(rows), self.merger.again(others)])
+                others = pa.concat_tables(finished).take(pa.array(place[ours[:, 1]]))
+                both = pa.concat_tables([self.merger.as_inputs(rows), self.merger.as_inputs(others)])
                 rows = merged_by(self.merger, both, np.concatenate([np.arange(len(nodes)), at[ours[:, 0]]]))
-            place[nodes] = sum(each.num_rows for each in made) + np.arange(len(nodes))
-            made.append(firing.running(rows, np.unique(of_chain[nodes], return_inverse=True)[1]))
-        return pa.concat_tables(made).take(pa.array(place))
+            place[nodes] = sum(each.num_rows for each in finished) + np.arange(len(nodes))
+            finished.append(firing.running(rows, np.unique(of_chain[nodes], return_inverse=True)[1]))
+        return pa.concat_tables(finished).take(pa.array(place))

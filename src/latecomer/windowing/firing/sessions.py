@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from latecomer.log.logged import Logged
 from latecomer.log.timeline.keeper import Section
-from latecomer.log.timeline.watermarks import NothingLate, Timeline
+from latecomer.log.timeline.watermarks import JudgingWatermarks, NothingLate
 from latecomer.model.arrays import flat
 from latecomer.model.durations import to_micros
 from latecomer.model.triggers import Count, Every
@@ -30,10 +30,11 @@ from latecomer.store.data_files import DataFile, kind_of
 from latecomer.windowing.columns import END, FATE, START
 from latecomer.windowing.fates import CODES, Counts, Periods
 from latecomer.windowing.firing.batch import Batch
+from latecomer.windowing.firing.clocks import settled_by
 from latecomer.windowing.firing.closing import places_in
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.output import Met, OutputLogic, timeline, within
-from latecomer.windowing.firing.session_bucket import Bucket, Folded, fold_events, merge_sessions
+from latecomer.windowing.firing.session_bucket import Bucket, FoldedSessions, fold_events, merge_sessions
 from latecomer.windowing.judge import Judged
 from latecomer.windowing.seen import event_tables
 from latecomer.windowing.session_judge import (
@@ -73,7 +74,7 @@ class SessionLogic(OutputLogic):
             places = prompt.places(self.output.by, self.window)
             yield prompt, prompt.judged(places.start, places.end, prompt_fates(prompt))
             late = part.only(suspects).apart() if suspects.any() else None
-            folded.append(Folded(None, late, witnesses_of(prompt, self.output.by, self.window, last)))
+            folded.append(FoldedSessions(None, late, witnesses_of(prompt, self.output.by, self.window, last)))
         bucket = Bucket(folded)
         judged = bucket.judged(under)
         if bucket.suspects is not None and judged is not None:
@@ -120,7 +121,7 @@ class SessionLogic(OutputLogic):
         return [file for file in self._earlier(batch) if within(file, batch.earliest, batch.latest + gap)]
 
     def _arrivals(
-        self, logged: Logged, periods: Periods, timeline: Timeline, wanted: Sequence[str]
+        self, logged: Logged, periods: Periods, timeline: JudgingWatermarks, wanted: Sequence[str]
     ) -> Iterator[Arrivals]:
         """Events with the wanted columns, a part at a time."""
         layout, outputs = self.store.layout, [under for _, under in periods]
@@ -138,7 +139,7 @@ class SessionLogic(OutputLogic):
             passed = section.passed(late.every)
         for state in closed.select(["window_end", SINCE, WAITING_EVENTS]).to_pylist():
             waiting = state[WAITING_EVENTS]
-            over = to_micros(state["window_end"]) + self.output.settles_after <= section.fires_at
+            over = to_micros(state["window_end"]) <= settled_by(self.output, section.fires_at)
             due = late == "batch" or passed or (isinstance(late, Count) and waiting >= late.count)
             if state[SINCE] > waiting or (waiting and (due or over)):
                 return True
@@ -155,8 +156,8 @@ class SessionLogic(OutputLogic):
 
 def _apart(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:
     """The sessions that have something left to publish, and the panes that they will take back."""
-    published = [file for file in files if kind_of(file) == Lane.TO_RETRACT]
-    return [file for file in files if kind_of(file) != Lane.TO_RETRACT], published
+    published = [file for file in files if kind_of(file) == PaneLane.TO_RETRACT]
+    return [file for file in files if kind_of(file) != PaneLane.TO_RETRACT], published
 
 
 def _bounded(files: Sequence[DataFile]) -> list[DataFile]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,7 +16,8 @@ from latecomer.store.data_files import DataFile, kind_of
 from latecomer.store.files import dataset
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.table import Table
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.clocks import Clocks, interval_passed, settled_by
+from latecomer.windowing.firing.columns import PaneLane
 
 HasNews = Callable[[pa.RecordBatch, Section], bool]
 """Whether closed windows have events that no pane has published, by the columns NEWS of their states."""
@@ -36,7 +38,7 @@ def silence_publishes(
     by_rule = any(per_firing(rule) and not isinstance(rule, Every | Count) for rule in (early, late))
     if by_rule and states and fires(states, section):
         return True
-    still_open = [file for file in states if kind_of(file) != Lane.WAITING]
+    still_open = [file for file in states if kind_of(file) != PaneLane.WAITING]
     unpublished = any(file.maximum.get(SINCE, 0) > 0 for file in still_open)
     waiting = len(still_open) < len(states)
     return (
@@ -57,8 +59,8 @@ def _ends_with_news(
     output: Output, partials: Table, file: DataFile, section: Section, has_news: HasNews
 ) -> bool:
     """Whether a window of this file has reached its end, and has something to publish."""
-    waiting = kind_of(file) == Lane.WAITING
-    if file.window_ends[0] + (output.settles_after if waiting else 0) > section.fires_at:
+    waiting = kind_of(file) == PaneLane.WAITING
+    if file.window_ends[0] > (settled_by(output, section.fires_at) if waiting else section.fires_at):
         return False
     if waiting or not output.closes_silently:
         return True
@@ -72,14 +74,10 @@ def _passes(
     early: Every, output: Output, partials: Table, still_open: Sequence[DataFile], section: Section
 ) -> bool:
     """Whether a clock reached a multiple of the interval for a window with unpublished events."""
-    if early.clock == "arrival":
-        return section.passed(early.every)
-    if output.window.endless:
-        return section.began_at // early.every < section.fires_at // early.every
-    return any(
-        max(section.watermark_before - start, 0) // early.every < (section.fires_at - start) // early.every
-        for start in _starts_unpublished(partials, still_open)
-    )
+    # Only the watermark, and windows that end, have intervals that count from a window's start.
+    by_start = early.clock != "arrival" and not output.window.endless
+    starts = np.array(sorted(_starts_unpublished(partials, still_open)) if by_start else [0], np.int64)
+    return bool(interval_passed(early, output, Clocks.of(-1, section, output), starts).any())
 
 
 def _starts_unpublished(partials: Table, still_open: Sequence[DataFile]) -> set[int]:

@@ -7,7 +7,7 @@ and a warning says so.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 
 @contextmanager
-def stopping_in_words(name: str, layout: PaneLayout, _measures: Collection[str] = ()) -> Iterator[None]:
+def stopping_in_words(name: str, layout: PaneLayout) -> Iterator[None]:
     """Around the work of an output: its errors name the output, the column and the fix."""
     try:
         yield

@@ -32,13 +32,13 @@ from latecomer.windowing.failing import failed_letters
 from latecomer.windowing.fates import Counts
 from latecomer.windowing.firing.clocks import Clocks
 from latecomer.windowing.firing.closing import CLOSING, closing_panes
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.empty import KnownKeys, empty_panes, windows_closed
 from latecomer.windowing.firing.folding import event_columns, fold, set_aside
 from latecomer.windowing.firing.lanes import counts_of_lanes
 from latecomer.windowing.firing.session_bucket import (
     Bucket,
-    Folded,
+    FoldedSessions,
     fold_events,
     in_order_of_arrival,
     standing_panes,
@@ -222,7 +222,7 @@ class _Folding:
     def _merged(self) -> pa.Table:
         if self.merger.output.fires_within:
             return pa.concat_tables(self._partials)
-        return self.merger.merge([self.merger.again(rows) for rows in self._partials])
+        return self.merger.merge([self.merger.as_inputs(rows) for rows in self._partials])
 
     def by_bucket(self) -> Iterator[tuple[int, Any]]:
         """The partial states of each bucket."""
@@ -236,11 +236,11 @@ class _SessionFolding(_Folding):
 
     def __init__(self, name: str, merger: Merger, task: FoldTask) -> None:
         super().__init__(name, merger, task)
-        self._folded: list[Folded] = []
+        self._folded: list[FoldedSessions] = []
 
     @cached_property
     def _wanted(self) -> list[str]:
-        return [*self.merger.columns, *self.merger.output.counted]
+        return [*self.merger.columns, *self.merger.output.columns_in_numbers]
 
     @cached_property
     def columns(self) -> list[str]:
@@ -260,13 +260,13 @@ class _SessionFolding(_Folding):
     def by_bucket(self) -> Iterator[tuple[int, Any]]:
         by, count = self.merger.output.by, self.task.buckets[self.name]
         names = [KEY + key for key in by]
-        parts: dict[int, list[Folded]] = {}
+        parts: dict[int, list[FoldedSessions]] = {}
         for each in self._folded:
             partials = dict(_divided(each.partials, names, count)) if each.partials is not None else {}
             witnesses = dict(_divided(each.witnesses, names, count)) if each.witnesses is not None else {}
             suspects = dict(_suspects(each.suspects, by, count)) if each.suspects is not None else {}
             for nth in {*partials, *witnesses, *suspects}:
-                found = Folded(partials.get(nth), suspects.get(nth), witnesses.get(nth))
+                found = FoldedSessions(partials.get(nth), suspects.get(nth), witnesses.get(nth))
                 parts.setdefault(nth, []).append(found)
         yield from parts.items()
 
@@ -320,19 +320,19 @@ class _Merging:
         """The files of each lane, and what the ledger counts."""
         clocks = self.asked.clocks
         lanes = self.firing.lanes(folded, self.read(self.asked.states), clocks)
-        for lane in (Lane.OPEN, Lane.WAITING):
+        for lane in (PaneLane.OPEN, PaneLane.WAITING):
             self.write(lane, lanes.get(lane))
-        fired = lanes.get(Lane.FIRED, self.merger.schema.empty_table())
-        self.publish(Lane.FIRED, fired)
+        fired = lanes.get(PaneLane.FIRED, self.merger.schema.empty_table())
+        self.publish(PaneLane.FIRED, fired)
         if self.asked.known is not None:
             self._publish_empty(self.asked.known.with_panes(fired), fired)
         if self._takes_back_early:
             new = fired.filter(pc.field("sequence") > 0)
             if new.num_rows:
-                self.publish(Lane.FIRED, self.firing.retracts(fired, self._standing(new)))
-        if (late := lanes.get(Lane.LATE)) is not None and late.num_rows:
+                self.publish(PaneLane.FIRED, self.firing.retracts(fired, self._standing(new)))
+        if (late := lanes.get(PaneLane.LATE)) is not None and late.num_rows:
             earlier = pa.concat_tables([self._standing(late), *self.new])
-            self.publish(Lane.LATE, self.firing.late_panes(late, earlier, clocks))
+            self.publish(PaneLane.LATE, self.firing.late_panes(late, earlier, clocks))
         self.close(None)
         return Made(counts_of_lanes(lanes, self.merger), self.files)
 
@@ -348,7 +348,7 @@ class _Merging:
         at_once = max(MOST_PARTIALS // max(known.table.num_rows, 1), 1)
         for first in range(0, len(windows), at_once):
             some = windows[first : first + at_once]
-            self.publish(Lane.FIRED, empty_panes(self.firing, known.table, some, fired, clocks))
+            self.publish(PaneLane.FIRED, empty_panes(self.firing, known.table, some, fired, clocks))
 
     def close(self, published: pa.Table | None) -> None:
         """The last panes of windows for which nothing more can come, including those that just fired. `published` are
@@ -408,7 +408,7 @@ class _Merging:
 class _SessionMerging(_Merging):
     """The same for sessions."""
 
-    def made(self, folded: Sequence[list[Folded]]) -> Made:
+    def made(self, folded: Sequence[list[FoldedSessions]]) -> Made:
         merger, asked = self.merger, self.asked
         every = [each for part in folded for each in part]
         bucket = Bucket(every, self.read(asked.states), self.read(asked.published))
@@ -416,11 +416,11 @@ class _SessionMerging(_Merging):
         judged = bucket.judged([(0, merger.output)])
         lanes = lanes_of(bucket, judged, asked.clocks, merger)
         for lane, rows in lanes.items():
-            if lane == Lane.FIRED:
+            if lane == PaneLane.FIRED:
                 self.publish(lane, rows)
-            elif lane != Lane.REST:
+            elif lane != PaneLane.REST:
                 self.write(lane, rows)
-        self.close(lanes.get(Lane.TO_RETRACT))
+        self.close(lanes.get(PaneLane.TO_RETRACT))
         late: list[Location] = []
         if bucket.suspects is not None and judged is not None:
             late = _written_aside(set_aside(bucket.suspects.rows(), judged, merger.layout), asked.late)
@@ -454,7 +454,7 @@ def fires_quietly(plan: Shared[FiringPlan], task: BucketTask) -> bool:
             lanes = lanes_of(Bucket(states=states), None, asked.clocks, merger)
         else:
             lanes = merging.firing.lanes([], states, asked.clocks)
-        if any(lanes[lane].num_rows for lane in (Lane.FIRED, Lane.LATE) if lane in lanes):
+        if any(lanes[lane].num_rows for lane in (PaneLane.FIRED, PaneLane.LATE) if lane in lanes):
             return True
     return False
 

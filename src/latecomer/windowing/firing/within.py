@@ -44,9 +44,9 @@ from latecomer.windowing.columns import (
 )
 from latecomer.windowing.fates import CODES
 from latecomer.windowing.firing.clocks import Clocks
-from latecomer.windowing.firing.columns import Lane
+from latecomer.windowing.firing.columns import PaneLane
 from latecomer.windowing.firing.cuts import NEVER, Cuts, Turns, by_clock, cuts
-from latecomer.windowing.firing.merging import Firing, constant, following, numbers, places_of, said
+from latecomer.windowing.firing.merging import Firing, constant, following, numbers, places_of, timing_and_op
 from latecomer.windowing.judge import Flags, Judged, Micros
 from latecomer.windowing.merge import Merger, replaced
 
@@ -62,23 +62,23 @@ def firing_of(merger: Merger) -> Firing:
 # Where events are judged
 
 
-def folded(events: pa.Table, found: Judged, merger: Merger) -> pa.Table:
+def folded(events: pa.Table, judged: Judged, merger: Merger) -> pa.Table:
     """Judged events as partial states: merged where no firing can lie between them."""
-    output, intervals = merger.output, np.zeros(len(found), np.int64)
-    alone = np.zeros(len(found), bool)
+    output, intervals = merger.output, np.zeros(len(judged), np.int64)
+    alone = np.zeros(len(judged), bool)
     for fate, rule in ((_ON_TIME, output.trigger.early), (_LATE, output.trigger.late)):
-        ours = found.fate == fate
+        ours = judged.fate == fate
         if isinstance(rule, Every) and rule.clock == "arrival":
-            intervals[ours] = found.clock[ours] // rule.every
+            intervals[ours] = judged.clock[ours] // rule.every
         elif per_firing(rule):
             alone |= ours
-    inputs = merger.of_events(found)
-    together = places_of([pa.table({START: found.start, END: found.end, _STEP: intervals})])[~alone]
+    inputs = merger.of_events(judged)
+    together = places_of([pa.table({START: judged.start, END: judged.end, _STEP: intervals})])[~alone]
     each, rest = np.flatnonzero(alone), np.flatnonzero(~alone)
     order = {
-        BATCH: pa.array(micros_of(events, "batch")[found.nth]),
-        ORIGIN: found.columns[ORIGIN].cast(pa.string()),
-        POSITION: found.columns[POSITION].cast(pa.int64()),
+        BATCH: pa.array(micros_of(events, "batch")[judged.nth]),
+        ORIGIN: judged.columns[ORIGIN].cast(pa.string()),
+        POSITION: judged.columns[POSITION].cast(pa.int64()),
     }
     some = merged_by(merger, inputs.take(pa.array(each)), np.arange(len(each)))
     more = merged_by(merger, inputs.take(pa.array(rest)), together)
@@ -116,8 +116,8 @@ class Panes:
     @property
     def nth(self) -> Micros:
         """Which pane of its place each is, from 0."""
-        found: Micros = np.arange(len(self.place)) - _begins(self.first)
-        return found
+        within_place: Micros = np.arange(len(self.place)) - _begins(self.first)
+        return within_place
 
 
 class FiringWithin(Firing):
@@ -131,16 +131,16 @@ class FiringWithin(Firing):
         trigger = self.output.trigger
         for late, rule in ((False, trigger.early), (True, trigger.late)):
             rows = _chosen(fresh, _are_late(fresh), late)
-            known = _chosen(states, None if states is None else _waits(states), late)
+            stored = _chosen(states, None if states is None else _waits(states), late)
             if not per_firing(rule):
-                parts.append(super().lanes([] if rows is None else [rows], known, clocks))
+                parts.append(super().lanes([] if rows is None else [rows], stored, clocks))
             elif late:
-                parts.append(self._late_lanes(rule, rows, known, clocks))
+                parts.append(self._late_lanes(rule, rows, stored, clocks))
             else:
                 enters = None if rows is None else np.asarray(flat(rows.column(FATE))) == _ON_TIME
                 rest = _chosen(rows, enters, False)
                 parts.append(super().lanes([] if rest is None else [rest], None, clocks))
-                parts.append(self._early_lanes(rule, _chosen(rows, enters, True), known, clocks))
+                parts.append(self._early_lanes(rule, _chosen(rows, enters, True), stored, clocks))
         names = {name for part in parts for name in part}
         return {name: pa.concat_tables(part[name] for part in parts if name in part) for name in names}
 
@@ -149,34 +149,34 @@ class FiringWithin(Firing):
     def _early_lanes(
         self, rule: Rule, fresh: pa.Table | None, states: pa.Table | None, clocks: Clocks
     ) -> Mapping[str, pa.Table]:
-        found = self._panes(rule, fresh, states, clocks, Fate.ON_TIME)
-        if found is None:
+        merged = self._panes(rule, fresh, states, clocks, Fate.ON_TIME)
+        if merged is None:
             return {}
         discards = self.output.accumulation is Accumulation.DISCARDING
-        shown = found.rows if discards else self.running(found.rows, found.place)
-        sequence = _sequences(found) + found.nth
+        shown = merged.rows if discards else self.running(merged.rows, merged.place)
+        sequence = _sequences(merged) + merged.nth
         shown = with_columns(
-            shown, {**self._of_window(found), LAST_SEQUENCE: pa.array(sequence, mask=sequence < 0)}
+            shown, {**self._of_window(merged), LAST_SEQUENCE: pa.array(sequence, mask=sequence < 0)}
         )
-        early = self._early(rule, shown, found, clocks, discards)
-        left = self._left(shown, found, discards)
+        early = self._early(rule, shown, merged, clocks, discards)
+        left = self._left(shown, merged, discards)
         lanes = self.laned(left, np.zeros(left.num_rows, bool), clocks)
-        lanes[Lane.FIRED] = pa.concat_tables([early, lanes[Lane.FIRED]])
+        lanes[PaneLane.FIRED] = pa.concat_tables([early, lanes[PaneLane.FIRED]])
         return lanes
 
-    def _early(self, rule: Rule, shown: pa.Table, found: Panes, clocks: Clocks, discards: bool) -> pa.Table:
+    def _early(self, rule: Rule, shown: pa.Table, merged: Panes, clocks: Clocks, discards: bool) -> pa.Table:
         """The panes that fire before the window closes."""
-        fires = pa.array(found.fires)
+        fires = pa.array(merged.fires)
         due = shown.filter(fires)
         count = due.num_rows
-        came, began = numbers(due, LAST_ARRIVAL), numbers(found.rows.filter(fires), SINCE_CLOCK)
+        came, began = numbers(due, LAST_ARRIVAL), numbers(merged.rows.filter(fires), SINCE_CLOCK)
         match rule:
             case AfterFirst() | Every(clock="arrival"):
                 came = np.maximum(came, by_clock(rule, began))
         mark = numbers(due, LAST_WATERMARK)
         firing = {
             "sequence": following(due),
-            **said(Timing.EARLY, Op.INSERT, count),
+            **timing_and_op(Timing.EARLY, Op.INSERT, count),
             "is_last": pa.array(np.zeros(count, bool)),
             "batch": constant(clocks.batch, count),
             "fired_at": pa.array(came),
@@ -188,11 +188,11 @@ class FiringWithin(Firing):
                 panes = replaced(panes, name, 0)
         return panes
 
-    def _left(self, shown: pa.Table, found: Panes, discards: bool) -> pa.Table:
+    def _left(self, shown: pa.Table, merged: Panes, discards: bool) -> pa.Table:
         """The state of each place after its early panes: one row each."""
-        last = pa.array(found.last)
-        left, own = shown.filter(last), found.rows.filter(last)
-        fired = found.fires[found.last]
+        last = pa.array(merged.last)
+        left, own = shown.filter(last), merged.rows.filter(last)
+        fired = merged.fires[merged.last]
         for name in self._since:
             left = with_columns(left, {name: flat(own.column(name))})
             left = replaced(left, name, None if name in (SINCE_CLOCK, SINCE_MARK) else 0, fired)
@@ -211,71 +211,71 @@ class FiringWithin(Firing):
             name for name in (SINCE, SINCE_CLOCK, SINCE_MARK, *whens) if name in self.merger.state_columns
         ]
 
-    def _of_window(self, found: Panes) -> dict[str, Any]:
+    def _of_window(self, merged: Panes) -> dict[str, Any]:
         """The private columns that describe all events of a window, up to each pane."""
-        known, made = self.merger.state_columns, dict[str, Any]()
-        starts = _begins(found.first)
+        state_columns, columns = self.merger.state_columns, dict[str, Any]()
+        starts = _begins(merged.first)
         for name in (HELD, *map(when_column, self.output.trigger.whens)):
-            if name in known:
-                counts = numbers(found.rows, name)
+            if name in state_columns:
+                counts = numbers(merged.rows, name)
                 upto = np.cumsum(counts)
-                made[name] = upto - (upto - counts)[starts]
+                columns[name] = upto - (upto - counts)[starts]
         for name in (FIRST_CLOCK, FIRST_MARK):
-            if name in known:
-                made[name] = flat(found.rows.column(name)).take(pa.array(starts))
-        return made
+            if name in state_columns:
+                columns[name] = flat(merged.rows.column(name)).take(pa.array(starts))
+        return columns
 
     # Late
 
     def _late_lanes(
         self, rule: Rule, fresh: pa.Table | None, states: pa.Table | None, clocks: Clocks
     ) -> Mapping[str, pa.Table]:
-        found = self._panes(rule, fresh, states, clocks, Fate.LATE_ACCEPTED)
-        if found is None:
+        merged = self._panes(rule, fresh, states, clocks, Fate.LATE_ACCEPTED)
+        if merged is None:
             return {}
-        over = self.is_last(found.rows, clocks.now)
-        count = found.rows.num_rows
+        over = self.is_last(merged.rows, clocks.now)
+        count = merged.rows.num_rows
         firing = {
             "sequence": pa.nulls(count, pa.int64()),
-            **said(Timing.LATE, Op.INSERT, count),
-            "is_last": pa.array(over & ~found.fires),
+            **timing_and_op(Timing.LATE, Op.INSERT, count),
+            "is_last": pa.array(over & ~merged.fires),
             "batch": constant(clocks.batch, count),
-            "fired_at": flat(found.rows.column(LAST_ARRIVAL)),
-            "watermark": flat(found.rows.column(LAST_WATERMARK)),
+            "fired_at": flat(merged.rows.column(LAST_ARRIVAL)),
+            "watermark": flat(merged.rows.column(LAST_WATERMARK)),
         }
-        panes = self.merger.published(found.rows, firing)
-        due = pa.array(found.fires | over)
-        return {Lane.LATE: panes.filter(due), Lane.WAITING: panes.filter(pc.invert(due))}
+        panes = self.merger.published(merged.rows, firing)
+        due = pa.array(merged.fires | over)
+        return {PaneLane.LATE: panes.filter(due), PaneLane.WAITING: panes.filter(pc.invert(due))}
 
     def late_panes(self, added: pa.Table, earlier: pa.Table, clocks: Clocks) -> pa.Table:
         """The LATE panes of each window and key that late events touched, in order, each after the pane that it takes
         back."""
         if not per_firing(self.output.trigger.late):
             return super().late_panes(added, earlier, clocks)
-        held = self._newest(added, earlier)
+        previous = self._newest(added, earlier)
         discards = self.output.accumulation is Accumulation.DISCARDING
-        known = self.merger.emptied(held) if discards else held
-        both = pa.concat_tables([known, added])
+        base = self.merger.emptied(previous) if discards else previous
+        both = pa.concat_tables([base, added])
         place = places_of([both.select(["window_start", *self.merger.layout.keys])])
         order = np.argsort(place, kind="stable")
-        place, is_held = place[order], (np.arange(both.num_rows) < known.num_rows)[order]
+        place, is_base = place[order], (np.arange(both.num_rows) < base.num_rows)[order]
         inputs = pa.concat_tables(
             [
-                self.merger.of_states(known, Fate.LATE_ACCEPTED),
+                self.merger.of_states(base, Fate.LATE_ACCEPTED),
                 self.merger.of_states(added, Fate.LATE_ACCEPTED, fresh=True),
             ]
         ).take(pa.array(order))
         alone = merged_by(self.merger, inputs, np.arange(len(order)))
         shown = alone if discards else self.running(alone, place)
         first = _firsts(place)
-        nth = Panes(shown, place, is_held, first).nth
-        sequence = np.where(is_held, numbers(alone, LAST_SEQUENCE), 0)[_begins(first)] + nth
+        nth = Panes(shown, place, is_base, first).nth
+        sequence = np.where(is_base, numbers(alone, LAST_SEQUENCE), 0)[_begins(first)] + nth
         count = len(order)
         panes = self.merger.published(
             shown,
             {
                 "sequence": pa.array(sequence),
-                **said(Timing.LATE, Op.INSERT, count),
+                **timing_and_op(Timing.LATE, Op.INSERT, count),
                 "is_last": flat(both.take(pa.array(order)).column("is_last")),
                 "batch": constant(clocks.batch, count),
                 "fired_at": flat(alone.column(LAST_ARRIVAL)),
@@ -283,9 +283,11 @@ class FiringWithin(Firing):
             },
             {name: flat(alone.column(name)) for name in self.merger.new_columns},
         )
-        panes = panes.filter(pa.array(~is_held))
+        panes = panes.filter(pa.array(~is_base))
         return (
-            self.with_retracts(panes, held) if self.output.accumulation is Accumulation.RETRACTING else panes
+            self.with_retracts(panes, previous)
+            if self.output.accumulation is Accumulation.RETRACTING
+            else panes
         )
 
     # Merged
@@ -294,11 +296,11 @@ class FiringWithin(Firing):
         self, rule: Rule, fresh: pa.Table | None, states: pa.Table | None, clocks: Clocks, fate: Fate
     ) -> Panes | None:
         """The events of each pane; None where there are none."""
-        known = [] if states is None else [self.merger.of_states(states, fate)]
-        new = [] if fresh is None else [self.merger.again(fresh)]
-        if not known and not new:
+        before = [] if states is None else [self.merger.of_states(states, fate)]
+        new = [] if fresh is None else [self.merger.as_inputs(fresh)]
+        if not before and not new:
             return None
-        inputs = pa.concat_tables([*known, *new], promote_options="default")
+        inputs = pa.concat_tables([*before, *new], promote_options="default")
         if not inputs.num_rows:
             return None
         stored = 0 if states is None else states.num_rows
@@ -332,18 +334,18 @@ class FiringWithin(Firing):
         nth = Panes(rows, place, first, first).nth
         opens = nth % 2 == 0
         pair = np.cumsum(opens) - 1
-        inputs = self.merger.again(rows)
+        inputs = self.merger.as_inputs(rows)
         sums = self.running(merged_by(self.merger, inputs, pair), place[opens])
         later = np.flatnonzero(opens & ~first)
-        found = [rows.filter(pa.array(first)), sums.take(pa.array(pair[~opens]))]
+        parts = [rows.filter(pa.array(first)), sums.take(pa.array(pair[~opens]))]
         at = [np.flatnonzero(first), np.flatnonzero(~opens)]
         if len(later):
             both = pa.concat_tables(
-                [self.merger.again(sums.take(pa.array(pair[later] - 1))), inputs.take(pa.array(later))]
+                [self.merger.as_inputs(sums.take(pa.array(pair[later] - 1))), inputs.take(pa.array(later))]
             )
-            found.append(merged_by(self.merger, both, np.tile(np.arange(len(later)), 2)))
+            parts.append(merged_by(self.merger, both, np.tile(np.arange(len(later)), 2)))
             at.append(later)
-        return pa.concat_tables(found).take(pa.array(np.argsort(np.concatenate(at))))
+        return pa.concat_tables(parts).take(pa.array(np.argsort(np.concatenate(at))))
 
 
 class _Rows:
@@ -372,17 +374,17 @@ class _Rows:
             else pa.nulls(each.num_rows, pa.string())
             for each in self.tables
         ]
-        known = pa.concat_arrays(origins).dictionary_encode(null_encoding="encode")
-        rank = np.empty(len(known.dictionary), np.int64)
-        rank[np.asarray(pc.sort_indices(known.dictionary))] = np.arange(len(rank))
-        columns = [rank[np.asarray(known.indices)], self.numbers(LAST_ARRIVAL), self.numbers(BATCH)]
+        origin_codes = pa.concat_arrays(origins).dictionary_encode(null_encoding="encode")
+        rank = np.empty(len(origin_codes.dictionary), np.int64)
+        rank[np.asarray(pc.sort_indices(origin_codes.dictionary))] = np.arange(len(rank))
+        columns = [rank[np.asarray(origin_codes.indices)], self.numbers(LAST_ARRIVAL), self.numbers(BATCH)]
         return [self.numbers(POSITION), *columns, self.numbers(SINCE_CLOCK, BEGIN_OF_TIME)]
 
     def cut(self, rule: Rule, order: Micros, turns: Turns) -> Cuts:
         """The panes of rows in this order."""
         whens = self.output.trigger.whens
         counted = SINCE if self.early else EVENTS
-        asked = replace(
+        since_last_pane = replace(
             turns,
             count=self.numbers(counted)[order],
             clock=self.numbers(SINCE_CLOCK, BEGIN_OF_TIME)[order],
@@ -390,7 +392,7 @@ class _Rows:
             holds={sql: self.numbers(since_when_column(sql))[order] > 0 for sql in whens},
         )
         if not isinstance(rule, Until):
-            return cuts(rule, asked)
+            return cuts(rule, since_last_pane)
         whole = replace(
             turns,
             count=self.numbers(HELD)[order],
@@ -398,35 +400,35 @@ class _Rows:
             mark=self.numbers(FIRST_MARK, BEGIN_OF_TIME)[order],
             holds={sql: self.numbers(when_column(sql))[order] > 0 for sql in whens},
         )
-        return cuts(rule, asked, whole, self._over(rule, whole, order))
+        return cuts(rule, since_last_pane, whole, self._over(rule, whole, order))
 
     def _over(self, rule: Until, whole: Turns, order: Micros) -> Flags:
         """Whether the rule of each place had ended before the batch, by the stored state."""
         stored = order < self.stored
-        known, place = np.unique(whole.place[stored], return_inverse=True)
+        places, place = np.unique(whole.place[stored], return_inverse=True)
         past = Turns(
             place.astype(np.int64),
             whole.count[stored],
             whole.clock[stored],
             whole.mark[stored],
             {sql: holds[stored] for sql, holds in whole.holds.items()},
-            whole.starts[known],
-            np.full(len(known), whole.clocks.arrival_before, np.int64),
-            whole.before[known],
+            whole.starts[places],
+            np.full(len(places), whole.clocks.arrival_before, np.int64),
+            whole.before[places],
             whole.clocks.at_begin,
             whole.endless,
         )
         over = np.zeros(len(whole.starts), bool)
-        over[known] = past.pane_ends(rule.until)[past.bounds[:-1]] < NEVER
+        over[places] = past.pane_ends(rule.until)[past.bounds[:-1]] < NEVER
         return over
 
 
-def _sequences(found: Panes) -> Micros:
+def _sequences(merged: Panes) -> Micros:
     """For each pane, the sequence of the last pane of its place before the batch; -1 where there was none."""
-    sequence = np.asarray(pc.fill_null(flat(found.rows.column(LAST_SEQUENCE)), -1))
+    sequence = np.asarray(pc.fill_null(flat(merged.rows.column(LAST_SEQUENCE)), -1))
     if not len(sequence):
         return sequence
-    starts = np.flatnonzero(found.first)
+    starts = np.flatnonzero(merged.first)
     base: Micros = np.repeat(np.maximum.reduceat(sequence, starts), np.diff(np.append(starts, len(sequence))))
     return base
 
@@ -444,8 +446,8 @@ def _chosen(rows: pa.Table | None, flags: Flags | None, wanted: bool) -> pa.Tabl
     """The rows whose flag is the wanted one; None where there are none."""
     if rows is None or flags is None:
         return None
-    found = rows.filter(pa.array(flags == wanted))
-    return found if found.num_rows else None
+    chosen = rows.filter(pa.array(flags == wanted))
+    return chosen if chosen.num_rows else None
 
 
 def _firsts(place: Micros) -> Flags:
@@ -456,14 +458,14 @@ def _firsts(place: Micros) -> Flags:
 def _begins(first: Flags) -> Micros:
     """For each row, where its place begins."""
     at = np.arange(len(first))
-    found: Micros = np.maximum.accumulate(np.where(first, at, 0))
-    return found
+    begins: Micros = np.maximum.accumulate(np.where(first, at, 0))
+    return begins
 
 
 def with_columns(rows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
     """Rows with other columns of these names."""
     for name, column in columns.items():
         at = rows.schema.get_field_index(name)
-        made = column if isinstance(column, pa.Array) else pa.array(column)
-        rows = rows.set_column(at, name, made.cast(rows.schema.field(at).type))
+        values = column if isinstance(column, pa.Array) else pa.array(column)
+        rows = rows.set_column(at, name, values.cast(rows.schema.field(at).type))
     return rows

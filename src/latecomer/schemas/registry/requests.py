@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """The request, as a route gets it."""
 
     actor: Actor
@@ -108,7 +108,7 @@ class Route:
     method: str
     path: str
     scope: Scope
-    answer: Callable[[Registry, Asked], Any]
+    answer: Callable[[Registry, Request], Any]
     what: str
     """What it does, as a verb phrase: read a version."""
     parameters: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ from latecomer.store.recovery import RESTORE
 
 
 @dataclass(frozen=True)
-class HandedIn(FileSource):
+class FrameSource(FileSource):
     """The frames that programs hand in."""
 
     name: str = ""
@@ -53,13 +53,13 @@ class HandedIn(FileSource):
         self.inbox(home).clear(accepted)
         resume_answers(home, accepted, logged)
 
-    def ask_for_all(self, home: Location, number: int) -> None:
+    def find_all(self, home: Location, number: int) -> None:
         """Everything that was handed in has a receipt."""
 
-    def has_answered(self, home: Location, number: int) -> bool:
+    def has_slice(self, home: Location, number: int) -> bool:
         return self.inbox(home).read(number) is not None
 
-    def answered(self, home: Location, number: int) -> FileSlice | None:
+    def slice_of(self, home: Location, number: int) -> FileSlice | None:
         inbox = self.inbox(home)
         receipt = inbox.read(number)
         if receipt is None:
@@ -89,8 +89,8 @@ class HandedIn(FileSource):
                     f"rename one, as in frame.withColumnRenamed(…, {time!r})"
                 )
 
-    def news(self, home: Location, number: int) -> FileSlice | None:
-        return self.answered(home, number)
+    def next_slice(self, home: Location, number: int) -> FileSlice | None:
+        return self.slice_of(home, number)
 
 
 def _source_file(file: Location, at: int) -> SourceFile:

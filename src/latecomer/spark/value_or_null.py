@@ -11,11 +11,11 @@ VALUE = "value"
 """The field that has the value."""
 
 
-def tried(spark: SparkSession, sql: str, kind: str, row: str) -> Column:
+def value_or_null(spark: SparkSession, sql: str, kind: str, row: str) -> Column:
     """The value of an expression, cast to a type, in a struct. The struct is null where it cannot be computed.
 
     Spark has this for some functions only (`try_divide`, `try_cast`). They all use one expression of Catalyst's,
-    `TryEval`, which takes any expression. `row` is a column that is never null: see `store.sql.holds`.
+    `TryEval`, which takes any expression. `row` is a column that is never null: see `store.sql.is_true_sql`.
     """
     jvm: Any = spark._jvm
     guarded = f"named_struct('{VALUE}', cast(if({row} is not null, ({sql}), null) as {kind}))"

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from latecomer.log.logged import Logged, LogSplit
-from latecomer.log.timeline.watermarks import NothingLate, Timeline
+from latecomer.log.timeline.watermarks import JudgingWatermarks, NothingLate
 from latecomer.model.verdicts import Fate
 from latecomer.spark.base import Runner, Shared
 from latecomer.store.files import Location, new_token, write_table
@@ -56,7 +56,7 @@ class WindowChoice:
 
 
 @dataclass(frozen=True)
-class Anew:
+class LogComputation:
     """What is computed from the log's events."""
 
     panes: PaneLayout
@@ -66,7 +66,7 @@ class Anew:
     """The policies that events are judged under."""
     last: int
     """The last batch whose events count."""
-    timeline: Timeline = field(default_factory=NothingLate)
+    timeline: JudgingWatermarks = field(default_factory=NothingLate)
     fate: Fate = Fate.ON_TIME
     """Events with this fate are aggregated. Where nothing is late, that is all events that `where` keeps."""
     windows: WindowChoice | None = None
@@ -103,7 +103,7 @@ class Anew:
         letters = [file for _, files in parts for file in files]
         if len(merged) < 2:
             return merged[0] if merged else None, letters
-        return self.merger.merge([self.merger.again(each) for each in merged]), letters
+        return self.merger.merge([self.merger.as_inputs(each) for each in merged]), letters
 
     def counted(self, runner: Runner, what: str, logged: Logged) -> dict[int, Counts]:
         """For each batch, how many events met which fate, and how much of each measure."""
@@ -125,35 +125,35 @@ class _Part:
 def _spread(
     runner: Runner,
     what: str,
-    kernel: Callable[[Shared[Anew], _Part], _Result],
-    anew: Anew,
+    kernel: Callable[[Shared[LogComputation], _Part], _Result],
+    computation: LogComputation,
     logged: Logged,
 ) -> list[_Result]:
     parts = [_Part(split, logged.on_read) for split in logged.splits if split.files]
-    return runner.run(what, partial(kernel, Shared(anew)), parts).tasks
+    return runner.run(what, partial(kernel, Shared(computation)), parts).tasks
 
 
-def _aggregated(shared: Shared[Anew], part: _Part) -> tuple[pa.Table | None, list[Location]]:
+def _aggregated(shared: Shared[LogComputation], part: _Part) -> tuple[pa.Table | None, list[Location]]:
     letters: list[Location] = []
     chosen = _chosen(shared.value, Logged([part.split], part.on_read), letters)
     return shared.value.merger.merge_parts(chosen), letters
 
 
-def _chosen(anew: Anew, logged: Logged, letters: list[Location]) -> Iterator[Judged]:
+def _chosen(computation: LogComputation, logged: Logged, letters: list[Location]) -> Iterator[Judged]:
     """The events to aggregate, all with the fate on time. Events that fail are written as dead letters."""
-    wanted = anew.merger.columns
-    for events in anew.events(logged, wanted):
-        for under, some in by_period(events, anew.periods, anew.last):
+    wanted = computation.merger.columns
+    for events in computation.events(logged, wanted):
+        for under, some in by_period(events, computation.periods, computation.last):
             for few in in_parts(some, under.window):
-                rows = judged(few, anew.layout, under, anew.timeline, wanted)
+                rows = judged(few, computation.layout, under, computation.timeline, wanted)
                 chosen = np.ones(len(rows), bool)
-                if anew.windows is not None:
-                    chosen = anew.windows.computes(rows.start, rows.end)
+                if computation.windows is not None:
+                    chosen = computation.windows.computes(rows.start, rows.end)
                 failed = chosen & (rows.fate == CODES[Fate.FAILED])
-                if anew.letters is not None and failed.any():
-                    dead = failed_letters(few.take(pa.array(rows.nth[failed])), anew.layout, under)
-                    letters.append(write_table(dead, anew.letters / f"part-{new_token()}.parquet"))
-                yield only_on_time(rows, chosen & (rows.fate == CODES[anew.fate]))
+                if computation.letters is not None and failed.any():
+                    dead = failed_letters(few.take(pa.array(rows.nth[failed])), computation.layout, under)
+                    letters.append(write_table(dead, computation.letters / f"part-{new_token()}.parquet"))
+                yield only_on_time(rows, chosen & (rows.fate == CODES[computation.fate]))
 
 
 def only_on_time(events: Judged, chosen: Flags) -> Judged:
@@ -162,7 +162,14 @@ def only_on_time(events: Judged, chosen: Flags) -> Judged:
     return replace(some, fate=np.full(len(some), CODES[Fate.ON_TIME], np.int8))
 
 
-def _counted(shared: Shared[Anew], part: _Part) -> Sums:
-    anew = shared.value
-    events = anew.events(Logged([part.split], part.on_read), list(anew.measures))
-    return fate_sums(events, anew.layout, list(anew.measures), anew.periods, anew.timeline, anew.last)
+def _counted(shared: Shared[LogComputation], part: _Part) -> Sums:
+    computation = shared.value
+    events = computation.events(Logged([part.split], part.on_read), list(computation.measures))
+    return fate_sums(
+        events,
+        computation.layout,
+        list(computation.measures),
+        computation.periods,
+        computation.timeline,
+        computation.last,
+    )
