@@ -84,6 +84,8 @@ class Reading:
 
     schema: Any
     values: Mapping[str, Value]
+    left_out: tuple[str, ...] = ()
+    """The fields that lead back to their own record, or are always null: they are no columns."""
     unknown: tuple[str, ...] = ()
     """Fields that only the writer's record has, if they were asked for: they are read too."""
 
@@ -117,6 +119,7 @@ class _Maker:
         self.reader, self.writer = reader, writer
         self.defined: dict[str, tuple[str, str | None]] = {}
         """Name in the reading schema → the names of the type in the reader's schema and in the writer's."""
+        self.left_out: list[str] = []
         self.leads_back: dict[tuple[str, str], bool] = {}
 
     def made(self, others: Schema | None = None) -> Reading:
@@ -138,7 +141,7 @@ class _Maker:
         unknown = [] if others is None else list(self._unknown(root, others))
         fields = [*schema["fields"], *unknown, mark]
         names = tuple(field["name"] for field in unknown)
-        return Reading({**schema, "fields": fields}, values, names)
+        return Reading({**schema, "fields": fields}, values, tuple(self.left_out), names)
 
     def _unknown(self, root: Record, writer: Schema) -> Iterator[dict[str, Any]]:
         """The fields that only the writer's record has, as they were written. A field is left out if its type has the
@@ -302,6 +305,7 @@ class _Maker:
         partner = self._partner(record, sources)
         for field in record.fields:
             if not self._kept(record, field):
+                self.left_out.append(".".join((*names, field.name)))
                 continue
             source = self._source_of(field, partner)
             field_way = (*way, source.name if source else field.name)

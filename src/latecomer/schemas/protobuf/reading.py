@@ -75,6 +75,7 @@ class Reading:
     message: str
     """Its name, without the package."""
     values: Mapping[str, Column]
+    left_out: tuple[str, ...] = ()
 
     @property
     def columns(self) -> dict[str, str]:
