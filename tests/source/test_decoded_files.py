@@ -305,7 +305,7 @@ def test_object_files_that_are_cut_off_are_damaged(tmp_path: Path, cut: int) -> 
 def test_object_files_with_damaged_blocks_are_damaged(tmp_path: Path) -> None:
     file = avro_file(tmp_path)
     whole = file.read_bytes()
-    file.write_bytes(whole[:-5] + b"!" + whole[-4:])
+    file.write_bytes(whole[:-5] + bytes([whole[-5] ^ 1]) + whole[-4:])
     with pytest.raises(DamagedFile, match="does not end where it says"):
         rows_of(containers(), file)
     packed = avro_file(tmp_path, "deflate").read_bytes()

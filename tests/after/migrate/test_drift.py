@@ -112,7 +112,7 @@ def test_spark_reads_some_files_of_the_log_at_once(tmp_path: Path, monkeypatch: 
     store, session = rides(tmp_path), OfFiles()
     for batch in range(3):
         log(store, batch, MIXED[:2])
-    for name in ("build_session", "own_session", "tried"):
+    for name in ("build_session", "own_session", "value_or_null"):
         monkeypatch.setattr(on_spark, name, lambda *_, **__: session)
     monkeypatch.setattr(on_spark, "ROWS_AT_ONCE", 4)
     checks = checks_of(made(pricing()), store.layout.types)
