@@ -123,7 +123,7 @@ def test_the_documents_own_example_of_a_name_in_backticks_is_good(tmp_path: Path
             "watermark.complete",
             "did you mean completeness?",
         ),
-        ("bounded, delay: 30s", "punctuated", 7, "watermark", "write where: or marker:"),
+        ("bounded, delay: 30s", "punctuated", 7, "watermark", "write either where: or marker:"),
         ("bounded, delay: 30s", "punctuated, marker: txm", 7, "watermark.marker", "did you mean txn?"),
         ("bounded, delay: 30s", "punctuated, marker: paise", 7, "watermark.marker", "add event.unit"),
         (
@@ -511,7 +511,7 @@ def test_an_event_may_be_in_many_windows_but_not_in_any_number(tmp_path: Path) -
 
 def test_a_key_that_stands_twice_is_one_mistake_with_its_line(tmp_path: Path) -> None:
     (only,) = problems(GOOD.replace("ledger: [paise]", "name: other"), tmp_path)
-    assert ":8: name: stands twice" in only
+    assert ":8: name: is written twice" in only
     assert "not valid YAML" not in only
 
 

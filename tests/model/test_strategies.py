@@ -268,7 +268,7 @@ def test_a_partition_without_a_mark_holds_the_others_until_it_is_idle() -> None:
 @pytest.mark.parametrize("fields", [{}, {"where": "a", "marker": "b"}, {"where": "  "}])
 def test_what_is_a_mark_is_said_once(fields: dict[str, str]) -> None:
     with pytest.raises(
-        PipelineError, match="must be said once" if "  " not in fields.values() else "an empty predicate"
+        PipelineError, match="needs one condition" if "  " not in fields.values() else "an empty predicate"
     ):
         Punctuated(**fields)
 

@@ -28,7 +28,7 @@ TOKEN = "LATECOMER_REGISTRY_TOKEN"  # noqa: S105
 STORE = "registry.db"
 
 registry = typer.Typer(
-    help="Serve a schema registry that speaks Confluent's REST interface, or hold schemas against one.",
+    help="Serve a schema registry that speaks Confluent's REST interface, or compare schemas with those of one.",
     no_args_is_help=True,
     context_settings=HELP,
 )

@@ -115,7 +115,7 @@ VERBS: dict[str, Verb] = {
     "registry": Verb(
         "registry",
         "registry",
-        "Serve a schema registry that speaks Confluent's REST interface, or hold schemas against one.",
+        "Serve a schema registry that speaks Confluent's REST interface, or compare schemas with those of one.",
     ),
     "advise": Verb(
         "advise",

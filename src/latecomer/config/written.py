@@ -103,7 +103,7 @@ def _number(
             _require_word(key, location, file)
             place = (*location, key.value)
             if place in lines:
-                raise _at_key(key, place, file, "stands twice", "keep one of the two, or rename one")
+                raise _at_key(key, place, file, "is written twice", "keep one of the two, or rename one")
             lines[place] = key.start_mark.line + 1
             _number(value, place, lines, file, what)
     elif isinstance(node, yaml.SequenceNode):

@@ -347,7 +347,7 @@ class Punctuated(_Delayed):
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.where is None) == (self.marker is None):
-            raise ValueError("what is a mark must be said once; write where: or marker:")
+            raise ValueError("needs one condition for its marks; write either where: or marker:")
         return self
 
     @field_validator("where")
