@@ -121,7 +121,8 @@ def test_a_disk_that_was_mounted_read_only(disk: SmallDisk) -> None:
     disk.remount("ro")
     for step in STEPS:
         with pytest.raises(
-            StoreError, match=r"the file system can only be read.*; mount it for writing again"
+            StoreError,
+            match=r"the file system can only be read.*; check the disk.*, then mount it for writing again",
         ):
             step(disk.root)
     assert Table(disk.root / "made", SCHEMA).last_batch() == 0

@@ -126,7 +126,7 @@ def test_a_column_of_ones_own_goes_first(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     ("kind", "unit", "outcome"),
     [
-        ("float", "s", "at: a float is too short for a time; declare the column as double"),
+        ("float", "s", "at: a float has too few digits for a time; declare the column as double"),
         ("int", "ms", "at: a time in ms is too large for int; declare a larger type"),
         ("decimal(10,2)", "s", r"at: a time in s is too large for decimal\(10,2\)"),
     ],

@@ -6,15 +6,16 @@ import typer
 
 from latecomer.cli.options import File, Format, Formatted, Limit, load
 
-FIRING = 3
+EXIT_FIRING = 3
+"""The exit code if an alert fires."""
 
 
 def check(file: File, form: Formatted = Format.TABLE, limit: Limit = None) -> None:
-    """Show whether an alert fires, from the store alone. Exit 0: none does; 3: one does; 1: it cannot be said."""
+    """Show whether an alert fires, from the store alone. Exit 0: none does; 3: one does; 1: the check failed."""
     from latecomer.cli.render import show
     from latecomer.observe import check as checking
 
     verdicts = checking.check(load(file))
     show(checking.as_table(verdicts), form, "there is nothing to check", limit)
     if checking.is_firing(verdicts):
-        raise typer.Exit(FIRING)
+        raise typer.Exit(EXIT_FIRING)

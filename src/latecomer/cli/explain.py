@@ -56,7 +56,8 @@ def explain(
     clock: Annotated[
         Clock,
         typer.Option(
-            help="When a pane was known: published, when its batch was; arrival, when what fired it had arrived."
+            help="Which clock dates a pane: published (its batch was published) or arrival (the events or the "
+            "watermark that fired it had arrived)."
         ),
     ] = Clock.PUBLISHED,
     form: Formatted = Format.TABLE,
@@ -170,7 +171,9 @@ class _Page:
         if pane.op != "retract":
             self._events(published.took, took=True)
         if published.lost:
-            self._print(f"  no longer holds {self._in_figures(published.lost)}: where excludes them")
+            self._print(
+                f"  no longer holds {self._in_figures(published.lost)}: the output's where now excludes them"
+            )
 
     def _moment(self, published: Published) -> str:
         from latecomer.cli.render import moment_in_words

@@ -88,7 +88,7 @@ Limit = Annotated[
         "-n",
         parser=lambda text: limit_of(text),
         metavar="N|all",
-        help="Print the first N rows, or all. By default, a table has some, JSON and CSV have all.",
+        help="Print the first N rows, or all. By default, a table has 100, JSON and CSV have all.",
         show_default=False,
     ),
 ]
@@ -116,7 +116,7 @@ def range_of(since: tuple[str, str | None], until: tuple[str, str | None]) -> li
 
 
 def refusal(given: Mapping[str, str | None]) -> Callable[[str, str, str], WrongUsage]:
-    """Makes the errors for options, which are given with their values."""
+    """A function that makes the error for one of these options. `given` has the value of each option."""
 
     def refused(option: str, reason: str, fix: str) -> WrongUsage:
         value = given[option]
@@ -170,7 +170,7 @@ def share_of(option: str, written: str) -> float:
 
 @contextmanager
 def writing(option: str, path: Path) -> Iterator[None]:
-    """Report a file that cannot be written as a wrong value of its option."""
+    """Raise a `WrongUsage` of the option if the block cannot write the file that the option names."""
     try:
         yield
     except OSError as error:

@@ -63,7 +63,7 @@ VERBS: dict[str, Verb] = {
     "check": Verb(
         "check",
         "check",
-        "Show whether an alert fires, from the store alone. Exit 0: none does; 3: one does; 1: it cannot be said.",
+        "Show whether an alert fires, from the store alone. Exit 0: none does; 3: one does; 1: the check failed.",
     ),
     "dashboard": Verb(
         "dashboard",

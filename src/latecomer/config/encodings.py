@@ -15,6 +15,7 @@ from latecomer.objects.readable import Readable
 
 UTF8 = "utf-8"
 UTF16 = "utf-16"
+"""The byte order mark of each file gives its byte order."""
 ENCODINGS = (
     UTF8,
     "us-ascii",
@@ -30,10 +31,15 @@ ENCODINGS = (
     "big5",
     "euc-kr",
 )
+"""The encodings that a pipeline file may name."""
 _NAMES = {**{codecs.lookup(name).name: name for name in ENCODINGS}, "utf-8-sig": UTF8}
+"""Python's name of each encoding → the name in ENCODINGS."""
 _BIG_ENDIAN_MARK = codecs.BOM_UTF16_BE
-LOOKED_AT, LOOKED_AT_FIRST = 1 << 20, 200
-"""How many bytes of a file are read to see whether it is UTF-8, and whether its characters have two bytes."""
+"""The first bytes of a UTF-16 file whose high bytes come first."""
+LOOKED_AT = 1 << 20
+"""How many bytes of a file are read to see whether it is UTF-8."""
+LOOKED_AT_FIRST = 200
+"""How many of its first bytes are read to see whether its characters have two bytes."""
 
 
 def known_encoding(written: str) -> str:

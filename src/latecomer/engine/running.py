@@ -218,7 +218,7 @@ def _columns(pipeline: Pipeline, file: str | Path | None, stopping: threading.Ev
 
 
 def check_store(store: Store, drain: bool = False) -> None:
-    """Check the store, the sources and the sinks as far as that needs no Spark, before it starts."""
+    """All checks of the store, the sources and the sinks that need no Spark: they run before Spark starts."""
     store.pins()
     outputs_to_compute(store)
     for source in sources_of(store.pipeline, store.columns).values():
@@ -272,7 +272,7 @@ def report_of(engine: Engine) -> RunReport:
 
 
 def raise_in_words(error: Exception, store: Store) -> NoReturn:
-    """Raise an error: latecomer's own as it is, those of Spark and of the file system in one sentence."""
+    """Raise an error in the words of `_in_words`."""
     reported = _in_words(error, store)
     if reported is error:
         raise error
@@ -292,7 +292,9 @@ def _refusals_in_words(store: Store) -> Iterator[None]:
 
 
 def _in_words(error: BaseException, store: Store) -> BaseException:
-    """The error to raise: latecomer's own as it is, those of Spark and of the file system in one sentence."""
+    """The error to raise. What the operating system refused is put into one sentence. Else, if the store is gone, that
+    is reported in place of any error. Else errors of Spark and of the file system become one sentence, and all others
+    stay as they are."""
     if isinstance(error, (*SPARK_ERRORS, OSError)) and (sentence := refusal(error, places_of(store))):
         return StoreError(sentence)
     if isinstance(error, Exception) and not is_store(store.root):
@@ -320,7 +322,7 @@ def places_of(store: Store) -> list[Path]:
 
 
 def check_zones(spark: SparkSession, pipeline: Pipeline, file: str | Path | None) -> None:
-    """Java must know every zone too: its list may be older than Python's."""
+    """Refuse zones that Spark's Java does not know: its list may be older than Python's."""
     written = {"event.zone": pipeline.event.zone}
     for name, output in pipeline.outputs.items():
         written[f"outputs.{name}.window.zone"] = zone_of(output.window)

@@ -43,7 +43,7 @@ _WORDS = {
     errno.EDQUOT: ("the user's quota is used up", "make room there, or raise the quota"),
     errno.EROFS: (
         "the file system can only be read",
-        "mount it for writing again; the kernel may have found errors on the disk, so check it first",
+        "check the disk for errors, then mount it for writing again",
     ),
     errno.EACCES: ("permission is denied", _RIGHTS),
     errno.EPERM: ("permission is denied", _RIGHTS),

@@ -43,15 +43,25 @@ class OracleClock:
         self.marks = marks
         self.watermark = BEGIN_OF_TIME
         self.tick: int | None = None
+        """The number of the open tick; None before the first one, and where each event is a tick."""
         self.at = BEGIN_OF_TIME
+        """The arrival clock: the begin of the open tick, or the newest arrival where each event is a tick."""
         self.in_tick: list[Arrival] = []
+        """The events of the open tick."""
         self.ticks: dict[str, list[list[Arrival]]] = {}
+        """By partition: the events of each tick that is over."""
         self.newest: dict[str, int] = {}
+        """By partition: the largest event time of the ticks that are over."""
         self.heard_at: dict[str, int] = {}
+        """By partition: the moment from which its silence counts."""
         self.own: dict[str, int] = {}
+        """By partition: its own watermark."""
         self.states: dict[str, Any] = {}
+        """By partition: the state of a user-defined strategy."""
         self.unread: set[str] = set()
+        """The partitions that have more data than was read: they are not idle."""
         self.joining: set[str] = set()
+        """The named partitions that hold the watermark from the next event on, or from the end of the batch."""
 
     def in_force_for(self, event: Arrival) -> int:
         """The watermark that judges this event. The event itself moves the watermark once its tick is over."""
@@ -87,8 +97,9 @@ class OracleClock:
             self._reach(at - max(map(self._lag, self.own)))
 
     def name(self, partitions: Mapping[str, bool], sources: Collection[str] = ()) -> None:
-        """The source names its partitions. Those that are True have more data than is read next. With several
-        `sources`, known partitions are named too, and so are sources without a known partition."""
+        """Take in the partitions that a source says it has. True means that a partition has more data than is read
+        next. With several sources, `sources` has their names: the partitions that are known already are taken in too,
+        and a source without a known partition stands for its partitions."""
         if sources:
             known = {*self.own, *self.joining, *(event.partition for event in self.in_tick)}
             heard = {partition.split("/")[0] for partition in (*known, *partitions)}

@@ -194,7 +194,8 @@ METRICS = (
         "batch_seconds",
         _H,
         ("stage",),
-        "Seconds that a batch took, by stage; `waiting` is for the batch before it.",
+        "Seconds that a batch took, by stage: `log`, `timeline`, `waiting` (for the batch before it), `windowing` "
+        "(windows, fates and panes, as files), `firing` (the outputs' commits), `ledger` (its check and its commit).",
         "batch",
         BATCH_SECONDS,
         words="How long a batch takes, by stage",

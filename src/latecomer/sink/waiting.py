@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 FIRST_SECONDS = 0.5
+"""The longest wait before the first further attempt."""
 LONGEST_SECONDS = 60.0
+"""The longest wait before any further attempt."""
 LAST_SECONDS = 30.0
-"""How long a run that is otherwise done waits for a sink that is down."""
+"""The wait at the end of a run: for so long, a run that is otherwise done waits for a sink that is down."""
 
 
 class SinkClock:

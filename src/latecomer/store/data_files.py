@@ -31,15 +31,15 @@ class DataFile:
 
     @property
     def windows(self) -> tuple[int | None, int | None]:
-        """The start of its first window and the end of its last one, in microseconds. None where that is not known:
+        """The earliest start and the latest end of its windows, in microseconds. Each is None where it is not known:
         Delta keeps no statistics of moments as far away as those of a global window."""
         start, end = self.minimum.get("window_start"), self.maximum.get("window_end")
         return None if start is None else to_micros(start), None if end is None else to_micros(end)
 
     @property
     def window_ends(self) -> tuple[int, int]:
-        """The ends of its first and its last window, in microseconds. An unknown end is that of a global window: the
-        end of time."""
+        """The earliest and the latest end of its windows, in microseconds. An end that is not known is that of a global
+        window: the end of time."""
         first, last = self.minimum.get("window_end"), self.maximum.get("window_end")
         return (
             END_OF_TIME if first is None else to_micros(first),
@@ -47,8 +47,8 @@ class DataFile:
         )
 
 
-def token_of(file: DataFile) -> str:
-    """The attempt that wrote a file."""
+def attempt_token(file: DataFile) -> str:
+    """The random token of the attempt that wrote a file, from the name of its folder."""
     return file.path.split("/")[1].split("-")[1]
 
 

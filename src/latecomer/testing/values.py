@@ -96,7 +96,7 @@ def held(micros: int, kind: str, unit: str | None, zone: str) -> int:
     if not types.is_numeric(kind):
         return micros
     if kind == "float":
-        raise ValueError("a float is too short for a time; declare the column as double")
+        raise ValueError("a float has too few digits for a time; declare the column as double")
     unit = unit or "s"
     if kind == "double":
         step = UNITS["s"] if unit == "ns" else 1

@@ -12,6 +12,7 @@ import pyarrow as pa
 from latecomer.config.outputs import Output
 from latecomer.log.timeline.watermarks import JudgingWatermarks, micros_of
 from latecomer.model.verdicts import Fate, Verdict, fate_of
+from latecomer.model.windows import Integers as Integers
 from latecomer.model.windows import Micros as Micros
 from latecomer.model.windows import Session, Windows
 from latecomer.store.columns import when_column
@@ -42,7 +43,7 @@ class Judged:
     fate: npt.NDArray[np.int8]
     leading: Flags
     partly: Flags
-    nth: Micros
+    nth: Integers
     """Which event of the table each row is."""
 
     def __len__(self) -> int:

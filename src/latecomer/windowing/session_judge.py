@@ -28,7 +28,7 @@ from latecomer.store.layout import EventLayout
 from latecomer.windowing.columns import BATCH, END, KEY, START, TICK
 from latecomer.windowing.failing import entering
 from latecomer.windowing.fates import CODES, ENTERS, Periods
-from latecomer.windowing.judge import Flags, Judged, Micros, fates
+from latecomer.windowing.judge import Flags, Integers, Judged, Micros, fates
 from latecomer.windowing.seen import as_seen, holds, stored_columns
 from latecomer.windowing.sessions import Places, in_order, key_codes, numbered, span_ends
 
@@ -48,7 +48,7 @@ class Arrivals:
 
     logged: pa.Table
     """The rows of the log, with these events among them."""
-    nth: Micros
+    nth: Integers
     """The number of the row that each event is."""
     columns: Mapping[str, pa.Array]
     """The columns that the output needs, by the source's names and its own: the keys among them."""
@@ -272,7 +272,7 @@ def _in_turn(
     return items.judged(bound, window)
 
 
-def _epochs(codes: Micros, came: pa.Table, suspects: int) -> Micros:
+def _epochs(codes: Integers, came: pa.Table, suspects: int) -> Integers:
     """How many suspects of its key came before each event, plus an offset by which no two keys share a number."""
     order = order_of_arrival(codes, came)
     is_suspect = (order < suspects).astype(np.int64)
@@ -282,7 +282,7 @@ def _epochs(codes: Micros, came: pa.Table, suspects: int) -> Micros:
     return epoch
 
 
-def order_of_arrival(codes: Micros, came: pa.Table) -> Micros:
+def order_of_arrival(codes: Integers, came: pa.Table) -> Integers:
     """Events of a key in the order in which they came, key after key."""
     origin = flat(came.column(ORIGIN)).dictionary_encode()
     rank = np.full(len(origin.dictionary) + 1, -1, np.int64)  # an event without origin comes first
@@ -300,10 +300,10 @@ def order_of_arrival(codes: Micros, came: pa.Table) -> Micros:
 class _Items:
     """The spans of keys with suspects: the suspects first, then runs of witnesses, then the sessions from before."""
 
-    key: Micros
+    key: Integers
     start: Micros
     end: Micros
-    epoch: Micros
+    epoch: Integers
     suspects: int
 
     def judged(self, bound: Micros, window: Session) -> tuple[Micros, Micros]:

@@ -212,7 +212,7 @@ def test_where_and_derived_columns_are_computed_without_spark(tmp_path: Path) ->
     assert found.refused is None
     assert found.windows == 38, "windows that do not overlap: one of two"
     assert "most: not estimated, for only counts and sums grow" in " ".join(found.notes)
-    assert "km: not estimated; amounts are below zero" in " ".join(found.notes)
+    assert "km: not estimated; some amounts are negative" in " ".join(found.notes)
     assert found.calibration.keys() == {"n"}
     assert "no window is open or has closed recently" in found.notes[-1], "the kit publishes another output"
 

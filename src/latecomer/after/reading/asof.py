@@ -1,7 +1,8 @@
 """What was known at a moment, as SQL over an output's panes. No Spark.
 
-By the wall clock a pane was known once its batch was published, and batches are published in their order: so the last
-batch that had been published by then says it all (`store/publications.py`). By the arrival clock a pane could be known
+By the wall clock a pane was known once its batch was published. Batches are published in their order, so the panes that
+were known at a moment are those up to the last batch published by then (`store/publications.py`). By the arrival clock
+a pane could be known
 at `fired_at`: when the watermark reached the end of its window, or the last of its late events arrived. A batch that
 catches up may hold a month of these. The timeline holds that clock, so the answer is the same after a replay.
 """

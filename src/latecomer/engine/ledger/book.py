@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.errors import LedgerError
+from latecomer.errors import BUG, LedgerError
 from latecomer.log.events import LoggedBatch, Received
 from latecomer.log.summaries import sums_of
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, unbalanced
@@ -126,7 +126,10 @@ def require_balance(entries: Iterable[Entry]) -> None:
     wrong = unbalanced(entries)
     if wrong:
         lines = "\n".join(str(entry) for entry in wrong)
-        raise LedgerError(f"the ledger does not balance; nothing of this batch was published\n{lines}")
+        raise LedgerError(
+            f"the ledger does not balance; nothing of this batch was published. Keep the store as it is: {BUG}, with "
+            f"these lines\n{lines}"
+        )
 
 
 def as_table(entries: Sequence[Entry]) -> pa.Table:

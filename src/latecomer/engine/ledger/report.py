@@ -39,6 +39,7 @@ class BatchReport:
 
     batch: int
     kind: str
+    """`data`, `heartbeat`, `drain`, `rebuild` or `repair`."""
     received: Received
     seconds: float
     watermark: int
@@ -55,7 +56,7 @@ class BatchReport:
     stages: Mapping[str, float] = field(default_factory=dict)
     """Seconds by stage of the flow; `waiting` is for the batch before this one."""
     partitions: Mapping[str, int] = field(default_factory=dict)
-    """How far each partition that is not idle is by itself, where `Engine.measured` is set."""
+    """The watermark of each partition that is not idle; empty unless `Engine.measured` is set."""
     events: Sequence[DataFile] = ()
     """The files of events that were logged."""
     panes: Mapping[str, Sequence[DataFile]] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import groupby
 
 from latecomer.model.durations import DAY, UNITS, to_micros
-from latecomer.store.data_files import DataFile, batch_of, batches_of, is_merged, kind_of, token_of
+from latecomer.store.data_files import DataFile, attempt_token, batch_of, batches_of, is_merged, kind_of
 
 SETTLED = 32 << 20
 """A file of so many bytes is large enough."""
@@ -148,7 +148,7 @@ def _settled(files: Sequence[DataFile]) -> set[str]:
     """The files of merges that are large enough not to be merged again."""
     merges: dict[str, list[DataFile]] = {}
     for file in filter(is_merged, files):
-        merges.setdefault(token_of(file), []).append(file)
+        merges.setdefault(attempt_token(file), []).append(file)
     return {
         file.path
         for made in merges.values()

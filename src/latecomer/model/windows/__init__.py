@@ -12,7 +12,7 @@ from typing import Annotated, get_args
 
 from pydantic import BeforeValidator, SerializeAsAny
 
-from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, Micros, Window, Windows
+from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, Integers, Micros, Window, Windows
 from latecomer.model.windows.calendar import Calendar
 from latecomer.model.windows.session import Session
 from latecomer.model.windows.sliding import Sliding
@@ -28,6 +28,7 @@ __all__ = [
     "Calendar",
     "FixedWindow",
     "Global",
+    "Integers",
     "Micros",
     "Session",
     "Sliding",

@@ -11,8 +11,10 @@ if TYPE_CHECKING:  # a pipeline file is read without numpy
     import numpy as np
     import numpy.typing as npt
 
+Integers: TypeAlias = "npt.NDArray[np.int64]"
+"""Numbers of rows, codes and other whole numbers that are not moments."""
 Micros: TypeAlias = "npt.NDArray[np.int64]"
-"""Moments in microseconds, or other whole numbers."""
+"""Moments in microseconds."""
 
 FIRST_MOMENT = -62_135_596_800_000_000
 """0001-01-01T00:00:00Z."""
@@ -33,7 +35,7 @@ class Window(NamedTuple):
 class Assigned(NamedTuple):
     """The windows of many events: a row for each event and window, by event and then by start."""
 
-    nth: Micros
+    nth: Integers
     """The number of the event."""
     start: Micros
     end: Micros

@@ -28,7 +28,8 @@ from latecomer.observe.nowcast.report import Nowcast
 PROBES = 4
 """Calibration is measured at so many ages."""
 _LEAST_OPEN = 0.02
-"""Calibration is not measured at ages where less than this share of events has arrived, or is still to come."""
+"""Calibration is measured at an age only if more than this share of events has arrived by then, and more than this
+share is still to come."""
 
 
 def nowcast(
@@ -206,20 +207,20 @@ def _remarks(present: Present, arrivals: Arrivals, now: int, rows: pa.Table) -> 
     if left_out:
         remarks.append(
             f"{', '.join(left_out)}: not estimated, for only counts and sums grow with what comes; "
-            "complete says how much of the events they are made of"
+            "column complete says what share of their events has arrived"
         )
     if arrivals.below_zero:
         remarks.append(
-            f"{', '.join(sorted(arrivals.below_zero))}: not estimated; amounts are below zero, so what has come says "
-            "nothing of what is to come"
+            f"{', '.join(sorted(arrivals.below_zero))}: not estimated; some amounts are negative, so the sum so "
+            "far does not predict the final sum"
         )
     if present.watermark >= END_OF_TIME:
         remarks.append("the input was drained: if it has ended, these numbers are what they will be")
     share = _set_aside(present.reader, book.name)
     if share:
         remarks.append(
-            f"{in_percent(share, 2)} of all events came too late for this output: complete counts them as missing, "
-            "estimates leave them out"
+            f"{in_percent(share, 2)} of all events came too late for this output: column complete counts them as "
+            "missing, estimates leave them out"
         )
     if not rows.num_rows:
         remarks.append("no window is open or has closed recently: there is nothing to estimate")

@@ -76,6 +76,7 @@ class Reading:
     """Its name, without the package."""
     values: Mapping[str, Column]
     left_out: tuple[str, ...] = ()
+    """Always empty: no field of Protobuf is left out. `latecomer validate` asks the reading of any format for it."""
 
     @property
     def columns(self) -> dict[str, str]:

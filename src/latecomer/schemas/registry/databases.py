@@ -49,13 +49,13 @@ TO_FORMAT_3 = (
     "ALTER TABLE registry_schemas ADD COLUMN contract TEXT",
     "UPDATE registry_format SET version = 3",
 )
-"""A schema may have metadata and rules."""
+"""From format 2 to 3: a schema may have metadata and rules."""
 
 
 def require_format(rows: Sequence[Row], shown: str) -> None:
     """Refuse tables of a later version."""
     if rows and rows[0][0] > FORMAT:
         raise RegistryError(
-            f"{shown} was written by a later version of latecomer (format {rows[0][0]}, and this one knows {FORMAT}); "
-            "install that version"
+            f"{shown} was written by a later version of latecomer (format {rows[0][0]}; this version reads up to "
+            f"format {FORMAT}); install the later version"
         )

@@ -27,7 +27,9 @@ def open_database(where: str, *, create: bool = True) -> Database:
 
 
 def is_server(where: str) -> bool:
-    """
+    """Whether `--store` names a Postgres server. A reference to a secret, such as ${REGISTRY}, counts as one: a path
+    needs no secret.
+
     >>> is_server("postgresql://db/schemas"), is_server("host=db dbname=schemas"), is_server("registry.db")
     (True, True, False)
     """

@@ -22,7 +22,7 @@ from latecomer.windowing.columns import END, FATE, LAST_ARRIVAL, LAST_SEQUENCE, 
 from latecomer.windowing.fates import CODES, FATE_NAMES
 from latecomer.windowing.firing.clocks import Clocks, early_due, late_due, settled_at
 from latecomer.windowing.firing.columns import PaneLane
-from latecomer.windowing.judge import Flags, Micros
+from latecomer.windowing.judge import Flags, Integers, Micros
 from latecomer.windowing.merge import Merger, replaced
 
 _LANES = (PaneLane.OPEN, PaneLane.FIRED, PaneLane.LATE, PaneLane.WAITING, PaneLane.REST)
@@ -185,7 +185,7 @@ class Firing:
         order = np.concatenate([2 * np.arange(panes.num_rows) + 1, 2 * replacing])
         return pa.concat_tables([panes, retracts]).take(pa.array(np.argsort(order)))
 
-    def _replaced(self, panes: pa.Table, earlier: pa.Table) -> tuple[pa.Table, Micros]:
+    def _replaced(self, panes: pa.Table, earlier: pa.Table) -> tuple[pa.Table, Integers]:
         """The earlier pane of each pane that replaces one, and the row of the replacing pane."""
         names = ["window_start", *self.merger.layout.keys]
         held = self._newest(panes, earlier)
@@ -199,7 +199,7 @@ class Firing:
 # Rows
 
 
-def places_of(parts: Sequence[pa.Table]) -> Micros:
+def places_of(parts: Sequence[pa.Table]) -> Integers:
     """A number for each window and key: rows that are equal in all columns, nulls included, have the same."""
     rows = pa.concat_tables(parts)
     codes = np.zeros(rows.num_rows, np.int64)
@@ -210,7 +210,7 @@ def places_of(parts: Sequence[pa.Table]) -> Micros:
     return codes
 
 
-def last_of(places: Micros, turn: Micros) -> Micros:
+def last_of(places: Integers, turn: Integers) -> Integers:
     """The row of each place that comes last by `turn`."""
     order = np.lexsort((turn, places))
     return order[np.append(places[order][1:] != places[order][:-1], True)] if len(order) else order
@@ -228,7 +228,7 @@ def taken_back(held: pa.Table, new: pa.Table) -> pa.Table:
     )
 
 
-def numbers(rows: pa.Table, name: str) -> Micros:
+def numbers(rows: pa.Table, name: str) -> Integers:
     """A column of numbers, 0 where there is none."""
     return np.asarray(pc.fill_null(flat(rows.column(name)), 0))
 
