@@ -48,7 +48,9 @@ from latecomer.windowing.log_computation import LogComputation
 from latecomer.windowing.merge import Merger
 
 FOLD_AT = 24
-"""If open states, or late panes, are from so many batches, they are merged into one file."""
+"""If small files of open states, or of late panes, are from so many batches, they are merged."""
+MOST_FOLDED = 250_000
+"""A file with so many open states is not small: merging it again and again would take memory, and save no file."""
 SMALL = 8 << 20
 _PANES = (PaneLane.FIRED, PaneLane.LATE, CLOSING)
 _STATES = (PaneLane.OPEN, PaneLane.WAITING, PaneLane.TO_RETRACT)
@@ -125,14 +127,25 @@ class OutputLogic:
     # Prepared
 
     def met(self, batch: Batch) -> Met:
-        """The open states that a pane may need; all of them if they are in many files, or an early trigger is due."""
+        """The open states that a pane may need; all of them if an early trigger is due. Small files of other states are
+        merged once there are many."""
         if batch.history:
             return Met()
         early, section = self.output.trigger.early, batch.section
         due = early is not None and (not by_arrival(early) or section.passed(early.every))
-        if due or len({batch_of(file) for file in self.open_states}) >= FOLD_AT:
+        if due:
             return Met(list(self.open_states))
-        return Met([file for file in self.open_states if file.window_ends[0] <= section.fires_at])
+        needed = [file for file in self.open_states if file.window_ends[0] <= section.fires_at]
+        return Met([*needed, *self._crowd(section.fires_at)])
+
+    def _crowd(self, fires_at: int) -> list[DataFile]:
+        """The small files of windows that stay open, if there are many."""
+        small = [
+            file
+            for file in self.open_states
+            if file.window_ends[0] > fires_at and file.rows < MOST_FOLDED and not kind_of(file)
+        ]
+        return small if len({batch_of(file) for file in small}) >= FOLD_AT else []
 
     def task(self, batch: Batch, met: Met) -> OutputTask | None:
         """What a bucket needs to know; None if there is nothing to do."""
