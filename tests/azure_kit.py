@@ -10,7 +10,6 @@ import base64
 import fcntl
 import hashlib
 import hmac
-import json
 import os
 import shutil
 import socket
@@ -23,14 +22,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
-
-import psutil
+from urllib.parse import urlsplit
 
 from latecomer.errors import MachineError
 from latecomer.objects.locations import Storage, Url, reached_by
 from latecomer.spark.cache import cache_folder
 from latecomer.testing.servers import free_ports
-from server_guard import guard, hold
+from server_guard import shared
 
 PATIENCE = 60.0
 WANTED = Path(__file__).with_name("azurite")
@@ -120,35 +118,27 @@ def new_container(endpoint: str) -> Container:
 
 
 def shared_server(folder: Path) -> str:
-    """The endpoint of the server that the processes of a test run share: the first that asks starts it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    place, lock = folder / "azure.json", folder / "users.lock"
-    with open(folder / "starting.lock", "w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        hold(lock)
-        if place.exists():
-            found = json.loads(place.read_text())
-            if psutil.pid_exists(found["pid"]):
-                return str(found["endpoint"])
-        (port,) = free_ports(1)
-        where = ("--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(folder / "data"))
-        with open(folder / "azure.log", "w") as log:
-            process = subprocess.Popen(
-                ["node", str(_installed()), *where, "--silent", "--disableTelemetry"],
-                env={**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        guard(process, lock, folder / "data")
-        _await_answer(port, process)
-        endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
-        place.write_text(json.dumps({"pid": process.pid, "endpoint": endpoint}))
-        return endpoint
+    """The endpoint of the server that the processes of a test run share."""
+    return shared(folder, _start, _await_answer)
 
 
-def _await_answer(port: int, process: subprocess.Popen[bytes]) -> None:
+def _start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
+    (port,) = free_ports(1)
+    where = ("--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", str(folder / "data"))
+    with open(folder / "azure.log", "w") as log:
+        process = subprocess.Popen(
+            ["node", str(_installed()), *where, "--silent", "--disableTelemetry"],
+            env={**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{KEY}"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    return process, f"http://127.0.0.1:{port}/{ACCOUNT}"
+
+
+def _await_answer(endpoint: str, process: subprocess.Popen[bytes]) -> None:
+    port = urlsplit(endpoint).port
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and process.poll() is None:
         try:

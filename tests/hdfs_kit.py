@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
-import json
 import os
 import subprocess
 import time
@@ -18,13 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
 from latecomer.errors import MachineError
 from latecomer.objects.locations import Url
 from latecomer.spark.packages import Package, Part, jars
 from latecomer.testing.servers import SMALL_JAVA, free_ports
-from server_guard import guard, hold
+from server_guard import shared
 
 HADOOP_VERSION = "3.4.2"
 HADOOP = Package(
@@ -77,21 +73,8 @@ def _classpath() -> str:
 
 
 def shared_server(folder: Path) -> str:
-    """Host and port of the NameNode that the processes of a test run share: the first that asks starts it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    place, lock = folder / "hdfs.json", folder / "users.lock"
-    with open(folder / "starting.lock", "w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        hold(lock)
-        if place.exists():
-            found = json.loads(place.read_text())
-            if psutil.pid_exists(found["pid"]):
-                return str(found["authority"])
-        process, authority = start_server(folder)
-        guard(process, lock, folder / "data")
-        _await_answer(folder, process)
-        place.write_text(json.dumps({"pid": process.pid, "authority": authority}))
-        return authority
+    """Host and port of the NameNode that the processes of a test run share."""
+    return shared(folder, start_server, lambda _, process: _await_answer(folder, process))
 
 
 def start_server(folder: Path) -> tuple[subprocess.Popen[bytes], str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import json
 import subprocess
@@ -13,13 +12,12 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 from obstore.store import S3Store
 
 from latecomer.errors import MachineError
 from latecomer.objects.locations import Storage, Url, reached_by
 from latecomer.testing.servers import free_ports
-from server_guard import guard, hold
+from server_guard import shared
 
 PATIENCE = 60.0
 WITHOUT_CONDITIONS = "plain"
@@ -68,29 +66,19 @@ def new_bucket(endpoint: str, name: str = "bucket") -> Bucket:
 
 
 def shared_server(folder: Path) -> str:
-    """The endpoint of the server that the processes of a test run share: the first that asks starts it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    place, lock = folder / "s3.json", folder / "users.lock"
-    with open(folder / "starting.lock", "w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        if place.exists():
-            found = json.loads(place.read_text())
-            if psutil.pid_exists(found["pid"]):
-                hold(lock)
-                return str(found["endpoint"])
-        hold(lock)
-        (port,) = free_ports(1)
-        with open(folder / "s3.log", "w") as log:
-            process = subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("s3_server.py")), str(port)],
-                stdout=log,
-                stderr=log,
-            )
-        guard(process, lock, folder / "data")
-        endpoint = f"http://127.0.0.1:{port}"
-        _await_answer(endpoint, process)
-        place.write_text(json.dumps({"pid": process.pid, "endpoint": endpoint}))
-        return endpoint
+    """The endpoint of the server that the processes of a test run share."""
+    return shared(folder, _start, _await_answer)
+
+
+def _start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
+    (port,) = free_ports(1)
+    with open(folder / "s3.log", "w") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("s3_server.py")), str(port)],
+            stdout=log,
+            stderr=log,
+        )
+    return process, f"http://127.0.0.1:{port}"
 
 
 def _await_answer(endpoint: str, process: subprocess.Popen[bytes]) -> None:

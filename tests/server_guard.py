@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import json
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
@@ -38,6 +40,28 @@ def guard(server: subprocess.Popen[bytes], lock: Path, data: Path) -> None:
         command, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True
     )
     _STARTED.extend((server, watching))
+
+
+def shared(
+    folder: Path,
+    start: Callable[[Path], tuple[subprocess.Popen[bytes], str]],
+    await_answer: Callable[[str, subprocess.Popen[bytes]], None],
+) -> str:
+    """The address of a server that the processes of a test run share: the first that asks starts it in its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place, lock = folder / "server.json", folder / "users.lock"
+    with open(folder / "starting.lock", "w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        hold(lock)
+        if place.exists():
+            known = json.loads(place.read_text())
+            if psutil.pid_exists(known["pid"]):
+                return str(known["address"])
+        process, address = start(folder)
+        guard(process, lock, folder / "data")
+        await_answer(address, process)
+        place.write_text(json.dumps({"pid": process.pid, "address": address}))
+        return address
 
 
 def watch(pid: int, lock: Path, data: Path) -> None:

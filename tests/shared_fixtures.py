@@ -125,19 +125,23 @@ def require(title: str, get: Callable[[], object]) -> None:
         pytest.skip(f"{title} cannot be had: {error}")
 
 
+def _folder_of_the_run(factory: pytest.TempPathFactory) -> Path:
+    """The folder that all test processes of a run share."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="session")
 def kafka(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> kafka_kit.Client:
     """A broker for tests with topics of their own, shared by all test processes of a run."""
-    base = tmp_path_factory.getbasetemp()
-    return kafka_kit.shared_broker((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kafka")
+    return kafka_kit.shared_broker(_folder_of_the_run(tmp_path_factory) / "kafka")
 
 
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The endpoint of an S3 server, shared by all test processes of a run."""
     require("an S3 server", s3_kit.require_server)
-    base = tmp_path_factory.getbasetemp()
-    return s3_kit.shared_server((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "s3")
+    return s3_kit.shared_server(_folder_of_the_run(tmp_path_factory) / "s3")
 
 
 @pytest.fixture
@@ -152,8 +156,7 @@ def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> s3_kit.Bucket:
 def hdfs(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Host and port of a NameNode, shared by all test processes of a run."""
     require("HDFS", hdfs_kit.require_server)
-    base = tmp_path_factory.getbasetemp()
-    return hdfs_kit.shared_server((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "hdfs")
+    return hdfs_kit.shared_server(_folder_of_the_run(tmp_path_factory) / "hdfs")
 
 
 @pytest.fixture
@@ -166,8 +169,7 @@ def hdfs_folder(hdfs: str) -> hdfs_kit.Folder:
 def azure(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The endpoint of an Azure Blob server, shared by all test processes of a run."""
     require("Azurite", azure_kit.require_server)
-    base = tmp_path_factory.getbasetemp()
-    return azure_kit.shared_server((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "azure")
+    return azure_kit.shared_server(_folder_of_the_run(tmp_path_factory) / "azure")
 
 
 @pytest.fixture

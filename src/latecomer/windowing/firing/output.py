@@ -145,7 +145,7 @@ class OutputLogic:
             for file in self.open_states
             if file.window_ends[0] > fires_at and file.rows < MOST_FOLDED and not kind_of(file)
         ]
-        return small if len({batch_of(file) for file in small}) >= FOLD_AT else []
+        return small if _is_crowd(small) else []
 
     def task(self, batch: Batch, met: Met) -> OutputTask | None:
         """What a bucket needs to know; None if there is nothing to do."""
@@ -271,7 +271,7 @@ class OutputLogic:
             and kind_of(file) == PaneLane.LATE
             and file.window_ends[1] > batch.section.watermark_before - self.output.allowed_lateness
         ]
-        if not new or len({batch_of(file) for file in small}) < FOLD_AT:
+        if not new or not _is_crowd(small):
             return prepared.of(_PANES), []
         task = [*map(self.tables.panes.location, small), *new]
         folded = self.runner.run(
@@ -361,3 +361,8 @@ def timeline(batch: Batch, clocked: bool = False) -> Watermarks:
     if batch.logged is not None and clocked:
         return batch.section.clocked
     return batch.section.by_batch if batch.history else batch.section.by_tick
+
+
+def _is_crowd(small: Iterable[DataFile]) -> bool:
+    """Whether these files are from so many batches that they are merged."""
+    return len({batch_of(file) for file in small}) >= FOLD_AT
