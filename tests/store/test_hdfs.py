@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -231,6 +232,17 @@ def test_a_namenode_that_does_not_answer_is_an_outage(
     (port,) = free_ports(1)
     with pytest.raises(StoreOutage, match="cannot be used: it does not answer; check the endpoint"):
         files.read_bytes(Url(f"hdfs://127.0.0.1:{port}/lake/x"))
+
+
+def test_a_namenode_that_keeps_the_connection_and_is_silent_is_an_outage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hdfs, "_LONGEST_WAIT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = Url(f"hdfs://127.0.0.1:{silent.getsockname()[1]}/lake/x")
+        for request in (files.read_bytes, files.exists, lambda place: files.replace_bytes(place, b"")):
+            with pytest.raises(StoreOutage, match="cannot be used: it does not answer; check the endpoint"):
+                request(place)
 
 
 def test_a_name_service_that_is_not_known_names_the_setting() -> None:

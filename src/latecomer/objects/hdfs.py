@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -32,6 +34,28 @@ _HIDDEN = ".~"
 _PART = 8 << 20
 DISCONNECTED = "RPC listener disconnected"
 """The client's words for an answer that was lost."""
+_LONGEST_WAIT = 300.0
+"""Seconds for an answer of the NameNode. The client itself tries a NameNode that is down for three minutes."""
+
+
+def _answer(request: Callable[..., _Answer], *arguments: Any) -> _Answer:
+    """What the NameNode answers. The client has no limit for one that keeps the connection and is silent, so the
+    request waits in a thread of its own, which does not hold up the end of the process."""
+    answer: Future[_Answer] = Future()
+
+    def wait() -> None:
+        try:
+            answer.set_result(request(*arguments))
+        except BaseException as error:  # whoever asked raises it
+            answer.set_exception(error)
+
+    Thread(target=wait, name="latecomer-namenode", daemon=True).start()
+    try:
+        return answer.result(_LONGEST_WAIT)
+    except TimeoutError:
+        if answer.done():
+            raise
+        raise TimeoutError(f"timed out: no answer within {_LONGEST_WAIT:g} s") from None
 
 
 @contextmanager
@@ -114,7 +138,7 @@ class HdfsStore:
     def _listed(self, folder: str) -> Sequence[FileStatus]:
         try:
             with _obstore_errors(folder):
-                statuses = [*self._client.list_status(f"/{folder}")]
+                statuses = _answer(lambda: [*self._client.list_status(f"/{folder}")])
         except FileNotFoundError:
             return []
         return [each for each in statuses if each.path.strip("/") != folder]  # a file is listed as itself
@@ -142,7 +166,7 @@ class HdfsStore:
             path, version = self._current(key)
             try:
                 with _obstore_errors(key):
-                    return ask(path), version
+                    return _answer(ask, path), version
             except FileNotFoundError:
                 if not version:
                     raise
@@ -177,7 +201,7 @@ class HdfsStore:
         writer.close()
 
     def _new(self, path: str) -> FileWriter:
-        return self._client.create(path, self._new_options(create_parent=True))
+        return _answer(self._client.create, path, self._new_options(create_parent=True))
 
     def _give_name(self, draft: str, key: str, replacing: bool) -> None:
         """Rename a draft to the file. A file that has versions gets another version."""
@@ -198,7 +222,7 @@ class HdfsStore:
             if self.get(key).meta["e_tag"] != tag["e_tag"]:
                 raise PreconditionError(key)
             with _obstore_errors(key):
-                self._client.mkdirs(_versions_of(key), create_parent=True)
+                _answer(lambda: self._client.mkdirs(_versions_of(key), create_parent=True))
         if not self._numbered(draft, key, version + 1):
             raise PreconditionError(key)
         return version + 1
@@ -221,7 +245,7 @@ class HdfsStore:
         renamed."""
         try:
             with _obstore_errors(path):
-                self._client.rename(draft, path, replacing)
+                _answer(self._client.rename, draft, path, replacing)
         except FileNotFoundError:
             raise GenericError(f"{DISCONNECTED} while {path} was named") from None
 
@@ -278,7 +302,7 @@ class HdfsStore:
 
     def _remove(self, path: str, recursive: bool = False) -> bool:
         with _obstore_errors(path):
-            return bool(self._client.delete(path, recursive))
+            return bool(_answer(self._client.delete, path, recursive))
 
 
 class HdfsWriter:
