@@ -6,7 +6,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,11 +28,14 @@ outputs:
 MANY = 200_000
 
 
-def latecomer(folder: Path, verb: str, files: int = 4096, **environment: str) -> tuple[int, str]:
-    """The exit code of a verb on a pipeline, and what it says."""
+def latecomer(
+    folder: Path, verb: str, files: int = 4096, before: Sequence[str] = (), **environment: str
+) -> tuple[int, str]:
+    """The exit code of a verb on a pipeline, and what it says. `before` is a command that starts it."""
     file = folder / "pipeline.yaml"
     file.write_text(PIPELINE, encoding="utf-8")
-    command = [sys.executable, "-c", "from latecomer.cli import main; main()", "-q", *verb.split(), str(file)]
+    main = (sys.executable, "-c", "from latecomer.cli import main; main()")
+    command = [*before, *main, "-q", *verb.split(), str(file)]
 
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
@@ -66,6 +69,11 @@ def _environment() -> Mapping[str, str]:
             "WARNING: Using incubator modules\nCould not load: x\n\tat y\n",
             "Could not load: x; `latecomer doctor`",
         ),
+        (
+            'Exception in thread "main" E\n\tat a.B\nCaused by: E\n\t... 10 more\n'
+            "Caused by: java.net.UnknownHostException: vm: Name or service not known\n\t... 17 more\n",
+            "java.net.UnknownHostException: vm: Name or service not known; give this machine's name an address",
+        ),
         ("", "Java gateway process exited before sending its port number.; `latecomer doctor`"),
     ],
 )
@@ -86,6 +94,15 @@ def test_memory_that_java_does_not_understand(tmp_path: Path) -> None:
             "memory that Spark may have, such as 2g"
         ],
     )
+
+
+@pytest.mark.long
+def test_a_machine_whose_own_name_has_no_address(tmp_path: Path) -> None:
+    write_json(tmp_path, "a.json", [{"at": "2026-11-08T14:00:00Z", "n": 1}])
+    renamed = ("unshare", "--uts", "sh", "-c", 'hostname nowhere.invalid && exec "$@"', "sh")
+    if subprocess.run([*renamed, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("a machine cannot be given another name here: it takes root's rights")
+    assert latecomer(tmp_path, "run --once", before=renamed) == (0, "")
 
 
 @pytest.mark.long

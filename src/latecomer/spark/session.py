@@ -92,12 +92,12 @@ FEW_FILES = 1024
 """Spark opens a few hundred files while it starts."""
 _NOISE = ("WARNING", "Picked up", "\t", "Error occurred during initialization of VM", "Error: ")
 """The beginnings of a JVM's lines that do not say why it ended."""
+_CAUSE = "Caused by: "
 
 _JARS = "spark.jars"
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Spark has no authentication unless it is set up. Where all of it runs on one machine, nobody else need
 reach its ports."""
-
 
 _CHOOSING = threading.Lock()
 
@@ -156,7 +156,7 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
     for name, value in chosen.items():
         builder = builder.config(name, value)
     try:
-        with _output_to(log):
+        with _output_to(log), _environment(_own_name()):
             spark = builder.getOrCreate()
             spark.sparkContext.setLogLevel("WARN")
     except (*SPARK_ERRORS, OSError) as error:
@@ -165,6 +165,13 @@ def build_session(pipeline: str, log: Path | None = None, **settings: str) -> Sp
     remember_classes(spark)
     _keep_scratch_to_user(spark)
     return spark
+
+
+def _own_name() -> dict[str, str]:
+    """What spares Spark on one machine the look-up of the machine's own name: where that has no address, Spark does not
+    start."""
+    name = "SPARK_LOCAL_HOSTNAME"
+    return {name: "localhost"} if is_local(master()) and name not in os.environ else {}
 
 
 def _choose_python(context: SparkContext) -> None:
@@ -190,7 +197,11 @@ def why_not_started(error: Exception, log: Path | None) -> str:
         return f"this process may open {files} files, and that is too few; {MORE_FILES}, and run again"
     if isinstance(error, Py4JJavaError):
         return in_words(error, [])
-    reason = next(filter(_is_reason, _console_lines(log)), first_line(error))
+    lines = _console_lines(log)
+    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+    reason = next(iter(causes[-1:] or filter(_is_reason, lines)), first_line(error))
+    if "UnknownHostException" in reason:
+        return f"{reason}; give this machine's name an address in /etc/hosts, or set SPARK_LOCAL_HOSTNAME"
     if "heap" in reason:
         return f"{reason}; set LATECOMER_MEMORY to the memory that Spark may have, such as 2g"
     return (
@@ -268,14 +279,23 @@ def _output_to(log: Path | None) -> Iterator[None]:
     with _opened(log.with_suffix(".console.log") if rotated and log else log) as sink:
         for fd in kept:
             os.dup2(sink.fileno(), fd)
-    before = {name: os.environ.get(name) for name in rotated}
-    os.environ.update(rotated)
     try:
-        yield
+        with _environment(rotated):
+            yield
     finally:
         for fd, copy in kept.items():
             os.dup2(copy, fd)
             os.close(copy)
+
+
+@contextlib.contextmanager
+def _environment(added: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment meanwhile."""
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
         for name, value in before.items():
             os.environ.pop(name, None)
             if value is not None:
