@@ -80,6 +80,21 @@ def sources(read: Sequence[Arrival]) -> list[Arrival]:
     return [replace(event, partition=SOURCES[event.partition]) for event in read]
 
 
+def without_races(read: Sequence[Arrival]) -> list[Arrival]:
+    """Without the second of two events with one id that came of two sources in one moment: either may be the duplicate,
+    and a duplicate moves no watermark."""
+    source = [event.partition.split("/")[0] for event in read]
+    first = {
+        (event.arrival_time, event.event_id): own
+        for event, own in reversed([*zip(read, source, strict=True)])
+    }
+    return [
+        event
+        for event, own in zip(read, source, strict=True)
+        if event.event_id is None or first[event.arrival_time, event.event_id] == own
+    ]
+
+
 def of_source(read: Sequence[Arrival], source: str) -> list[Arrival]:
     return [event for event in read if event.partition.split("/")[0] == source]
 
@@ -111,6 +126,7 @@ def test_history_is_judged_as_it_was_when_it_came(
 ) -> None:
     """All of each source in slices of any size, and the same rows as they came, cut anywhere. What came of two sources
     in one moment has no order, where every event is a tick."""
+    read = without_races(read)
     if strategy.every == "event":
         first = {event.arrival_time: event.partition for event in reversed(read)}
         read = [event for event in read if event.partition == first[event.arrival_time]]
