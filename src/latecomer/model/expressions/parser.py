@@ -34,7 +34,7 @@ from latecomer.model.expressions.values import (
     negated,
     negative,
     number,
-    of_both,
+    of_known,
     same,
 )
 from latecomer.model.predicates import Token, check_fix, tokens
@@ -245,7 +245,7 @@ class _Parser:
             least = -(1 << INTEGER_BITS[parsed.kind]) if parsed.kind in INTEGER_BITS else None
             if sign == "~" or parsed.kind == "float":
                 return Expression(parsed.kind)
-            return computed([parsed], parsed.kind, lambda a: None if a is None else negative(a, least))
+            return of_known([parsed], parsed.kind, lambda a: negative(a, least))
         return self._indexed()
 
     def _indexed(self) -> Expression:
@@ -286,7 +286,7 @@ class _Parser:
     def _word(self, token: Token) -> Expression:
         word = token.word
         following = self._next()
-        if following is not None and following.text == "(" and word not in ("in",):
+        if following is not None and following.text == "(" and word != "in":
             return self._call(word)
         if word in ("null", "true", "false"):
             constant = {"null": None, "true": True, "false": False}[word]
@@ -445,11 +445,11 @@ class _Parser:
         if kind == parsed.kind:
             return parsed
         if kind == "string" and parsed.kind in types.INTEGERS:
-            return computed([parsed], kind, lambda a: None if a is None else str(a))
+            return of_known([parsed], kind, str)
         if kind in types.INTEGERS and parsed.kind in types.INTEGERS:
-            return computed([parsed], kind, lambda a: None if a is None else fitting(a, kind))
+            return of_known([parsed], kind, lambda a: fitting(a, kind))
         if kind == "double" and parsed.kind in types.INTEGERS:
-            return computed([parsed], kind, lambda a: None if a is None else float(a))
+            return of_known([parsed], kind, float)
         return Expression(kind)
 
     # Types
@@ -465,7 +465,7 @@ class _Parser:
         if sign == "/":
             if types.FLOATS & set(kinds) - {"double"}:
                 return Expression("double")
-            return computed([left, right], "double", divided, "divide")
+            return of_known([left, right], "double", divided, "divide")
         if sign == "div":
             return Expression("bigint")
         wider = self._wider(left, right)
@@ -473,13 +473,11 @@ class _Parser:
         if compute is None or wider.kind == "float" or "float" in kinds:
             return wider
         if wider.kind == "double":
-            return computed(
-                [left, right], "double", lambda a, b: of_both(compute, a, b, float), "compute", sign
+            return of_known(
+                [left, right], "double", lambda a, b: compute(float(a), float(b)), "compute", sign
             )
         kind = wider.kind
-        return computed(
-            [left, right], kind, lambda a, b: fitting(of_both(compute, a, b), kind), "compute", sign
-        )
+        return of_known([left, right], kind, lambda a, b: fitting(compute(a, b), kind), "compute", sign)
 
     def _moved(self, sign: str, left: Expression, right: Expression) -> Expression:
         moment = left if right.kind == INTERVAL else right

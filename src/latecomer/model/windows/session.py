@@ -13,9 +13,8 @@ from latecomer.model.windows.base import FOREVER, Window, Windows
 class Session(Windows):
     """For each key, events that follow one another within a gap: `Session("30m", max="8h")`.
 
-    An event at t stands for the span `[t, t + gap)`; spans that overlap become one, and with
-    `touching: joins` those that only touch, too. No span
-    reaches across a multiple of `max`, so that no session is longer.
+    An event at t stands for the span `[t, t + gap)`; spans that overlap become one, and with `touching: joins` those
+    that only touch, too. No span reaches across a multiple of `max`, so that no session is longer.
 
     >>> Session("30us", max="40us").span(25)
     Window(start=25, end=40)
@@ -62,7 +61,6 @@ class Session(Windows):
 
     @property
     def reach(self) -> int:
-        """No window is longer."""
         return self.max or FOREVER
 
     @property
