@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from latecomer.model.base import without_defaults
 from latecomer.model.durations import PositiveDuration, format_duration
 from latecomer.model.windows.base import FOREVER, Window, Windows
 
@@ -38,10 +39,7 @@ class Session(Windows):
 
     @model_serializer(mode="wrap")
     def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the later settings where they have their defaults: so windows in the first stores stay equal."""
-        written: dict[str, Any] = dump(self)
-        unused = {"touching": "separate", "final": "at_once"}
-        return {name: value for name, value in written.items() if unused.get(name, ...) != value}
+        return without_defaults(dump(self), touching="separate", final="at_once")
 
     @model_validator(mode="after")
     def _max_holds_the_gap(self) -> Self:
