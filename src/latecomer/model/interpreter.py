@@ -157,11 +157,8 @@ def interpret(
 
 
 def _book(rules: OutputRules, where: Predicate | None, when: Mapping[str, Predicate]) -> Book:
-    window: AnyWindow = rules.window
-    predicates = {sql: when[sql] for sql in rules.trigger.whens}
-    if isinstance(window, Session):
-        return SessionBook(rules, window, where, predicates)
-    return WindowBook(rules, window, where, predicates)
+    kind = SessionBook if rules.window.merges else WindowBook
+    return kind(rules, where, {sql: when[sql] for sql in rules.trigger.whens})
 
 
 class _Run:
