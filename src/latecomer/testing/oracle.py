@@ -33,7 +33,7 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
     marks = {view.watermark.needs.where for view in pipeline.views.values()} - {None}
     derived = _derived(shape)
     kinds = {**shape.columns, **{name: each.kind for name, each in derived.items()}}
-    items = [(_with_columns(item, derived), step) for item, step in _items(shape, steps)]
+    items = list(_items(shape, steps, derived))
     interpreted = interpret(
         [item for item, _ in items],
         watermark,
@@ -101,12 +101,6 @@ def _derived(shape: Shape) -> dict[str, Expression]:
     return expressions
 
 
-def _with_columns(item: Item, derived: Mapping[str, Expression]) -> Item:
-    if not derived or not isinstance(item, list):
-        return item
-    return [_with_derived(each, derived) for each in item]
-
-
 def _with_derived(arrival: Arrival, derived: Mapping[str, Expression]) -> Arrival:
     values: dict[str, Any] = dict.fromkeys(derived)
     failed = set()
@@ -132,7 +126,9 @@ def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:
     return replace(pane, values=values)
 
 
-def _items(shape: Shape, steps: Sequence[Step]) -> Iterator[tuple[Item, int | None]]:
+def _items(
+    shape: Shape, steps: Sequence[Step], derived: Mapping[str, Expression]
+) -> Iterator[tuple[Item, int | None]]:
     """The input of the oracle, and the step of each item.
 
     With several sources, the partitions are named before each batch, also if no step names them.
@@ -143,7 +139,7 @@ def _items(shape: Shape, steps: Sequence[Step]) -> Iterator[tuple[Item, int | No
             case Batch():
                 if sources:
                     yield Partitions(named, sources.keys()), None
-                yield [shape.arrival(source, row) for source, row in step.sourced], number
+                yield [_with_derived(shape.arrival(*each), derived) for each in step.sourced], number
             case Partitions() if sources:
                 named = dict(step.named)
             case Heartbeat() | Drain() | Watermark() | Partitions():
