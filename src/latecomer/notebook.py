@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,9 +12,10 @@ from latecomer import api
 from latecomer.after.explain.arrived import Arrived, arrived
 from latecomer.after.reading.reader import Reader
 from latecomer.after.reading.rows import Rows
-from latecomer.api import explain
+from latecomer.api import explain as explain
 from latecomer.config.arguments import require_key
 from latecomer.model.durations import to_micros
+from latecomer.model.ledger import difference
 from latecomer.model.windows import zone_of
 from latecomer.model.written_values import short_text
 from latecomer.store.layout import FATE_COLUMNS
@@ -23,19 +23,6 @@ from latecomer.store.layout import FATE_COLUMNS
 if TYPE_CHECKING:
     from latecomer.config.answering import Key, Moment
     from latecomer.config.models import Pipeline
-
-__all__ = [
-    "arrivals",
-    "dead_letters",
-    "explain",
-    "late",
-    "ledger_lines",
-    "ledger_totals",
-    "panes",
-    "results",
-    "sink_status",
-    "watermarks",
-]
 
 
 def results(
@@ -136,11 +123,11 @@ def _differences(lines: pa.Table) -> Sequence[str]:
     """The lines of the ledger in which received is not the sum of the fates."""
     sentences = []
     for row in lines.to_pylist():
-        difference = row["received"] - sum((row[fate] for fate in FATE_COLUMNS), Decimal(0))
-        if difference:
+        apart = difference(row["received"], (row[fate] for fate in FATE_COLUMNS))
+        if apart:
             batch = f"batch {row['batch']}, " if "batch" in row else ""
             sentences.append(
-                f"{batch}{row['output']}, {row['unit']}: received and accounted for differ by {short_text(difference)}"
+                f"{batch}{row['output']}, {row['unit']}: received and accounted for differ by {short_text(apart)}"
             )
     return tuple(sentences)
 

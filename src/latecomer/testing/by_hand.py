@@ -33,7 +33,9 @@ def steered(pipeline: Pipeline, steps: Sequence[Step]) -> Pipeline:
         return pipeline
     by_hand = ByHand.model_validate({})
     strategies = {
-        name: by_hand.model_copy(update={"every": view.watermark.every, "max_future": view.watermark.max_future})
+        name: by_hand.model_copy(
+            update={"every": view.watermark.every, "max_future": view.watermark.max_future}
+        )
         for name, view in pipeline.views.items()
     }
     strategy = BySource.of_strategies(strategies) if pipeline.sources else strategies[""]
