@@ -163,7 +163,6 @@ class _Run:
         return len(self.outcome.watermarks)
 
     def read(self, batch: Sequence[Arrival], measures: Sequence[str], reach: int | None) -> None:
-        """A batch of data."""
         self._forget(reach)
         judged: dict[str, list[Judged]] = {name: [] for name in self.books}
         for position, arrival in _as_they_arrived(batch, self.positions):

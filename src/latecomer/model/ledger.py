@@ -57,5 +57,4 @@ class Entry:
 
 
 def unbalanced(entries: Iterable[Entry]) -> list[Entry]:
-    """The entries that do not balance."""
     return [entry for entry in entries if entry.difference != 0]

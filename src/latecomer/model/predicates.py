@@ -214,7 +214,6 @@ def is_names_alone(written: str) -> bool:
 
 
 def _names(written: str) -> Iterator[str]:
-    """The names of columns in an expression."""
     for token, after in pairwise([*tokens(written), _EDGE]):
         is_word = token.word in _NO_COLUMNS or (token.word in FUNCTIONS and after.text == "(")
         if token.kind in ("word", "quoted", "path") and not is_word:
@@ -231,7 +230,6 @@ def column_mistake(written: str, columns: Iterable[str]) -> str | None:
 
 
 def tokens(written: str) -> list[Token]:
-    """The tokens of an expression, in order."""
     return [token for token in _lexed(written) if token.kind != "space"]
 
 

@@ -381,7 +381,6 @@ class Timeline:
         return marks
 
     def _move(self, name: str, progress: Progress) -> None:
-        """Set how far a partition has come."""
         self.partitions[name] = progress
         marks = self._all_marks
         if marks and not marks.move(name, self._mark(name, progress), progress.seen_at):

@@ -89,7 +89,6 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
 
 
 def _derived(shape: Shape) -> dict[str, Expression]:
-    """The derived columns of all outputs."""
     seen = seen_types(shape.pipeline, shape.columns)
     expressions: dict[str, Expression] = {}
     for output in shape.pipeline.outputs.values():

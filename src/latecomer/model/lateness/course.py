@@ -123,7 +123,6 @@ class Walk:
         self._drained = False
 
     def take(self, recorded: RecordedBatch) -> None:
-        """The next batch."""
         if recorded.kind == "tick":
             self._take_ticks(recorded)
         elif recorded.kind == "heartbeat":
@@ -179,7 +178,6 @@ class Walk:
             self._steps.append((newest, at))
 
     def course(self) -> Course:
-        """The course of the batches so far."""
         columns = _columns(self._rows, 5)
         width = len(self._codes)
         nth, code, before = (np.array(each, np.int64) for each in self._summaries)

@@ -31,7 +31,6 @@ class WindowEnds:
         return self.window.merges
 
     def last(self, times: Whole) -> Whole:
-        """The end of the window that ends last."""
         window = self.window
         if isinstance(window, Session):
             return np.asarray(times + window.session, np.int64)

@@ -147,7 +147,6 @@ class Sweep:
         return codes[inverse]
 
     def answers(self, course: Course, state_bytes: float = 0.0) -> list[WhatIf]:
-        """The effect of each setting."""
         self._panes.settle()
         self._corrections.settle()
         ends = np.array(sorted(self._windows), np.int64)

@@ -117,7 +117,6 @@ class Fillings:
         self.final = {name: self._sums(each, 0, len(order)) for name, each in self._amounts.items()}
 
     def __len__(self) -> int:
-        """How many past numbers there are."""
         return len(self.window)
 
     @property

@@ -79,7 +79,6 @@ class Session(Windows):
         return first.end == second.start and (self.max is None or second.start % self.max != 0)
 
     def span(self, event_time: int) -> Window:
-        """The span of one event."""
         end = event_time + self.gap
         if self.max is not None:
             end = min(end, event_time - event_time % self.max + self.max)
