@@ -185,15 +185,11 @@ def _compared_as(given: Sequence[Expression]) -> Callable[[Any], Any] | None:
     kinds = {each.kind for each in given} - {NULL}
     if all(map(types.is_exact, kinds)):
         after = max(map(types.scale_of, kinds), default=0)
-        before = max(map(_whole_digits, kinds), default=0)
+        before = max((_DIGITS.get(kind) or types.whole_digits(kind) for kind in kinds), default=0)
         return _unchanged if before + after <= MOST_DIGITS else None  # beyond that, Spark rounds
     if all(types.is_exact(kind) or kind == "double" for kind in kinds):
         return _in_order
     return _unchanged if len(kinds) == 1 and kinds <= {"string", "boolean"} else None
-
-
-def _whole_digits(kind: str) -> int:
-    return _DIGITS.get(kind) or types.whole_digits(kind)
 
 
 def _unchanged(value: Any) -> Any:
