@@ -144,7 +144,8 @@ class Walk:
             nth = len(self._rows)
             self._rows.append((recorded.batch, tick, row.at, row.watermark, True))
             for name, reached in before.items():
-                for column, value in zip(self._summaries, (nth, self._code(name), reached), strict=True):
+                code = self._codes.setdefault(name, len(self._codes))
+                for column, value in zip(self._summaries, (nth, code, reached), strict=True):
                     column.append(value)
             self._step(row.watermark, row.at)
             if row.settled is not None:
@@ -170,9 +171,6 @@ class Walk:
             for summary in summaries
         }
 
-    def _code(self, partition: str) -> int:
-        return self._codes.setdefault(partition, len(self._codes))
-
     def _step(self, newest: int, at: int) -> None:
         if BEGIN_OF_TIME < newest < END_OF_TIME and (not self._steps or newest > self._steps[-1][0]):
             self._steps.append((newest, at))
@@ -191,12 +189,10 @@ class Walk:
             sort = np.argsort(keys)
             keys, before = keys[sort], before[sort]
         silences = {name: np.diff(np.unique(np.array(spoke))) for name, spoke in self._spoke.items()}
+        *ticks, counts = (column[order] for column in columns)
         return Course(
-            columns[0][order],
-            columns[1][order],
-            columns[2][order],
-            columns[3][order],
-            columns[4][order].astype(bool),
+            *ticks,
+            counts.astype(bool),
             newest,
             at,
             list(self._codes),
