@@ -189,9 +189,12 @@ class Walk:
             sort = np.argsort(keys)
             keys, before = keys[sort], before[sort]
         silences = {name: np.diff(np.unique(np.array(spoke))) for name, spoke in self._spoke.items()}
-        *ticks, counts = (column[order] for column in columns)
+        batch, tick, clock, reached, counts = (column[order] for column in columns)
         return Course(
-            *ticks,
+            batch,
+            tick,
+            clock,
+            reached,
             counts.astype(bool),
             newest,
             at,
