@@ -281,6 +281,13 @@ def test_the_ledger_says_whether_it_balances(tmp_path: Path) -> None:
     assert "batch 3, by_shop, events" in shown(lake.pipeline.ledger_lines()).text
 
 
+def test_a_ledger_of_large_amounts_balances(tmp_path: Path) -> None:
+    lake = published_store(tmp_path / "own")
+    amount = Decimal("12345678901234567890123456.123456")
+    lake.ledger(3, [{"output": "by_shop", "unit": "paise", "received": amount, "on_time": amount}])
+    assert "received and accounted for differ" not in shown(lake.pipeline.ledger_lines()).text
+
+
 def hostile_objects(folder: Path) -> dict[str, Any]:
     lake = published_store(folder / "hostile", HOSTILE)
     pipeline = lake.pipeline

@@ -383,12 +383,10 @@ def _refused(call: str, name: str, reason: str, value: object, fix: str) -> Pipe
 
 
 def _refusal(call: str, **given: object) -> Refused:
-    """Makes the errors for these arguments of a call."""
     return lambda name, reason, fix: _refused(call, name, reason, given[name], fix)
 
 
 def moment_of(call: str, name: str, pipeline: Pipeline, output: str, given: Moment) -> datetime:
-    """An argument that is a moment."""
     fix = "give a datetime, or ISO-8601 text such as 2026-04-25T14:00:00Z"
     if isinstance(given, datetime):
         return given

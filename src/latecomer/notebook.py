@@ -1,10 +1,10 @@
-"""The methods of `Pipeline` that read its store. They return rows that a notebook shows as a table."""
+"""The methods of `Pipeline` that read its store (`config/answering.py`). They return rows that a notebook shows as a
+table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,9 +13,10 @@ from latecomer import api
 from latecomer.after.explain.arrived import Arrived, arrived
 from latecomer.after.reading.reader import Reader
 from latecomer.after.reading.rows import Rows
-from latecomer.api import explain
+from latecomer.api import explain as explain
 from latecomer.config.arguments import require_key
 from latecomer.model.durations import to_micros
+from latecomer.model.ledger import difference
 from latecomer.model.windows import zone_of
 from latecomer.model.written_values import short_text
 from latecomer.store.layout import FATE_COLUMNS
@@ -23,19 +24,6 @@ from latecomer.store.layout import FATE_COLUMNS
 if TYPE_CHECKING:
     from latecomer.config.answering import Key, Moment
     from latecomer.config.models import Pipeline
-
-__all__ = [
-    "arrivals",
-    "dead_letters",
-    "explain",
-    "late",
-    "ledger_lines",
-    "ledger_totals",
-    "panes",
-    "results",
-    "sink_status",
-    "watermarks",
-]
 
 
 def results(
@@ -45,7 +33,6 @@ def results(
     key: Key | None,
     moments_given: Mapping[str, Moment | None],
 ) -> Rows:
-    """The number that stands for each window and key."""
     moments = _moments("results", pipeline, output, moments_given)
     require_key("results", key)
     reader = Reader(pipeline)
@@ -69,7 +56,6 @@ def results(
 
 
 def panes(pipeline: Pipeline, output: str, window: Moment | None, key: Key | None) -> Rows:
-    """Every number ever published and every one taken back."""
     moments = _moments("panes", pipeline, output, {"window": window})
     table = Reader(pipeline).panes(output, moments["window"], key)
     return Rows(
@@ -78,32 +64,27 @@ def panes(pipeline: Pipeline, output: str, window: Moment | None, key: Key | Non
 
 
 def arrivals(pipeline: Pipeline, output: str, until: Moment | None) -> Arrived:
-    """Event time against arrival time."""
     moment = _moments("arrivals", pipeline, output, {"until": until})["until"]
     return arrived(Reader(pipeline), output, None if moment is None else to_micros(moment))
 
 
 def late(pipeline: Pipeline, output: str) -> Rows:
-    """The side output."""
     api.require_pipeline_and_output("late", pipeline, output)
     table = Reader(pipeline).late(output)
     return Rows(table, f"{output}: side output", _zone(pipeline, output), "no event was set aside")
 
 
 def dead_letters(pipeline: Pipeline) -> Rows:
-    """Every row that is no event."""
     table = Reader(pipeline).dead_letters()
     return Rows(table, f"{pipeline.name}: dead letters", nothing="every row was read as an event")
 
 
 def watermarks(pipeline: Pipeline) -> Rows:
-    """The timeline."""
     table = Reader(pipeline).watermarks()
     return Rows(table, f"{pipeline.name}: watermarks", nothing="no batch has been accepted yet")
 
 
 def ledger_totals(pipeline: Pipeline) -> Rows:
-    """The ledger summed up per output and unit, and whether it balances."""
     table = Reader(pipeline).ledger_totals()
     differences = _differences(table)
     notes = ["received is the sum of all fates, in every line"] if table.num_rows and not differences else []
@@ -117,7 +98,6 @@ def ledger_totals(pipeline: Pipeline) -> Rows:
 
 
 def ledger_lines(pipeline: Pipeline) -> Rows:
-    """Every line of the ledger."""
     table = Reader(pipeline).ledger()
     return Rows(
         table,
@@ -128,7 +108,6 @@ def ledger_lines(pipeline: Pipeline) -> Rows:
 
 
 def sink_status(pipeline: Pipeline) -> Rows:
-    """How far each sink is behind, since when and why."""
     return Rows(api.sink_status(pipeline), f"{pipeline.name}: sinks", nothing="the pipeline has no sinks")
 
 
@@ -136,11 +115,11 @@ def _differences(lines: pa.Table) -> Sequence[str]:
     """The lines of the ledger in which received is not the sum of the fates."""
     sentences = []
     for row in lines.to_pylist():
-        difference = row["received"] - sum((row[fate] for fate in FATE_COLUMNS), Decimal(0))
-        if difference:
+        apart = difference(row["received"], (row[fate] for fate in FATE_COLUMNS))
+        if apart:
             batch = f"batch {row['batch']}, " if "batch" in row else ""
             sentences.append(
-                f"{batch}{row['output']}, {row['unit']}: received and accounted for differ by {short_text(difference)}"
+                f"{batch}{row['output']}, {row['unit']}: received and accounted for differ by {short_text(apart)}"
             )
     return tuple(sentences)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latecomer.model.json_text import json_text, shortened
+from latecomer.model.json_text import json_text, short_form
 from scenarios import quick
 
 
@@ -70,4 +70,4 @@ def test_what_is_written_is_read_back(values: list[Any]) -> None:
     ],
 )
 def test_a_transcript_writes_plain_lists_short(text: str, short: str | None) -> None:
-    assert shortened(text) == short
+    assert short_form(text) == short

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from decimal import Decimal
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -15,7 +16,9 @@ from latecomer.config.models import Event, Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.sources import Files, Source
 from latecomer.model.arrivals import Heartbeat
+from latecomer.model.ledger import Entry
 from latecomer.model.strategies import Bounded
+from latecomer.model.verdicts import Fate
 from latecomer.testing import (
     Batch,
     ManualClock,
@@ -31,6 +34,7 @@ from latecomer.testing import (
     assert_watermark,
     play,
 )
+from latecomer.testing.outcome import Outcome, StepOutcome
 from latecomer.testing.strategies import scenarios
 
 relaxed = drawn(15, suppress_health_check=[HealthCheck.too_slow])
@@ -57,6 +61,14 @@ LATE = (
     .cut()
     .event("14:00:20", delay="1m", paise=7)
 )
+
+
+def test_large_amounts_are_added_up_exactly() -> None:
+    amount = Decimal("12345678901234567890123456.123456")
+    entry = Entry(0, "totals", "paise", amount, {Fate.ON_TIME: amount})
+    steps = [StepOutcome(0, ledger=[entry]), StepOutcome(0, ledger=[entry])]
+    (added_up,) = Outcome(pipeline(), Times(), [], steps, {}).ledger()
+    assert (added_up.received, added_up.accounted) == (Decimal("24691357802469135780246912.246912"),) * 2
 
 
 def test_public_names_are_sorted_and_there() -> None:

@@ -69,22 +69,13 @@ def refusal_of(error: BaseException | str) -> Refusal | None:
     >>> str(refusal_of("Unable to open file: No space left on device (os error 28)"))
     'the disk is full; make room there'
     """
-    number = None if isinstance(error, str) else _number(error)
-    if number is None:
-        number = _number_in(str(error))
-    return None if number is None else Refusal(number, *_WORDS[number])
-
-
-def _number(error: BaseException) -> int | None:
-    number = error.errno if isinstance(error, OSError) else None
-    return number if number in _WORDS else None
-
-
-def _number_in(text: str) -> int | None:
-    by_rust = _RUST.search(text)
-    if by_rust is not None and int(by_rust[1]) in _WORDS:
-        return int(by_rust[1])
-    return next((number for words, number in _BY_TEXT.items() if words in text), None)
+    text, by_rust = str(error), _RUST.search(str(error))
+    numbers = [
+        error.errno if isinstance(error, OSError) else None,
+        None if by_rust is None else int(by_rust[1]),
+        *(number for words, number in _BY_TEXT.items() if words in text),
+    ]
+    return next((Refusal(number, *_WORDS[number]) for number in numbers if number in _WORDS), None)
 
 
 def refused(places: Iterable[Path]) -> Iterator[tuple[Path, Refusal]]:

@@ -81,7 +81,11 @@ class Aggregate(Model):
     """The share of a percentile, or the most values to return."""
 
     def __str__(self) -> str:
-        column = "*" if self.column is None else _written_name(self.column)
+        column = "*" if self.column is None else self.column
+        if self.column is not None and not re.fullmatch(
+            r"[^\s,()`*]+", column
+        ):  # it could not be parsed again
+            column = in_backticks(column)
         if self.function == "count_distinct":
             return f"count(distinct {column})"
         argument = "" if self.argument is None else f", {self.argument}"
@@ -189,16 +193,14 @@ def is_expression(column: str) -> bool:
     return _OPERATOR.search(column) is not None
 
 
-def _written_name(column: str) -> str:
-    """A column as it must be written to be parsed again."""
-    if re.fullmatch(r"[^\s,()`*]+", column):
-        return column
-    return in_backticks(column)
-
-
 def _argument(function: str, written: str | None) -> int | float | None:
     if function in MOST:
-        return _how_many(function, written)
+        most = MOST[function]
+        if written is None or not re.fullmatch(r"\d{1,6}", written) or not 1 <= int(written) <= most:
+            raise ValueError(
+                f"{function} needs a number of values from 1 to {most}, as in {function}(merchant, 10)"
+            )
+        return int(written)
     if function != "approx_percentile":
         if written is not None:
             raise ValueError(f"{shown_function(function)} takes one column and nothing else")
@@ -210,15 +212,6 @@ def _argument(function: str, written: str | None) -> int | float | None:
     if not 0 <= share <= 1:
         raise ValueError("approx_percentile needs a share from 0 to 1, as in approx_percentile(fare, 0.95)")
     return share
-
-
-def _how_many(function: str, written: str | None) -> int:
-    most = MOST[function]
-    if written is None or not re.fullmatch(r"\d{1,6}", written) or not 1 <= int(written) <= most:
-        raise ValueError(
-            f"{function} needs a number of values from 1 to {most}, as in {function}(merchant, 10)"
-        )
-    return int(written)
 
 
 WrittenAggregate = Annotated[

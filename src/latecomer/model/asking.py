@@ -34,7 +34,9 @@ def mark_of(strategy: Strategy, state: State, partition: str) -> int:
     whole = _whole(mark)
     if whole is None or whole >= END_OF_TIME:
         fix = f"return microseconds since the epoch, up to the year 9999, or None; {_NOTHING_LOST}"
-        raise _refused(own.mark, mark, partition, "a moment", fix)
+        raise _refused(
+            f"what {_name(own.mark)} returned for partition {partition!r} is not a moment", mark, fix
+        )
     return max(whole, BEGIN_OF_TIME)
 
 
@@ -45,7 +47,9 @@ def lag_of(strategy: Strategy, state: State, partition: str) -> int:
     whole = _whole(lag)
     if whole is None or whole < 0:
         fix = f"return a number of microseconds, 0 or more; {_NOTHING_LOST}"
-        raise _refused(own.lag, lag, partition, "a duration", fix)
+        raise _refused(
+            f"what {_name(own.lag)} returned for partition {partition!r} is not a duration", lag, fix
+        )
     return whole
 
 
@@ -59,16 +63,8 @@ def storable(state: State, partition: str) -> State:
         is_storable = False
     if is_storable:
         return state
-    raise PipelineError(
-        [
-            Problem(
-                "watermark.strategy",
-                f"the state of partition {partition!r} cannot be stored as JSON",
-                state,
-                "let advance return None, numbers, text, lists, or dicts with text for keys",
-            )
-        ]
-    )
+    fix = "let advance return None, numbers, text, lists, or dicts with text for keys"
+    raise _refused(f"the state of partition {partition!r} cannot be stored as JSON", state, fix)
 
 
 def _answer(method: Callable[..., Any], *given: Any) -> Any:
@@ -78,8 +74,7 @@ def _answer(method: Callable[..., Any], *given: Any) -> Any:
         if type(method.__self__).__module__ == Strategy.__module__:  # type: ignore[attr-defined]
             raise
         failed = f"{_name(method)} raised {type(error).__name__}: {error}"
-        fix = f"fix the class and run again: {_NOTHING_LOST}"
-        raise PipelineError([Problem("watermark.strategy", failed, fix=fix)]) from error
+        raise _refused(failed, None, f"fix the class and run again: {_NOTHING_LOST}") from error
 
 
 def _whole(answer: object) -> int | None:
@@ -89,10 +84,7 @@ def _whole(answer: object) -> int | None:
     return index(answer)
 
 
-def _refused(
-    method: Callable[..., Any], answer: object, partition: str, kind: str, fix: str
-) -> PipelineError:
-    problem = f"what {_name(method)} returned for partition {partition!r} is not {kind}"
+def _refused(problem: str, answer: object, fix: str) -> PipelineError:
     return PipelineError([Problem("watermark.strategy", problem, answer, fix)])
 
 

@@ -92,6 +92,12 @@ class Model(BaseModel, metaclass=_Checked):
                 return super().model_validate(*values, **options)
 
 
+def without_defaults(written: Mapping[str, Any], **defaults: object) -> dict[str, Any]:
+    """A model as it was written before it had these settings, where they have their defaults: so definitions in the
+    first stores stay equal."""
+    return {name: value for name, value in written.items() if defaults.get(name, ...) != value}
+
+
 @contextmanager
 def _within() -> Iterator[None]:
     before = _WITHIN.set(True)

@@ -17,7 +17,7 @@ from latecomer.model.clock import Predicate
 from latecomer.model.panes import Accumulation, Op, Pane, Timing
 from latecomer.model.triggers import AfterFirst, AllOf, AnyOf, Count, Every, Rule, Until, When, per_firing
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, Fate, OnError, Verdict, fate_of, judge
-from latecomer.model.windows import FixedWindow, Window
+from latecomer.model.windows import FixedWindow, Session, Window
 
 ACCEPTED = (Fate.ON_TIME, Fate.LATE_ACCEPTED)
 
@@ -106,12 +106,10 @@ class KeyedWindow:
 class Book(ABC):
     """One output. The two kinds differ in how events get to windows and in which panes are due."""
 
-    def __init__(
-        self, rules: OutputRules, where: Predicate | None, when: Mapping[str, Predicate] | None = None
-    ) -> None:
+    def __init__(self, rules: OutputRules, where: Predicate | None, when: Mapping[str, Predicate]) -> None:
         self.rules = rules
         self.where = where
-        self.when = when or {}
+        self.when = when
         self.clock = BEGIN_OF_TIME
         self.accepted_count = 0
         self.unpublished: list[KeyedWindow] = []
@@ -350,15 +348,10 @@ class Book(ABC):
 class WindowBook(Book):
     """Windows that depend on an event's own time: one for an event, or several where they slide."""
 
-    def __init__(
-        self,
-        rules: OutputRules,
-        window: FixedWindow,
-        where: Predicate | None,
-        when: Mapping[str, Predicate] | None = None,
-    ) -> None:
+    def __init__(self, rules: OutputRules, where: Predicate | None, when: Mapping[str, Predicate]) -> None:
         super().__init__(rules, where, when)
-        self.window = window
+        assert not isinstance(rules.window, Session)  # noqa: S101
+        self.window: FixedWindow = rules.window
         self.places: dict[tuple[Window, Key], KeyedWindow] = {}
 
     def _take(self, arrival: Arrival, key: Key, watermark: int) -> list[tuple[Window, Verdict, Fate]]:

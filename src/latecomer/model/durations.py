@@ -97,20 +97,15 @@ def shown_duration(micros: int) -> str:
     return ("-" if micros < 0 else "") + " ".join(parts)
 
 
-def _stored(value: object) -> int:
-    # A validated model holds microseconds as int; zero is the only number that may be written without a unit.
-    return parse_duration(value)
-
-
 def _non_negative(value: object) -> int:
-    micros = _stored(value)
+    micros = parse_duration(value)
     if micros < 0:
         raise ValueError("a duration cannot be negative here; write 0, or one such as 30s")
     return micros
 
 
 def _positive(value: object) -> int:
-    micros = _stored(value)
+    micros = parse_duration(value)
     if micros <= 0:
         raise ValueError("a duration must be longer than zero here; write one such as 30s")
     return micros
@@ -125,7 +120,7 @@ _written = PlainSerializer(format_duration, return_type=str)
 
 Duration = Annotated[int, BeforeValidator(_non_negative), _written, WithJsonSchema(WRITTEN_DURATION)]
 PositiveDuration = Annotated[int, BeforeValidator(_positive), _written, WithJsonSchema(WRITTEN_DURATION)]
-SignedDuration = Annotated[int, BeforeValidator(_stored), _written, WithJsonSchema(WRITTEN_DURATION)]
+SignedDuration = Annotated[int, BeforeValidator(parse_duration), _written, WithJsonSchema(WRITTEN_DURATION)]
 
 
 def to_micros(moment: datetime) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from latecomer.errors import shortened
 from latecomer.model.durations import MINUTE, format_duration, iso, shown_duration
 from latecomer.model.verdicts import BEGIN_OF_TIME
 
@@ -38,11 +39,8 @@ class SilentPartition:
 def holding_in_words(holding: Sequence[SilentPartition]) -> str:
     """The warning for partitions that hold the watermark, the one with the longest silence first."""
     first, others = holding[0], holding[1:]
-    at = (
-        "no watermark is known yet"
-        if first.watermark == BEGIN_OF_TIME
-        else f"it stays at {iso(first.watermark)}"
-    )
+    unknown = first.watermark == BEGIN_OF_TIME
+    at = "no watermark is known yet" if unknown else f"it stays at {iso(first.watermark)}"
     waits = "1 partition waits" if first.waiting == 1 else f"{first.waiting} partitions wait"
     words = (
         f"{_named(first.partition)} holds the watermark: silent for {shown_duration(first.silent_for)}, since "
@@ -61,4 +59,4 @@ def holding_in_words(holding: Sequence[SilentPartition]) -> str:
 def _named(partition: str) -> str:
     if not partition:
         return "the partition without a name (its column is empty)"
-    return f"partition {partition if len(partition) <= _LONGEST else partition[: _LONGEST - 1] + '…'!r}"
+    return f"partition {shortened(partition, _LONGEST)!r}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -32,29 +32,12 @@ from latecomer.model.arrivals import (
 )
 from latecomer.model.books import Book, Moment, WindowBook
 from latecomer.model.clock import Marks, OracleClock, Predicate
-from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
+from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry, total
 from latecomer.model.panes import Pane, Place, summed, surviving
 from latecomer.model.sessions import SessionBook
 from latecomer.model.strategies import Strategy
 from latecomer.model.verdicts import BEGIN_OF_TIME, END_OF_TIME, WITHOUT_WINDOW, Fate
 from latecomer.model.windows import AnyWindow, Session, Window
-
-__all__ = [
-    "Arrival",
-    "Changed",
-    "Drain",
-    "Heartbeat",
-    "Interpretation",
-    "Joined",
-    "Judged",
-    "OutputRules",
-    "Partitions",
-    "Published",
-    "Repaired",
-    "Watermark",
-    "cut",
-    "interpret",
-]
 
 
 @dataclass
@@ -157,11 +140,8 @@ def interpret(
 
 
 def _book(rules: OutputRules, where: Predicate | None, when: Mapping[str, Predicate]) -> Book:
-    window: AnyWindow = rules.window
-    predicates = {sql: when[sql] for sql in rules.trigger.whens}
-    if isinstance(window, Session):
-        return SessionBook(rules, window, where, predicates)
-    return WindowBook(rules, window, where, predicates)
+    kind = SessionBook if rules.window.merges else WindowBook
+    return kind(rules, where, {sql: when[sql] for sql in rules.trigger.whens})
 
 
 class _Run:
@@ -183,7 +163,6 @@ class _Run:
         return len(self.outcome.watermarks)
 
     def read(self, batch: Sequence[Arrival], measures: Sequence[str], reach: int | None) -> None:
-        """A batch of data."""
         self._forget(reach)
         judged: dict[str, list[Judged]] = {name: [] for name in self.books}
         for position, arrival in _as_they_arrived(batch, self.positions):
@@ -324,9 +303,9 @@ def _entries(
     events = [list(group) for _, group in groupby(judged, attrgetter("position"))]
     best = [max(each, key=lambda one: one.window.end if one.window else 0) for each in events]
     for unit in (EVENTS, *measures):
-        received = _sum(_worth(arrival, unit) for arrival in arrivals)
+        received = total(_worth(arrival, unit) for arrival in arrivals)
         fates = {
-            fate: _sum(_worth(event.arrival, unit) for event in best if event.fate is fate) for fate in Fate
+            fate: total(_worth(event.arrival, unit) for event in best if event.fate is fate) for fate in Fate
         }
         partly = sum(len({one.fate for one in each}) > 1 for each in events) if unit == EVENTS else 0
         behind = sum(event.late_at_source for event in best) if unit == EVENTS else 0
@@ -340,7 +319,7 @@ def _taken_from(letters: Sequence[Arrival], entry: Entry) -> Entry:
     """The entry of repaired rows: they were received before as dead letters, and are subtracted there. A dead letter
     was one assignment."""
     unit = EVENTS if entry.unit == ASSIGNMENTS else entry.unit
-    before = _sum(_worth(letter, unit) for letter in letters)
+    before = total(_worth(letter, unit) for letter in letters)
     return replace(entry, received=entry.received - before, fates={**entry.fates, Fate.DEAD_LETTER: -before})
 
 
@@ -353,8 +332,3 @@ def _assignments(event: Judged, window: AnyWindow) -> int:
 
 def _worth(arrival: Arrival, unit: str) -> Decimal:
     return Decimal(1) if unit == EVENTS else Decimal(arrival.payload.get(unit) or 0)
-
-
-def _sum(amounts: Iterable[Decimal]) -> Decimal:
-    with localcontext(prec=100):  # Python's default of 28 digits is too small for decimal(38)
-        return sum(amounts, Decimal(0))

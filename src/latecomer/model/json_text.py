@@ -53,10 +53,10 @@ def json_text(value: Any) -> str:
     return f'"{str(value).translate(_ESCAPES)}"'
 
 
-def shortened(text: str) -> str | None:
+def short_form(text: str) -> str | None:
     """A list of `top_k` or `collect` in the short form of transcripts; None where that is not possible.
 
-    >>> shortened('[{"value":"DEL","count":2},{"value":"BOM","count":1}]'), shortened('["a","b"]')
+    >>> short_form('[{"value":"DEL","count":2},{"value":"BOM","count":1}]'), short_form('["a","b"]')
     ('[DEL:2,BOM:1]', '[a,b]')
     """
     if not text.startswith("["):

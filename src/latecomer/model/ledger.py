@@ -17,6 +17,18 @@ EXACT = 80
 """Enough digits for any sum of amounts with 38 digits."""
 
 
+def total(amounts: Iterable[Decimal]) -> Decimal:
+    """The exact sum; Python's default of 28 digits is too small for it."""
+    with localcontext(prec=EXACT):
+        return sum(amounts, Decimal(0))
+
+
+def difference(received: Decimal, fates: Iterable[Decimal]) -> Decimal:
+    """Received less accounted for. Not zero means that something was lost or counted twice."""
+    with localcontext(prec=EXACT):
+        return received - total(fates)
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of the ledger: a batch, an output and a unit (events, assignments or a measure)."""
@@ -33,14 +45,11 @@ class Entry:
 
     @property
     def accounted(self) -> Decimal:
-        with localcontext(prec=EXACT):
-            return sum(self.fates.values(), Decimal(0))
+        return total(self.fates.values())
 
     @property
     def difference(self) -> Decimal:
-        """Received less accounted for. Not zero means that something was lost or counted twice."""
-        with localcontext(prec=EXACT):
-            return self.received - self.accounted
+        return difference(self.received, self.fates.values())
 
     def __str__(self) -> str:
         parts = " + ".join(f"{fate.value} {self.fates.get(fate, Decimal(0)):f}" for fate in Fate)
@@ -48,5 +57,4 @@ class Entry:
 
 
 def unbalanced(entries: Iterable[Entry]) -> list[Entry]:
-    """The entries that do not balance."""
     return [entry for entry in entries if entry.difference != 0]

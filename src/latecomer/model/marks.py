@@ -41,7 +41,6 @@ class Marks:
         self.add(list(known))
 
     def add(self, known: Sequence[PartitionMark]) -> None:
-        """Add new partitions."""
         first = len(self._names)
         self._names += [each.name for each in known]
         self._places |= {each.name: place for place, each in enumerate(known, first)}

@@ -18,25 +18,19 @@ Meaning = Callable[[Sequence[Any], Any], Any]
 
 
 def total(values: Sequence[Any]) -> Any:
-    """The exact sum; for floating point numbers, rounded once."""
-    if isinstance(values[0], float):
-        return float_sum(values)
-    with localcontext(prec=80):
-        return sum(values)
+    """The exact sum. That of floating point numbers is rounded once; it is infinite where it is too large, and NaN
+    where infinities cancel.
 
-
-def float_sum(values: Sequence[float]) -> float:
-    """The sum of floating point numbers, rounded once; infinite where it is too large, and NaN where infinities cancel.
-
-    >>> float_sum([1e308, 1e308]), float_sum([0.1] * 10)
+    >>> total([1e308, 1e308]), total([0.1] * 10)
     (inf, 1.0)
     """
+    if not isinstance(values[0], float):
+        with localcontext(prec=80):
+            return sum(values)
     try:
         return math.fsum(values)
-    except (
-        OverflowError,
-        ValueError,
-    ):  # an intermediate sum is too large, or there are infinities of both signs
+    except (OverflowError, ValueError):
+        # An intermediate sum is too large, or there are infinities of both signs.
         return sum(values)
 
 
@@ -73,23 +67,19 @@ def tally(values: Sequence[Any]) -> list[tuple[Any, int]]:
     >>> tally(["b", "a", "b"])
     [('a', 1), ('b', 2)]
     """
-    return sorted(Counter(map(one_zero, values)).items(), key=lambda pair: in_order(pair[0]))
+    return sorted(Counter(map(_one_zero, values)).items(), key=lambda pair: _in_order(pair[0]))
 
 
-def one_zero(value: Any) -> Any:
+def _one_zero(value: Any) -> Any:
     """The value, with -0.0 as 0.0 and every NaN as the same object."""
     if not isinstance(value, float):
         return value
     return math.nan if math.isnan(value) else value + 0.0
 
 
-def in_order(value: Any) -> Any:
+def _in_order(value: Any) -> Any:
     """The sort key of a value: NaN is larger than every number."""
     return (math.isnan(value), value) if isinstance(value, float) else value
-
-
-def distinct(tallied: Sequence[tuple[Any, int]]) -> int:
-    return len(tallied)
 
 
 def median(tallied: Sequence[tuple[Any, int]]) -> Any:
@@ -98,8 +88,6 @@ def median(tallied: Sequence[tuple[Any, int]]) -> Any:
     >>> median([(1, 1), (2, 1), (7, 2)])
     Decimal('4.5')
     """
-    if not tallied:
-        return None
     size = sum(count for _, count in tallied)
     low, high = (_at_rank(tallied, rank) for rank in ((size - 1) // 2, size // 2))
     if isinstance(low, float):
@@ -117,19 +105,14 @@ def _at_rank(tallied: Sequence[tuple[Any, int]], rank: int) -> Any:
     raise IndexError(rank)
 
 
-def top(tallied: Sequence[tuple[Any, int]], most: int) -> str | None:
+def top(tallied: Sequence[tuple[Any, int]], most: int) -> str:
     """The most frequent values with their counts, as JSON; of equally frequent ones, the smaller first.
 
     >>> top([("a", 1), ("b", 2), ("c", 1)], 2)
     '[{"value":"b","count":2},{"value":"a","count":1}]'
     """
-    ranked = sorted(tallied, key=lambda pair: (-pair[1], in_order(pair[0])))[:most]
-    return json_text([{"value": value, "count": count} for value, count in ranked]) if ranked else None
-
-
-def collected(values: Sequence[Any], most: int) -> str | None:
-    """The first `most` values, as JSON."""
-    return json_text(list(values[:most])) if values else None
+    ranked = sorted(tallied, key=lambda pair: (-pair[1], _in_order(pair[0])))[:most]
+    return json_text([{"value": value, "count": count} for value, count in ranked])
 
 
 MEANINGS: Mapping[str, Meaning] = {
@@ -145,6 +128,6 @@ MEANINGS: Mapping[str, Meaning] = {
     "last": lambda values, _: values[-1],
     "median": lambda values, _: median(tally(values)),
     "top_k": lambda values, most: top(tally(values), most),
-    "collect": collected,
+    "collect": lambda values, most: json_text(values[:most]),
     "approx_percentile": _percentile,
 }

@@ -72,28 +72,22 @@ _MAY_OPEN = _KEYWORDS - {"null", "true", "false", "end"}
 _QUERIES = _words("select with values table map reduce from")
 """Words with which a query begins."""
 
-_CLOCK, _CHANCE, _MACHINE = (
-    "depends on the clock",
-    "depends on chance",
-    "depends on the session or the machine, not on the event",
-)
 _REASONS = {
-    **dict.fromkeys(_words("now current_date current_timestamp current_time curdate localtimestamp"), _CLOCK),
-    **dict.fromkeys(
-        _words("rand random randn randstr uniform shuffle uuid monotonically_increasing_id"), _CHANCE
-    ),
-    **dict.fromkeys(
-        _words(
-            "user current_user session_user current_catalog current_database current_schema current_timezone version "
-            "input_file_name input_file_block_start input_file_block_length spark_partition_id"
-        ),
-        _MACHINE,
-    ),
-    **dict.fromkeys(_words("java_method reflect try_reflect"), "calls Java methods"),
-    **dict.fromkeys(_words("read_files from_avro to_avro from_protobuf xpath from_xml"), "reads files"),
-    **dict.fromkeys(_words("repeat space sequence array_repeat"), "makes values of any length"),
-    **dict.fromkeys(_words("raise_error assert_true"), "stops the pipeline"),
+    word: reason
+    for reason, forbidden in {
+        "depends on the clock": "now current_date current_timestamp current_time curdate localtimestamp",
+        "depends on chance": "rand random randn randstr uniform shuffle uuid monotonically_increasing_id",
+        "depends on the session or the machine, not on the event": "user current_user session_user current_catalog "
+        "current_database current_schema current_timezone version input_file_name input_file_block_start "
+        "input_file_block_length spark_partition_id",
+        "calls Java methods": "java_method reflect try_reflect",
+        "reads files": "read_files from_avro to_avro from_protobuf xpath from_xml",
+        "makes values of any length": "repeat space sequence array_repeat",
+        "stops the pipeline": "raise_error assert_true",
+    }.items()
+    for word in forbidden.split()
 }
+"""Function that is not allowed → why."""
 _WITHOUT_BRACKETS = _words(
     "current_date current_timestamp current_time localtimestamp user current_user session_user "
     "current_catalog current_database current_schema"
@@ -220,7 +214,6 @@ def is_names_alone(written: str) -> bool:
 
 
 def _names(written: str) -> Iterator[str]:
-    """The names of columns in an expression."""
     for token, after in pairwise([*tokens(written), _EDGE]):
         is_word = token.word in _NO_COLUMNS or (token.word in FUNCTIONS and after.text == "(")
         if token.kind in ("word", "quoted", "path") and not is_word:
@@ -237,7 +230,6 @@ def column_mistake(written: str, columns: Iterable[str]) -> str | None:
 
 
 def tokens(written: str) -> list[Token]:
-    """The tokens of an expression, in order."""
     return [token for token in _lexed(written) if token.kind != "space"]
 
 

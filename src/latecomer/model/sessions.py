@@ -21,15 +21,10 @@ from latecomer.model.windows import Session, Window
 class SessionBook(Book):
     """The sessions of each key, with the final ones."""
 
-    def __init__(
-        self,
-        rules: OutputRules,
-        window: Session,
-        where: Predicate | None,
-        when: Mapping[str, Predicate] | None = None,
-    ) -> None:
+    def __init__(self, rules: OutputRules, where: Predicate | None, when: Mapping[str, Predicate]) -> None:
         super().__init__(rules, where, when)
-        self.window = window
+        assert isinstance(rules.window, Session)  # noqa: S101
+        self.window = rules.window
         self.sessions: dict[Key, list[KeyedWindow]] = {}
 
     def _take(self, arrival: Arrival, key: Key, watermark: int) -> list[tuple[Window, Verdict, Fate]]:

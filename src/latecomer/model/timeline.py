@@ -101,7 +101,7 @@ class Timeline:
             return self._extend_by_columns(summaries, named)
         ordered = sorted(summaries, key=attrgetter("tick", "partition"))
         if named is not None:
-            self._name(named, max([self.last_at, *(summary.at for summary in ordered[:1])]))
+            self.name(named, max([self.last_at, *(summary.at for summary in ordered[:1])]))
         self.newest_arrival = max([self.newest_arrival, *(summary.at for summary in ordered)])
         return [self._tick(tick, tuple(group)) for tick, group in groupby(ordered, attrgetter("tick"))]
 
@@ -109,7 +109,7 @@ class Timeline:
         """The same for summaries in columns, where marks follow the largest event times. The rows have no summaries.
         Ticks are processed one by one up to the first new one, and then with all partitions of a tick at once."""
         if named is not None:
-            self._name(named, max(self.last_at, summaries[0].at))
+            self.name(named, max(self.last_at, summaries[0].at))
         self.newest_arrival = max(self.newest_arrival, summaries[-1].at)
         ticks, rows, opened = pairwise(summaries.bounds), list[Row](), False
         begin = end = 0
@@ -146,9 +146,22 @@ class Timeline:
                 moving.put(nth, self.partitions[name].state, self.partitions[name].seen_at)
         return moving
 
-    def name(self, named: Mapping[str, bool]) -> None:
-        """Name all partitions between two batches, and say whether each has more data to read."""
-        self._name(named, self.last_at)
+    def name(self, named: Mapping[str, bool], at: int | None = None) -> None:
+        """Name all partitions, and say whether each has more data to read.
+
+        A new partition holds the watermark. Its silence counts from `at`, or between two batches from the last tick.
+        So does the silence of a partition that had more data until now.
+        """
+        at = self.last_at if at is None else at
+        self._all_marks = None
+        for name, unread in self.named.items():
+            if unread and name in self.partitions:
+                self.partitions[name].seen_at = max(self.partitions[name].seen_at, at)
+        self.named = dict(named)
+        for name in named:
+            self.partitions.setdefault(name, Progress(None, at, heard=False))
+        for name in list(self.partitions):
+            self._known(name)
 
     def known(self) -> dict[str, bool]:
         """Every partition that was named or had events, and whether it had more data when it was named last."""
@@ -230,8 +243,10 @@ class Timeline:
 
         None where the clock is still within the open tick.
         """
-        tick = self._tick_of(at)
-        if self.last_tick is None or tick <= self.last_tick:
+        if self.last_tick is None:
+            return None
+        tick = self.last_tick + 1 if self.strategy.every == "event" else at // self.strategy.every
+        if tick <= self.last_tick:
             return None
         marks = self._settle(at)
         if self.strategy.on_idle == "advance" and self.partitions and not marks:
@@ -310,7 +325,8 @@ class Timeline:
             named=saved.get("named", {}),
         )
         # The first versions stored neither `newest` nor `keeps`; their state was the newest event time.
-        timeline.newest = saved["newest"] if "newest" in saved else timeline._newest_state()
+        states = (progress.state for progress in timeline.partitions.values())
+        timeline.newest = saved["newest"] if "newest" in saved else max(states, default=BEGIN_OF_TIME)
         if saved.get("keeps", "newest") != strategy.keeps:
             timeline._forget()
         return timeline
@@ -319,19 +335,6 @@ class Timeline:
     def newest_event_time(self) -> int:
         """The largest event time of all ticks; BEGIN_OF_TIME before the first."""
         return max([self.newest, *(summary.max_event_time for summary in self.open_summaries)])
-
-    def _name(self, named: Mapping[str, bool], at: int) -> None:
-        """A new partition holds the watermark. Its silence counts from `at`, and so does the silence of a partition
-        that had more data until now."""
-        self._all_marks = None
-        for name, unread in self.named.items():
-            if unread and name in self.partitions:
-                self.partitions[name].seen_at = max(self.partitions[name].seen_at, at)
-        self.named = dict(named)
-        for name in named:
-            self.partitions.setdefault(name, Progress(None, at, heard=False))
-        for name in list(self.partitions):
-            self._known(name)
 
     def _known(self, name: str) -> None:
         """Remove the name that stood for a partition, now that the partition is known."""
@@ -378,7 +381,6 @@ class Timeline:
         return marks
 
     def _move(self, name: str, progress: Progress) -> None:
-        """Set how far a partition has come."""
         self.partitions[name] = progress
         marks = self._all_marks
         if marks and not marks.move(name, self._mark(name, progress), progress.seen_at):
@@ -409,9 +411,6 @@ class Timeline:
             progress.state = progress.mark = None
         self._all_marks = None
 
-    def _newest_state(self) -> int:
-        return max((progress.state for progress in self.partitions.values()), default=BEGIN_OF_TIME)
-
     def _marks(self, at: int) -> Active:
         """The watermark of every partition that is not idle. A partition with more data in the source is not idle: when
         the rest of it came is not known yet."""
@@ -435,11 +434,6 @@ class Timeline:
         if known.mark is None:
             known.mark = mark_of(self.strategy, known.state, name)
         return known.mark
-
-    def _tick_of(self, at: int) -> int:
-        if self.strategy.every == "event":
-            return (self.last_tick or 0) + 1
-        return at // self.strategy.every
 
     def _tick_ends(self) -> int:
         """The latest time at which events of the open tick may have come: silence counts from there."""

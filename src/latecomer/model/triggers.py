@@ -19,7 +19,7 @@ from pydantic import (
     model_serializer,
 )
 
-from latecomer.model.base import Model
+from latecomer.model.base import Model, without_defaults
 from latecomer.model.durations import PositiveDuration
 from latecomer.model.predicates import check_where, with_paths_quoted
 
@@ -52,9 +52,7 @@ class Rule(Model):
 
     @model_serializer(mode="wrap")
     def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without `per` where it is not set: so triggers in the first stores stay equal."""
-        written: dict[str, Any] = dump(self)
-        return {name: value for name, value in written.items() if name != "per" or value is not None}
+        return without_defaults(dump(self), per=None)
 
 
 class Every(Rule):
@@ -270,10 +268,7 @@ class Trigger(Model):
 
     @model_serializer(mode="wrap")
     def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the later settings where they have their defaults: so triggers in the first stores stay equal."""
-        written: dict[str, Any] = dump(self)
-        unused = {"on_time": "always", "closing": False}
-        return {name: value for name, value in written.items() if unused.get(name, ...) != value}
+        return without_defaults(dump(self), on_time="always", closing=False)
 
     @property
     def fires_within(self) -> bool:

@@ -197,44 +197,39 @@ def cutting(known: KnownFields) -> re.Pattern[str]:
     It never backtracks, so records that do not match take no longer.
     """
     one = f"(?:{_known(known)}{_NEXT})*+"
-    value = rf"{_TEXT}{_WHITE}:{_WHITE}{_value(DEEPEST_CUT)}"
-    others = f"((?:(?!{_known_head(known)}){value}{_NEXT})*+)"
+    value = f"{_TEXT}{_VALUE}"
+    others = f"((?:(?!{_known(known, value='')}){value}{_NEXT})*+)"
     return re.compile(rf"^{_WHITE}\{{{_WHITE}{(one + others) * MOST_RUNS}{one}\}}{_WHITE}$")
 
 
-def _value(depth: int) -> str:
+def _nested_value() -> str:
     nested = ""
-    for _ in range(depth):
+    for _ in range(DEEPEST_CUT):
         inner = rf"[^\[\]{{}}\"]++|{_TEXT}{nested}"
         nested = rf"|[\[{{](?:{inner})*+[\]}}]"
     return f"(?:{_TEXT}|{_PLAIN}{nested})"
 
 
-def _known(known: KnownFields) -> str:
-    """A field that is known, with its value."""
-    values = [rf"{_named(known.values)}{_WHITE}:{_WHITE}{_value(DEEPEST_CUT)}"] if known.values else []
-    return f"(?:{'|'.join([*values, *_known_objects(known)])})"
+_ANY = _nested_value()
+_VALUE = f"{_WHITE}:{_WHITE}{_ANY}"
 
 
-def _known_head(known: KnownFields) -> str:
-    """The beginning of a known field: its name; for an object, all of it."""
-    values = [_named(known.values)] if known.values else []
-    return f"(?:{'|'.join([*values, *_known_objects(known)])})"
-
-
-def _known_objects(known: KnownFields) -> list[str]:
+def _known(known: KnownFields, value: str = _VALUE) -> str:
+    """A field that is known, with its value. Without it, only the names of plain values count."""
+    values = [f"{_named(known.values)}{value}"] if known.values else []
     lists = [rf"{_named([name])}{_WHITE}:{_WHITE}{_known_value(kind)}" for name, kind in known.lists.items()]
-    return lists + [
+    objects = [
         rf"{_named([name])}{_WHITE}:{_WHITE}(?:null|\{{{_WHITE}(?:{_known(inner)}{_NEXT})*+\}})"
         for name, inner in known.objects.items()
     ]
+    return f"(?:{'|'.join([*values, *lists, *objects])})"
 
 
 def _known_value(kind: str) -> str:
     """A value of this type, in which every field is known."""
     nested = types.nested_type(kind) if _has_fields(kind) else None
     if nested is None:
-        return _value(DEEPEST_CUT)
+        return _ANY
     outer, parts = nested
     if outer == "array":
         return rf"(?:null|\[{_WHITE}(?:{_known_value(parts['element'])}{_WHITE}(?:,{_WHITE}|(?=\])))*+\])"

@@ -71,29 +71,24 @@ def written_date(text: str) -> int | None:
     return _days(int(sign + year), int(month or 1), int(day or 1))
 
 
-def written_moment(text: str, zone: str = "UTC") -> int | None:
-    """The moment in a text, in microseconds. A text without a zone is in the time of `zone`. None where the text is not
-    valid; a time of day alone is not.
+def written_wall_clock(text: str) -> int | None:
+    """The moment in a text without a zone, as wall-clock time; None where it has a zone.
+
+    >>> written_wall_clock("1970-01-01 00:00:01"), written_wall_clock("1970-01-01 00:00:01Z")
+    (1000000, None)
+    """
+    return written_moment(text, None)
+
+
+def written_moment(text: str, zone: str | None = "UTC") -> int | None:
+    """The moment in a text, in microseconds. A text without a zone is in the time of `zone`; where that is None, a text
+    with a zone is refused. None where the text is not valid; a time of day alone is not.
 
     >>> written_moment("1970-01-01T00:00:01+00:01"), written_moment("1970"), written_moment("12:30")
     (-59000000, 0, None)
     >>> written_moment("2026-01-05 19:30", "Asia/Kolkata") == written_moment("2026-01-05T19:30:00+05:30")
     True
     """
-    return _moment(text, zone)
-
-
-def written_wall_clock(text: str) -> int | None:
-    """The same for a text without a zone, as wall-clock time; None where it has a zone.
-
-    >>> written_wall_clock("1970-01-01 00:00:01"), written_wall_clock("1970-01-01 00:00:01Z")
-    (1000000, None)
-    """
-    return _moment(text, None)
-
-
-def _moment(text: str, zone: str | None) -> int | None:
-    """The moment in a text. `zone` is the zone of texts without one; None refuses texts with a zone."""
     match = _MOMENT.fullmatch(text.strip(_BLANK)) if zone is None else _matched(_MOMENT, text)
     if match is None:
         return None

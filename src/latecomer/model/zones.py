@@ -12,9 +12,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import AfterValidator
 
-from latecomer.model.durations import to_micros
+from latecomer.model.durations import to_micros, to_moment
 
-_EPOCH_NAIVE = datetime(1970, 1, 1)  # noqa: DTZ001 - wall-clock arithmetic, on purpose without zone
 _400_YEARS = 146_097 * 86_400
 _FIRST = -62_000_000_000
 _LAST = int(datetime(9998, 1, 1, tzinfo=UTC).timestamp())
@@ -44,7 +43,7 @@ Zone = Annotated[str, AfterValidator(_known_zone)]
 
 def to_local(micros: int, zone: str) -> int:
     """The wall clock in `zone` at a UTC instant."""
-    return (_wall(micros, zone) - _EPOCH_NAIVE) // timedelta(microseconds=1)
+    return to_micros(_wall(micros, zone))
 
 
 def to_utc(local: int, zone: str) -> int:
@@ -79,13 +78,8 @@ def midnight(day: date, zone: str) -> int:
 
     Where the clock jumps from midnight, the day begins with the jump.
     """
-    return _instant(datetime(day.year, day.month, day.day), zone)  # noqa: DTZ001
+    return to_micros(datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).astimezone(UTC))
 
 
 def _wall(micros: int, zone: str) -> datetime:
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
-    return moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
-
-
-def _instant(wall: datetime, zone: str) -> int:
-    return to_micros(wall.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC))
+    return to_moment(micros).astimezone(ZoneInfo(zone)).replace(tzinfo=None)

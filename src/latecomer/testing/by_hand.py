@@ -31,13 +31,15 @@ def steered(pipeline: Pipeline, steps: Sequence[Step]) -> Pipeline:
     """
     if not any(isinstance(step, Watermark) for step in steps):
         return pipeline
-    strategies = {name: _by_hand(view.watermark) for name, view in pipeline.views.items()}
+    by_hand = ByHand.model_validate({})
+    strategies = {
+        name: by_hand.model_copy(
+            update={"every": view.watermark.every, "max_future": view.watermark.max_future}
+        )
+        for name, view in pipeline.views.items()
+    }
     strategy = BySource.of_strategies(strategies) if pipeline.sources else strategies[""]
     return pipeline.model_copy(update={"watermark": strategy})
-
-
-def _by_hand(own: Strategy) -> Strategy:
-    return ByHand.model_validate({}).model_copy(update={"every": own.every, "max_future": own.max_future})
 
 
 def backwards(steps: Sequence[Step], times: Times) -> tuple[int, str] | None:

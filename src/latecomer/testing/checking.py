@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from latecomer.config.outputs import Output
-from latecomer.model.panes import Accumulation, Op, Pane, Timing
+from latecomer.model.panes import Accumulation, Op, Pane, Place, Timing
 from latecomer.model.triggers import per_firing
 from latecomer.model.verdicts import END_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Window
 from latecomer.testing.differences import Difference, Line, Pair, compared, differs, matched
-from latecomer.testing.notation import (
-    StatedPane,
-    same_value,
-    write_entry,
-    write_late,
-    write_pane,
-    write_row,
-)
+from latecomer.testing.notation import write_entry, write_late, write_pane, write_row
 from latecomer.testing.outcome import Assigned, Outcome
 from latecomer.testing.scenario import Step, in_arrival_order, settles
+from latecomer.testing.times import Times
 from latecomer.testing.transcripts import Statement, Transcript
-
-STEP_WORDS = {
-    name: name.lower() for name in ("Batch", "Heartbeat", "Watermark", "Partitions", "Drain", "Restart")
-}
 
 
 def check(transcript: Transcript, outcome: Outcome, cut: str = "as written") -> list[Difference]:
@@ -56,8 +46,8 @@ def holds_for_any_cut(transcript: Transcript, statement: Statement) -> bool:
 
 def check_statement(statement: Statement, outcome: Outcome, place: str, what: str) -> list[Difference]:
     """Where the outcome is not what a statement says."""
-    pairs: tuple[Pair, ...]
     times, step, output = outcome.times, statement.step, statement.output
+    pairs: tuple[Pair, ...]
     match statement.kind:
         case "fates":
             pairs = (_fates(statement, outcome),)
@@ -74,7 +64,13 @@ def check_statement(statement: Statement, outcome: Outcome, place: str, what: st
                 in_turn(rules),
             )
         case "results":
-            pairs = _results(statement.stated, outcome, output, step)
+            by = outcome.pipeline.outputs[outcome.only(output)].by
+            pairs = matched(
+                statement.stated,
+                _result_panes(outcome.results(output, step)),
+                lambda line, pane: line.names(pane, by, times),
+                lambda pane: _write_result(pane, by, times),
+            )
         case "late":
             pairs = matched(
                 statement.stated,
@@ -114,29 +110,16 @@ def _titled(transcript: Transcript, statement: Statement) -> str:
     of = f" of {statement.output}" if statement.output and len(transcript.pipeline.outputs) > 1 else ""
     if statement.step is None:
         return f"{statement.kind}{of} in the end"
-    action = STEP_WORDS[type(transcript.steps[statement.step]).__name__]
+    action = type(transcript.steps[statement.step]).__name__.lower()
     return f"{statement.kind}{of} after step {statement.step + 1}, a {action}"
 
 
-def _results(
-    stated: Sequence[StatedPane], outcome: Outcome, output: str | None, step: int | None
-) -> tuple[Pair, ...]:
-    by, times = outcome.pipeline.outputs[outcome.only(output)].by, outcome.times
-
-    def names(line: StatedPane, result: Any) -> bool:
-        (start, end, key), values = result
-        actual = {**dict(zip(by, key, strict=True)), **values}
-        return line.window == (start, end) and all(
-            name in actual and same_value(value, actual[name], times) for name, value in line.fields.items()
-        )
-
-    return matched(stated, outcome.results(output, step), names, lambda each: write_result(each, by, outcome))
+def _result_panes(results: Iterable[tuple[Place, Mapping[str, Any]]]) -> list[Pane]:
+    return [Pane(*place, values, 0, Timing.ON_TIME) for place, values in results]
 
 
-def write_result(result: Any, by: Sequence[str], outcome: Outcome) -> str:
-    (start, end, key), values = result
-    written = write_pane(Pane(start, end, key, values, 0, Timing.ON_TIME), by, outcome.times)
-    return written.replace(" ON_TIME sequence=0", "", 1)
+def _write_result(pane: Pane, by: Sequence[str], times: Times) -> str:
+    return write_pane(pane, by, times).replace(" ON_TIME sequence=0", "", 1)
 
 
 def _fates(statement: Statement, outcome: Outcome) -> Pair:
@@ -152,11 +135,7 @@ def _fates(statement: Statement, outcome: Outcome) -> Pair:
         set(words) <= each.words or (each.window is None and each.fate.value in words)
         for words, each in zip(statement.stated, judged, strict=True)
     )
-    return Pair(f"{arrived} -> {expected}", write_fates(judged), same)
-
-
-def write_fates(fates: Sequence[Assigned]) -> str:
-    return ", ".join(_fate(each) for each in fates)
+    return Pair(f"{arrived} -> {expected}", ", ".join(map(_fate, judged)), same)
 
 
 def _fate(assigned: Assigned) -> str:
@@ -171,47 +150,46 @@ def compare(
     expected: Outcome, actual: Outcome, sides: tuple[str, str] = ("expected", "actual"), place: str = ""
 ) -> list[Difference]:
     """Where two outcomes of the same steps differ: watermarks, fates, panes, side output, ledger."""
-    differences: list[Difference] = []
-    times = expected.times
-
-    def add_pairs(what: str, pairs: tuple[Pair, ...]) -> None:
-        if differs(pairs):
-            differences.append(Difference(place, what, pairs, sides))
-
-    def add_lines(what: str, one: Sequence[str], other: Sequence[str]) -> None:
-        add_pairs(what, compared(one, other))
-
-    add_lines(
-        "watermark after each step",
-        [f"{n + 1}: {times.write(step_outcome.watermark)}" for n, step_outcome in enumerate(expected.steps)],
-        [f"{n + 1}: {times.write(step_outcome.watermark)}" for n, step_outcome in enumerate(actual.steps)],
-    )
+    times, both = expected.times, (expected, actual)
+    reached = [[times.write(step.watermark) for step in each.steps] for each in both]
+    checks = {
+        "watermark after each step": compared(
+            *([f"{nth}: {mark}" for nth, mark in enumerate(marks, 1)] for marks in reached)
+        )
+    }
     for name, output in expected.pipeline.outputs.items():
         known = [row for row, fates in enumerate(actual.fates[name]) if fates is not None]
-        add_lines(
-            f"fates of {name}", *(_fate_lines(each, name, known, actual) for each in (expected, actual))
-        )
+        checks[f"fates of {name}"] = compared(*(_fate_lines(each, name, known, actual) for each in both))
         if name in actual.read:
-            sides_read = (expected.results(name), actual.read[name])
-            add_lines(
-                f"results of {name} as they are read",
-                *([write_result(result, output.by, expected) for result in side] for side in sides_read),
+            results = (expected.results(name), actual.read[name])
+            checks[f"results of {name} as they are read"] = compared(
+                *(_result_lines(each, output, times) for each in results)
             )
         for step in range(len(expected.steps)):
-            after = f"after step {step + 1}"
-            add_pairs(f"panes of {name} {after}", _panes_in_turn(expected, actual, name, step))
-            add_lines(
-                f"side output of {name} {after}",
-                *([write_late(late, times) for late in each.late(name, step)] for each in (expected, actual)),
+            after = f"{name} after step {step + 1}"
+            checks[f"panes of {after}"] = _panes_in_turn(expected, actual, name, step)
+            checks[f"side output of {after}"] = compared(
+                *([write_late(late, times) for late in each.late(name, step)] for each in both)
             )
-            add_lines(
-                f"ledger of {name} {after}",
+            checks[f"ledger of {after}"] = compared(
                 *(
                     [write_entry(e, times) for e in each.ledger(name, step) if _received(each, step)]
-                    for each in (expected, actual)
-                ),
+                    for each in both
+                )
             )
-    return differences
+    return _differences(checks, place, sides)
+
+
+def _differences(
+    checks: Mapping[str, tuple[Pair, ...]], place: str, sides: tuple[str, str]
+) -> list[Difference]:
+    return [Difference(place, what, pairs, sides) for what, pairs in checks.items() if differs(pairs)]
+
+
+def _result_lines(
+    results: Iterable[tuple[Place, Mapping[str, Any]]], output: Output, times: Times
+) -> list[str]:
+    return [_write_result(pane, output.by, times) for pane in _result_panes(results)]
 
 
 def _panes_in_turn(expected: Outcome, actual: Outcome, name: str, step: int) -> tuple[Pair, ...]:
@@ -248,32 +226,25 @@ def compare_cuts(
     expected: Outcome, actual: Outcome, steps: Sequence[Step], sides: tuple[str, str], place: str = ""
 ) -> list[Difference]:
     """Where two cuts of the same rows differ in something that no cut may change."""
-    differences: list[Difference] = []
     if not in_arrival_order(steps):
-        return differences
+        return []
+    both, checks = (expected, actual), dict[str, tuple[Pair, ...]]()
     for name, output in expected.pipeline.outputs.items():
-        both = (expected, actual)
         known = [
             row for row in range(len(actual.rows)) if _comparable(*(each.fates[name][row] for each in both))
         ]
-        checks = {f"fates of {name}": [_fate_lines(each, name, known, actual) for each in both]}
+        checks[f"fates of {name}"] = compared(*(_fate_lines(each, name, known, actual) for each in both))
         if not output.window.merges and output.trigger.on_time == "always":
-            checks[f"ON_TIME panes of {name}"] = [_on_time(each, name) for each in both]
+            checks[f"ON_TIME panes of {name}"] = compared(*(_on_time(each, name) for each in both))
         if fires_by_itself(output):
-            checks[f"panes of {name}"] = [_panes(each, name) for each in both]
+            checks[f"panes of {name}"] = compared(*(_panes(each, name) for each in both))
         if settles(output, steps):
-            results = [
-                [write_result(result, output.by, each) for result in each.results(name)] for each in both
-            ]
-            checks[f"results of {name}"] = results
-        for what, (one, other) in checks.items():
-            pairs = compared(one, other)
-            if differs(pairs):
-                differences.append(Difference(place, f"{what}, whatever the cut", pairs, sides))
-    if expected.watermark() != actual.watermark() and actual.watermark() != END_OF_TIME:
-        pair = Pair(expected.times.write(expected.watermark()), actual.times.write(actual.watermark()), False)
-        differences.append(Difference(place, "watermark in the end, whatever the cut", (pair,), sides))
-    return differences
+            checks[f"results of {name}"] = compared(
+                *(_result_lines(each.results(name), output, each.times) for each in both)
+            )
+    if actual.watermark() != END_OF_TIME:
+        checks["watermark in the end"] = compared(*([each.times.write(each.watermark())] for each in both))
+    return _differences({f"{what}, whatever the cut": pairs for what, pairs in checks.items()}, place, sides)
 
 
 def fires_by_itself(output: Output) -> bool:

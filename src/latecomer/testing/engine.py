@@ -52,9 +52,9 @@ Spot = tuple[str, int]
 def on_engine(
     shape: Shape,
     steps: Sequence[Step],
-    spark: SparkSession | None = None,
-    replayed: bool = False,
-    in_tasks: bool = False,
+    spark: SparkSession | None,
+    replayed: bool,
+    in_tasks: bool,
 ) -> Outcome:
     """What the engine does, batch by batch. It runs in this process, and uses a session only for what Spark alone
     computes; with `in_tasks` it runs in tasks of that session. Without `spark`, a local session is started.
@@ -187,35 +187,20 @@ class _Played:
             for number, watermark in zip(self.numbers, self.watermarks, strict=True)
         ]
         outcome = Outcome(self.shape.pipeline, self.shape.times, self.rows, steps, self._fates(steps))
-        outcome.read = {name: self._read(name, output) for name, output in self.pipeline.outputs.items()}
+        outcome.read = {
+            name: [_number(row, output) for row in self.reader.results(name).to_pylist()]
+            for name, output in self.pipeline.outputs.items()
+        }
         return outcome
 
-    def _read(self, name: str, output: Output) -> list[tuple[Place, Mapping[str, Any]]]:
-        return [
-            (
-                (*_window(row), tuple(row[column] for column in output.by)),
-                {aggregate: row[aggregate] for aggregate in output.aggregates},
-            )
-            for row in self.reader.results(name).to_pylist()
-        ]
-
     def _panes(self, name: str, output: Output) -> list[tuple[int, Pane]]:
-        return [
-            (
-                row["batch"],
-                Pane(
-                    to_micros(row["window_start"]),
-                    to_micros(row["window_end"]),
-                    tuple(row[column] for column in output.by),
-                    {aggregate: row[aggregate] for aggregate in output.aggregates},
-                    row["sequence"],
-                    Timing(row["timing"]),
-                    Op(row["op"]),
-                    bool(row["is_last"]),
-                ),
-            )
-            for row in self.reader.panes(name).to_pylist()
-        ]
+        panes = []
+        for row in self.reader.panes(name).to_pylist():
+            place, values = _number(row, output)
+            timing, op = Timing(row["timing"]), Op(row["op"])
+            pane = Pane(*place, values, row["sequence"], timing, op, bool(row["is_last"]))
+            panes.append((row["batch"], pane))
+        return panes
 
     def _late(self, name: str) -> list[tuple[int, Late]]:
         rows = [
@@ -257,15 +242,9 @@ class _Played:
         fates: dict[int, list[Assigned]] = {}
         for events in event_tables(logged, wanted, [output], layout):
             rows = judged(events, layout, output, timeline, [ORIGIN, POSITION])
-            places = zip(rows.columns[ORIGIN].to_pylist(), rows.columns[POSITION].to_pylist(), strict=True)
-            verdicts = zip(
-                rows.start.tolist(),
-                rows.end.tolist(),
-                rows.fate.tolist(),
-                rows.watermark.tolist(),
-                strict=True,
-            )
-            for (origin, position), (start, end, code, watermark) in zip(places, verdicts, strict=True):
+            columns = (rows.columns[ORIGIN].to_pylist(), rows.columns[POSITION].to_pylist())
+            verdicts = (each.tolist() for each in (rows.start, rows.end, rows.fate, rows.watermark))
+            for origin, position, start, end, code, watermark in zip(*columns, *verdicts, strict=True):
                 fate, verdict = FATES[code], judge(end, watermark, output.allowed_lateness)
                 aside = fate in WITHOUT_WINDOW
                 assigned = Assigned(fate) if aside else Assigned(fate, Window(start, end), verdict)
@@ -298,6 +277,12 @@ def _columns_of(pipeline: Pipeline) -> Columns:
 
 def _window(row: dict[str, Any]) -> Window:
     return Window(to_micros(row["window_start"]), to_micros(row["window_end"]))
+
+
+def _number(row: dict[str, Any], output: Output) -> tuple[Place, Mapping[str, Any]]:
+    """The window and key of a row, and its numbers."""
+    key = tuple(row[column] for column in output.by)
+    return (*_window(row), key), {aggregate: row[aggregate] for aggregate in output.aggregates}
 
 
 def _entry(row: dict[str, Any]) -> Entry:

@@ -25,16 +25,13 @@ class Records(Slice):
 
 @dataclass(frozen=True)
 class RecordsSplit(Split):
-    """The records of a slice."""
+    """All records of a slice."""
 
-    newest: int
-    origin: str
-    records: Sequence[bytes]
-    positions: Sequence[int]
+    whole: Records
 
     @property
     def size(self) -> int:
-        return sum(map(len, self.records))
+        return sum(map(len, self.whole.records))
 
 
 @dataclass(frozen=True)
@@ -48,24 +45,19 @@ class MemorySource(RecordSource):
     def splits(self, slice_: Slice, staging: Staging) -> Sequence[Split]:
         if not isinstance(slice_, Records):
             raise TypeError(f"a {type(slice_).__name__} is not in memory")
-        return (
-            [RecordsSplit(slice_.newest, slice_.origin, slice_.records, slice_.positions)]
-            if slice_.records
-            else []
-        )
+        return [RecordsSplit(slice_)] if slice_.records else []
 
     def read(self, splits: Sequence[Split]) -> Iterator[Chunk]:
         for split in splits:
             if isinstance(split, RecordsSplit):
-                yield self.chunk(_table(split), split.newest)
+                yield self.chunk(_table(split.whole), split.whole.newest)
 
 
-def _table(split: RecordsSplit) -> pa.Table:
-    count = len(split.records)
+def _table(records: Records) -> pa.Table:
     return pa.table(
         {
-            RECORD: pa.array(split.records, pa.binary()),
-            ORIGIN: pa.array([split.origin] * count, pa.string()),
-            POSITION: pa.array(split.positions, pa.int64()),
+            RECORD: pa.array(records.records, pa.binary()),
+            ORIGIN: pa.array([records.origin] * len(records.records), pa.string()),
+            POSITION: pa.array(records.positions, pa.int64()),
         }
     )

@@ -26,7 +26,7 @@ from typing import Any
 from latecomer.config.outputs import Output
 from latecomer.errors import did_you_mean
 from latecomer.model.durations import to_micros
-from latecomer.model.json_text import shortened
+from latecomer.model.json_text import short_form
 from latecomer.model.ledger import ASSIGNMENTS, EVENTS, Entry
 from latecomer.model.panes import Op, Pane, Timing
 from latecomer.model.verdicts import Fate, Verdict
@@ -88,7 +88,7 @@ def same_value(stated: Any, actual: Any, times: Times) -> bool:
         if isinstance(actual, bytes):
             return str(stated).encode() == actual
         if isinstance(actual, str) and isinstance(stated, Plain) and stated.startswith("["):
-            return str(stated) in (actual, shortened(actual))
+            return str(stated) in (actual, short_form(actual))
         return str(stated) == (actual.isoformat() if isinstance(actual, date) else actual)
     except (ValueError, InvalidOperation):
         return False
@@ -107,7 +107,7 @@ def write_value(value: Any, times: Times) -> str:
     if isinstance(value, float):
         return f"{value:.12g}"
     text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
-    text = shortened(text) or text
+    text = short_form(text) or text
     plain = bool(re.fullmatch(r'[^\s"=]+', text)) and text != "null"
     return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -131,25 +131,16 @@ def read_row(line: str, times: Times) -> Row:
     words, fields = _tokens(line)
     if len(words) != 2 or not words[1].startswith("@"):
         raise ValueError("not a row; write 14:00:10 @14:00:12 and then column=value")
-    happened: int | str | None
-    if words[0] == "none":
-        happened = None
-    elif words[0].startswith('"'):
-        happened = _value(words[0])
-    else:
-        happened = times.read(words[0])
+    happened: int | str | None = None
+    if words[0] != "none":
+        happened = _value(words[0]) if words[0].startswith('"') else times.read(words[0])
     return Row(happened, times.read(words[1][1:]), fields)
 
 
 def write_row(row: Row, times: Times) -> str:
-    happened = row.event_time
-    written = (
-        "none"
-        if happened is None
-        else times.write(happened)
-        if isinstance(happened, int)
-        else f'"{happened}"'
-    )
+    happened, written = row.event_time, "none"
+    if happened is not None:
+        written = times.write(happened) if isinstance(happened, int) else f'"{happened}"'
     return _joined(written, f"@{times.write(row.arrival_time)}", write_fields(row.fields, times))
 
 
@@ -217,7 +208,10 @@ def read_pane(line: str, times: Times) -> StatedPane:
         raise ValueError("not a pane; write 14:00..14:01 ON_TIME and then column=value")
     known: dict[str, Any] = {}
     if "sequence" in fields:
-        known["sequence"] = _whole(fields.pop("sequence"))
+        sequence = str(fields.pop("sequence"))
+        if not re.fullmatch(r"\d+", sequence):
+            raise ValueError("a sequence is a whole number; write sequence=0")
+        known["sequence"] = int(sequence)
     for word in words[1:]:
         value: object
         if word in Timing.__members__:
@@ -234,12 +228,6 @@ def read_pane(line: str, times: Times) -> StatedPane:
             raise ValueError(f"{word}: a pane has one {key}; keep one")
         known[key] = value
     return StatedPane(line, times.read_window(words[0]), fields, **known)
-
-
-def _whole(written: Any) -> int:
-    if not re.fullmatch(r"\d+", str(written)):
-        raise ValueError("a sequence is a whole number; write sequence=0")
-    return int(written)
 
 
 def write_pane(pane: Pane, by: Sequence[str], times: Times) -> str:

@@ -33,7 +33,7 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
     marks = {view.watermark.needs.where for view in pipeline.views.values()} - {None}
     derived = _derived(shape)
     kinds = {**shape.columns, **{name: each.kind for name, each in derived.items()}}
-    items = [(_with_columns(item, derived), step) for item, step in _items(shape, steps)]
+    items = list(_items(shape, steps, derived))
     interpreted = interpret(
         [item for item, _ in items],
         watermark,
@@ -89,7 +89,6 @@ def on_oracle(shape: Shape, steps: Sequence[Step]) -> Outcome:
 
 
 def _derived(shape: Shape) -> dict[str, Expression]:
-    """The derived columns of all outputs."""
     seen = seen_types(shape.pipeline, shape.columns)
     expressions: dict[str, Expression] = {}
     for output in shape.pipeline.outputs.values():
@@ -99,12 +98,6 @@ def _derived(shape: Shape) -> dict[str, Expression]:
                 raise NeedsSpark(f"column {name} ({each.sql}) can only be computed by Spark; run it on Spark")
             expressions[name] = parsed
     return expressions
-
-
-def _with_columns(item: Item, derived: Mapping[str, Expression]) -> Item:
-    if not derived or not isinstance(item, list):
-        return item
-    return [_with_derived(each, derived) for each in item]
 
 
 def _with_derived(arrival: Arrival, derived: Mapping[str, Expression]) -> Arrival:
@@ -132,7 +125,9 @@ def _as_published(pane: Pane, output: str, shape: Shape) -> Pane:
     return replace(pane, values=values)
 
 
-def _items(shape: Shape, steps: Sequence[Step]) -> Iterator[tuple[Item, int | None]]:
+def _items(
+    shape: Shape, steps: Sequence[Step], derived: Mapping[str, Expression]
+) -> Iterator[tuple[Item, int | None]]:
     """The input of the oracle, and the step of each item.
 
     With several sources, the partitions are named before each batch, also if no step names them.
@@ -143,7 +138,7 @@ def _items(shape: Shape, steps: Sequence[Step]) -> Iterator[tuple[Item, int | No
             case Batch():
                 if sources:
                     yield Partitions(named, sources.keys()), None
-                yield [shape.arrival(source, row) for source, row in step.sourced], number
+                yield [_with_derived(shape.arrival(*each), derived) for each in step.sourced], number
             case Partitions() if sources:
                 named = dict(step.named)
             case Heartbeat() | Drain() | Watermark() | Partitions():

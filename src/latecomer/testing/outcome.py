@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from latecomer.config.models import Pipeline
-from latecomer.model.ledger import Entry
+from latecomer.model.ledger import Entry, total
 from latecomer.model.panes import Accumulation, Pane, Place, summed, surviving
 from latecomer.model.verdicts import BEGIN_OF_TIME, Fate, Verdict
 from latecomer.model.windows import Window
@@ -115,12 +115,12 @@ class Outcome:
 
 def _total(entries: Sequence[Entry]) -> Entry:
     first = entries[0]
-    fates = {fate: sum((each.fates.get(fate, Decimal(0)) for each in entries), Decimal(0)) for fate in Fate}
+    fates = {fate: total(each.fates.get(fate, Decimal(0)) for each in entries) for fate in Fate}
     return Entry(
         first.batch,
         first.output,
         first.unit,
-        sum((each.received for each in entries), Decimal(0)),
+        total(each.received for each in entries),
         fates,
         sum(each.partly_late for each in entries),
         sum(each.late_at_source for each in entries),

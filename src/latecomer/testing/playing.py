@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from latecomer.config.models import Pipeline
-from latecomer.errors import PipelineError, Problem
+from latecomer.errors import PipelineError
 from latecomer.model.simple_predicates import NeedsSpark
 from latecomer.testing.by_hand import backwards, steered
 from latecomer.testing.checking import check, compare, compare_cuts
@@ -45,17 +45,13 @@ def play(
     clock = scenario.times if isinstance(scenario, Scenario) else Times()
     if wrong := backwards(steps, clock):
         raise ValueError(f"step {wrong[0]}: {wrong[1]}")
-    if problems := [_of_step(*each) for each in mistaken_sources(pipeline, steps)]:
-        raise PipelineError(problems)
+    if mistaken := list(mistaken_sources(pipeline, steps)):
+        raise PipelineError([replace(each, field=f"steps[{step}].{each.field}") for step, each in mistaken])
     shape = shape_of(steered(pipeline, steps), steps, clock, lambda _, view: view.declared_columns, columns)
     for source, row in sourced_rows(steps):
         if problem := shape.sources[source].problem(row):
             raise ValueError(problem)
     return _played(shape, steps, on, spark)
-
-
-def _of_step(number: int, problem: Problem) -> Problem:
-    return replace(problem, field=f"steps[{number}].{problem.field}")
 
 
 def run_transcript(
@@ -77,7 +73,7 @@ def run_transcript(
     for cut in cuts or CUTS:
         outcome = written if cut == "as written" else _oracle(transcript, CUTS[cut](steps), on)
         if outcome is not None:
-            differences += [_under(each, cut) for each in check(transcript, outcome, cut)]
+            differences += [replace(each, runs=(cut,)) for each in check(transcript, outcome, cut)]
         if outcome is not None and written is not None and cut != "as written":
             differences += compare_cuts(written, outcome, steps, ("as written", f"oracle, {cut}"), place)
     for cut in (cuts or ("as written",)) if on != "oracle" else ():
@@ -95,22 +91,19 @@ def _on_engine(
 ) -> list[Difference]:
     steps, place, recut = transcript.steps, str(transcript.file), CUTS[cut](transcript.steps)
     outcome = _played(transcript.shape, recut, on, spark, replayed)
-    differences = [_under(each, f"{on}, {cut}") for each in check(transcript, outcome, cut)]
+    run = f"{on}, {cut}"
+    differences = [replace(each, runs=(run,)) for each in check(transcript, outcome, cut)]
     oracle = _oracle(transcript, recut, on)
     if oracle is not None:
-        differences += compare(oracle, outcome, ("oracle", f"{on}, {cut}"), place)
+        differences += compare(oracle, outcome, ("oracle", run), place)
     if cut != "as written":
         written = written or _played(transcript.shape, steps, on, spark)
-        differences += compare_cuts(written, outcome, steps, ("as written", f"{on}, {cut}"), place)
+        differences += compare_cuts(written, outcome, steps, ("as written", run), place)
     if outcome.replay:
         differences.append(
             Difference(place, f"replayed in one shot, {cut}", outcome.replay, ("stored", "replayed"))
         )
     return differences
-
-
-def _under(difference: Difference, run: str) -> Difference:
-    return replace(difference, runs=(run,))
 
 
 def _oracle(transcript: Transcript, steps: Sequence[Step], on: On) -> Outcome | None:

@@ -103,13 +103,11 @@ class KafkaServer:
         raise MachineError(f"the Kafka broker does not start; it said: {self._log_tail()}")
 
     def stop(self) -> None:
-        """Shut it down."""
         if self.process is not None:
             self.process.terminate()
             self.process.wait(PATIENCE)
 
     def kill(self) -> None:
-        """Kill it."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(PATIENCE)

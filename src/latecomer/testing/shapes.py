@@ -108,7 +108,6 @@ def mistaken_sources(pipeline: Pipeline, steps: Sequence[Step]) -> Iterator[tupl
 
 
 def source_problem(pipeline: Pipeline, source: str) -> Problem | None:
-    """What is wrong with the source that a batch names."""
     if source in pipeline.views:
         return None
     if not pipeline.sources:

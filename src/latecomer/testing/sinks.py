@@ -292,9 +292,8 @@ def _leaves_no_rows_half(bench: _RowBench) -> None:
 def _leaves_nothing_half(bench: _Bench[_Given], batch: Sequence[_Given]) -> None:
     """Apply a second batch and die at each line of the sink's own code in turn, until the batch gets through."""
     promise = "a batch is applied whole or not at all, and last_batch() says which"
-    for line in itertools.count(
-        1
-    ):  # the lines that are counted are not endless: each is counted twice at most
+    # The lines that are counted are not endless: each is counted twice at most.
+    for line in itertools.count(1):
         died = _applied_until(bench, batch, line)
         with suppress(Exception):  # the kernel does so, or a run after an outage
             bench.logic.close()

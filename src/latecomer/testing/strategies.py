@@ -5,12 +5,12 @@ Hypothesis is not a dependency of latecomer; this module needs it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 try:
     from hypothesis import strategies as st
@@ -30,6 +30,7 @@ from latecomer.testing.times import Times
 
 __all__ = ["batches", "rows", "scenarios", "values"]
 
+_Row = TypeVar("_Row")
 _DAY = date(2026, 4, 25)
 _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "boolean": st.booleans(),
@@ -153,12 +154,15 @@ def _held(shape: SourceShape, column: str, micros: int) -> int:
 @st.composite
 def batches(draw: st.DrawFn, read: list[Row], source: str = "") -> list[Step]:
     """The rows, cut into batches anywhere."""
-    cut: list[Step] = []
-    while read:
-        size = draw(st.integers(1, len(read)))
-        cut.append(Batch(tuple(read[:size]), source))
-        read = read[size:]
-    return cut
+    return [Batch(tuple(part), source) for part in _cut(draw, read)]
+
+
+def _cut(draw: st.DrawFn, rows: list[_Row]) -> Iterator[list[_Row]]:
+    """The parts of a list that is cut anywhere."""
+    while rows:
+        size = draw(st.integers(1, len(rows)))
+        yield rows[:size]
+        rows = rows[size:]
 
 
 @st.composite
@@ -181,13 +185,8 @@ def _batches_of_all(draw: st.DrawFn, /, pipeline: Pipeline, **of_rows: Any) -> l
         ((name, row) for name, each in read.items() for row in each), key=lambda each: each[1].arrival_time
     )
     if draw(st.booleans()):
-        together: list[Step] = []
-        while arrived:
-            size = draw(st.integers(1, len(arrived)))
-            names, read_now = zip(*arrived[:size], strict=True)
-            together.append(Batch(read_now, sources=names))
-            arrived = arrived[size:]
-        return together
+        together = (zip(*part, strict=True) for part in _cut(draw, arrived))
+        return [Batch(tuple(read_now), sources=tuple(names)) for names, read_now in together]
     runs = [(name, [row for _, row in run]) for name, run in groupby(arrived, key=lambda each: each[0])]
     return [step for name, run in runs for step in draw(batches(run, name))]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from latecomer.config.column_checks import check_columns
 from latecomer.config.load import at_line, load_pipeline, pipeline_of
@@ -36,6 +36,7 @@ from latecomer.testing.scenario import Batch, Restart, Step
 from latecomer.testing.shapes import Shape, mistaken_sources, shape_of
 from latecomer.testing.times import DAY, Times
 
+Kind = TypeVar("Kind")
 WHAT = "transcript"
 FRAGMENT = ("profile", "event", "watermark", "outputs", "ledger")
 KEYS = ("rule", "day", "pipeline", "columns", *FRAGMENT, "steps", "finally")
@@ -188,21 +189,13 @@ class _Reader:
         return step.source if isinstance(step, Batch) else ""
 
     def _event(self) -> dict[str, Any]:
-        written = self.document.get("event") or {}
-        if not isinstance(written, dict):
-            self._problem(
-                ("event",), "is not a mapping", "write what its columns are, as in {id: txn}", written
-            )
-            return {}
-        return written
+        written, fix = self.document.get("event") or {}, "write what its columns are, as in {id: txn}"
+        return self._of_type(dict, ("event",), written, "is not a mapping", fix, value=written)
 
     def _columns(self) -> dict[str, str]:
-        written = self.document.get("columns", {})
-        if not isinstance(written, dict):
-            self._problem(("columns",), "is not a mapping", fix="write column: type, as in {paise: bigint}")
-            return {}
+        written, fix = self.document.get("columns", {}), "write column: type, as in {paise: bigint}"
         columns = {}
-        for name, kind in written.items():
+        for name, kind in self._of_type(dict, ("columns",), written, "is not a mapping", fix).items():
             try:
                 columns[str(name)] = normal_type(str(kind))
             except ValueError as error:
@@ -220,15 +213,10 @@ class _Reader:
     # Steps
 
     def _steps(self) -> Iterator[Step]:
-        written = self.document.get("steps", [])
-        if not isinstance(written, list):
-            self._problem(("steps",), "is not a list", fix="begin each step with a dash")
-            return
-        for index, step in enumerate(written):
+        written, fix = self.document.get("steps", []), "begin each step with a dash"
+        for index, each in enumerate(self._of_type(list, ("steps",), written, "is not a list", fix)):
             location: Location = ("steps", index)
-            if step in ("restart", "drain"):
-                yield Restart() if step == "restart" else Drain()
-                continue
+            step = {each: None} if each in ("restart", "drain") else each
             named = _actions(step)
             if len(named) != 1:
                 self._problem(location, "is not one step", f"write one of {', '.join(ACTIONS)}")
@@ -256,9 +244,8 @@ class _Reader:
             yield Batch(self._rows(place, written), self._source(location, source))
 
     def _rows(self, place: Location, written: Any) -> tuple[Row, ...]:
-        rows = written if isinstance(written, list) else []
-        if not isinstance(written, list):
-            self._problem(place, "is not a list of rows", "write each row on a line of its own")
+        fix = "write each row on a line of its own"
+        rows = self._of_type(list, place, written, "is not a list of rows", fix)
         return tuple(self._row((*place, index), line) for index, line in enumerate(rows))
 
     def _source(self, location: Location, written: Any) -> str:
@@ -302,12 +289,10 @@ class _Reader:
             if isinstance(step, dict):
                 stated = {key: value for key, value in step.items() if key not in _actions(step)}
                 self._expectations(("steps", index), stated, index, pipeline)
-        last = self.document.get("finally", {})
-        if isinstance(last, dict):
-            self._unknown_keys(("finally",), last, EXPECTATIONS)
-            self._expectations(("finally",), last, None, pipeline)
-        else:
-            self._problem(("finally",), "is not a mapping", f"the keys here are {', '.join(EXPECTATIONS)}")
+        written, fix = self.document.get("finally", {}), f"the keys here are {', '.join(EXPECTATIONS)}"
+        last = self._of_type(dict, ("finally",), written, "is not a mapping", fix)
+        self._unknown_keys(("finally",), last, EXPECTATIONS)
+        self._expectations(("finally",), last, None, pipeline)
         for each in self.statements:
             if each.kind in LISTS:
                 self._of_known_names(each, shape)
@@ -339,14 +324,11 @@ class _Reader:
                 self._listed(place, kind, value, names[0], step)
 
     def _listed(self, place: Location, kind: str, written: Any, output: str, step: int | None) -> None:
-        if written == "none":
-            written = []
-        if not isinstance(written, list):
-            self._problem(place, "is not a list", "write each line with a dash before it, or none")
-            return
+        fix = "write each line with a dash before it, or none"
+        lines = [] if written == "none" else self._of_type(list, place, written, "is not a list", fix)
         stated = [
             self._try((*place, index), lambda text: LISTS[kind](text, self.times), line)
-            for index, line in enumerate(written)
+            for index, line in enumerate(lines)
         ]
         self.statements.append(Statement(kind, line_of(place, self.lines), stated, output, step))
 
@@ -366,18 +348,14 @@ class _Reader:
         output = shape.pipeline.outputs[statement.output or ""]
         location: Location = ("finally",) if statement.step is None else ("steps", statement.step)
         location = (*location, statement.kind)
-        if isinstance(self._at(location), dict):
+        part: Any = self.document
+        for step in location:
+            part = part[step]
+        if isinstance(part, dict):
             location = (*location, statement.output or "")
         for index, stated in enumerate(statement.stated):
             if problem := unknown_name(stated, output, shape.given, shape.pipeline.ledger):
                 self._problem((*location, index), *problem.split("; ", 1))
-
-    def _at(self, location: Location) -> Any:
-        """The part of the document at this place."""
-        part: Any = self.document
-        for step in location:
-            part = part[step]
-        return part
 
     # Problems
 
@@ -390,6 +368,15 @@ class _Reader:
         except ValueError as error:
             self._problem(location, *_problem_and_fix(error), value=str(written))
             return None
+
+    def _of_type(
+        self, kind: type[Kind], location: Location, written: Any, message: str, fix: str, value: Any = None
+    ) -> Kind:
+        """What is written; an empty value and a problem if it is not of this type."""
+        if isinstance(written, kind):
+            return written
+        self._problem(location, message, fix, value)
+        return kind()
 
     def _unknown_keys(self, location: Location, written: Mapping[str, Any], known: Sequence[str]) -> None:
         for key in written:

@@ -163,7 +163,7 @@ def test_fillings_are_what_a_plain_count_finds(happened: list[tuple[int, int, in
             assert filled.seen[EVENTS][row] == sum(old <= filled.age for old in own)
             assert filled.seen["double"][row] == 2 * sum(old <= filled.age for old in own)
         for number in range(3):
-            past = filled.past(EVENTS, number, 3)
+            past, _ = filled.past(EVENTS, number, 3)
             rows = [row for row, place in enumerate(places) if place[0] == number and place[1] < 3]
             assert past.final.tolist() == [
                 filled.final[EVENTS][row] for row in rows if filled.seen[EVENTS][row]

@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from latecomer.model import types
 from latecomer.model.expressions.functions import (
-    ARRAY,
-    COMMON,
-    FUNCTION_TYPES,
+    INTERVAL,
     IRREGULAR,
-    SAME_ARRAY,
-    SAME_AS_FIRST,
-    TRIED,
     UNITS,
+    UNKNOWN,
+    called,
+    chosen,
+    element,
+    operation,
 )
 from latecomer.model.expressions.values import (
     COMPARED,
-    COMPUTED,
     NULL,
     Expression,
-    Row,
     Value,
     both,
     comparison,
     computed,
-    divided,
-    either,
     fitting,
-    joined_text,
     membership,
     negated,
     negative,
     number,
-    of_both,
-    same,
+    of_known,
 )
 from latecomer.model.predicates import Token, check_fix, tokens
 from latecomer.model.types import INTEGER_BITS, normal_type
-
-INTERVAL = "interval"
-_UNKNOWN = Expression("unknown")
-"""An expression, or part of one, whose type is not known here; a cast around it may give it."""
 
 
 class UnknownType(ValueError):
@@ -66,7 +56,7 @@ def expression(written: str, columns: Mapping[str, str]) -> Expression:
             f"it is {parsed.kind}, and a derived column has one value; take one value of it, such as size(…), or all "
             f"of it as text: to_json({written.strip()})"
         )
-    if parsed.kind in (NULL, INTERVAL, _UNKNOWN.kind):
+    if parsed.kind in (NULL, INTERVAL, UNKNOWN.kind):
         raise UnknownType(f"its type is not known here; say it: cast({written.strip()} as TYPE)")
     return parsed
 
@@ -84,19 +74,11 @@ def condition_of(written: str, columns: Mapping[str, str]) -> Expression | None:
     return replace(parsed, kind="boolean") if known else None
 
 
-def _element(parsed: Expression) -> Expression:
-    """An element of a list, or a value of a map."""
-    match types.nested_type(parsed.kind):
-        case ("array", {"element": kind}) | ("map", {"value": kind}):
-            return Expression(kind)
-    return _UNKNOWN
-
-
 def _field(parsed: Expression, name: str) -> Expression:
     """A field of an object in a list or a map."""
     nested = types.nested_type(parsed.kind)
     if nested is None or nested[0] != "struct":
-        return _UNKNOWN
+        return UNKNOWN
     kind = {field.lower(): kind for field, kind in nested[1].items()}.get(name.lower())
     if kind is None:
         raise ValueError(f"has no field {name} in {parsed.kind}; there are {', '.join(nested[1])}")
@@ -150,17 +132,18 @@ class _Parser:
 
     # Conditions
 
-    def _either(self) -> Expression:
-        parsed = self._both()
-        while self._take("or"):
-            parsed = either(parsed, self._both())
+    def _chain(self, operand: Callable[[], Expression], *signs: str) -> Expression:
+        """Operands with operators of one rank between them, from left to right."""
+        parsed = operand()
+        while sign := self._take(*signs):
+            parsed = operation(sign, parsed, operand())
         return parsed
 
+    def _either(self) -> Expression:
+        return self._chain(self._both, "or")
+
     def _both(self) -> Expression:
-        parsed = self._negated()
-        while self._take("and"):
-            parsed = both(parsed, self._negated())
-        return parsed
+        return self._chain(self._negated, "and")
 
     def _negated(self) -> Expression:
         return negated(self._negated()) if self._take("not", "!") else self._compared()
@@ -217,35 +200,25 @@ class _Parser:
     # Values
 
     def _bits(self) -> Expression:
-        parsed = self._sum()
-        while self._take("&", "|", "^"):
-            parsed = self._wider(parsed, self._sum())
-        return parsed
+        return self._chain(self._sum, "&", "|", "^")
 
     def _sum(self) -> Expression:
-        parsed = self._product()
-        while sign := self._take("+", "-", "||"):
-            other = self._product()
-            parsed = joined_text([parsed, other]) if sign == "||" else self._arithmetic(sign, parsed, other)
-        return parsed
+        return self._chain(self._product, "+", "-", "||")
 
     def _product(self) -> Expression:
-        parsed = self._unary()
-        while sign := self._take("*", "/", "%", "div"):
-            parsed = self._arithmetic(sign, parsed, self._unary())
-        return parsed
+        return self._chain(self._unary, "*", "/", "%", "div")
 
     def _unary(self) -> Expression:
         if sign := self._take("-", "+", "~"):
             parsed = self._unary()
             if not types.is_numeric(parsed.kind):
-                return _UNKNOWN
+                return UNKNOWN
             if sign == "+":
                 return parsed
             least = -(1 << INTEGER_BITS[parsed.kind]) if parsed.kind in INTEGER_BITS else None
             if sign == "~" or parsed.kind == "float":
                 return Expression(parsed.kind)
-            return computed([parsed], parsed.kind, lambda a: None if a is None else negative(a, least))
+            return of_known([parsed], parsed.kind, lambda a: negative(a, least))
         return self._indexed()
 
     def _indexed(self) -> Expression:
@@ -254,7 +227,7 @@ class _Parser:
             if self._take("["):
                 self._either()
                 self._expect("]")
-                parsed = _element(parsed)
+                parsed = element(parsed)
             elif (token := self._next()) is not None and token.kind == "field":
                 self.at += 1
                 for name in token.text[1:].split("."):
@@ -286,7 +259,7 @@ class _Parser:
     def _word(self, token: Token) -> Expression:
         word = token.word
         following = self._next()
-        if following is not None and following.text == "(" and word not in ("in",):
+        if following is not None and following.text == "(" and word != "in":
             return self._call(word)
         if word in ("null", "true", "false"):
             constant = {"null": None, "true": True, "false": False}[word]
@@ -315,7 +288,7 @@ class _Parser:
     def _column(self, name: str) -> Expression:
         kind = self.columns.get(name)
         if kind is None:
-            return _UNKNOWN
+            return UNKNOWN
         simple = types.is_exact(kind) or kind in ("double", "string", "boolean")
         return Expression(kind, lambda row: row.get(name), ("column", name)) if simple else Expression(kind)
 
@@ -331,25 +304,7 @@ class _Parser:
         self._expect("end")
         if not branches:
             raise self._unexpected()
-        return self._chosen(branches, otherwise)
-
-    def _chosen(self, branches: Sequence[tuple[Expression, Expression]], otherwise: Expression) -> Expression:
-        kind = self._common([*(value for _, value in branches), otherwise])
-        parts = [part for branch in branches for part in branch] + [otherwise]
-        if not all(same(part, kind) for part in (*(value for _, value in branches), otherwise)):
-            return Expression(kind)
-        if any(part.value is None for part in parts):
-            return Expression(kind)
-        asked = [(condition.value, value.value) for condition, value in branches]
-
-        def chosen(row: Row) -> object:
-            for condition, value in asked:
-                if condition is not None and value is not None and condition(row) is True:
-                    return value(row)
-            return None if otherwise.value is None else otherwise.value(row)
-
-        form = ("chosen", *parts) if all(part.form and part.kind != NULL for part in parts) else ()
-        return Expression(kind, chosen, form)
+        return chosen(branches, otherwise)
 
     def _arguments(self) -> list[Expression]:
         self._expect("(")
@@ -373,40 +328,7 @@ class _Parser:
         if name in IRREGULAR:
             self._skip_brackets()
             return Expression(IRREGULAR[name])
-        given = self._arguments()
-        if name in FUNCTION_TYPES:
-            return joined_text(given) if name == "concat" and given else Expression(FUNCTION_TYPES[name])
-        if name == "if" and len(given) == 3:
-            return self._chosen([(given[0], given[1])], given[2])
-        if name == "nvl2" and len(given) == 3:
-            return Expression(self._common(given[1:]))
-        if name in COMMON and given:
-            return self._first_of(given) if name == "coalesce" else Expression(self._common(given))
-        if name in ("mod", "pmod", "try_mod") and len(given) == 2:
-            return self._wider(*given)
-        if name in SAME_AS_FIRST and given:
-            return Expression(given[0].kind)
-        if name in TRIED and len(given) == 2:
-            return Expression(self._arithmetic(TRIED[name], *given).kind)
-        if name in ("round", "bround") and given and not types.is_decimal(given[0].kind):
-            return Expression(given[0].kind)
-        if name in ("ceil", "ceiling", "floor") and len(given) == 1 and not types.is_decimal(given[0].kind):
-            return Expression("bigint")
-        if name in ("shiftleft", "shiftright") and given:
-            return Expression("bigint" if given[0].kind == "bigint" else "int")
-        if name in SAME_ARRAY and given and types.is_nested(given[0].kind):
-            return Expression(given[0].kind)
-        if name in ("array_max", "array_min") and given:
-            return _element(given[0])
-        if name in ("map_keys", "map_values") and given:
-            inner = "string" if name == "map_keys" else _element(given[0]).kind
-            return _UNKNOWN if inner == _UNKNOWN.kind else Expression(f"{ARRAY}{inner}>")
-        if name == "array" and given:
-            common = self._common(given)
-            return _UNKNOWN if common == _UNKNOWN.kind else Expression(f"{ARRAY}{common}>")
-        if name in ("element_at", "get", "try_element_at") and given:
-            return _element(given[0])
-        return _UNKNOWN
+        return called(name, self._arguments())
 
     def _skip_brackets(self) -> None:
         """Skip a pair of brackets whose content is not a list of expressions."""
@@ -416,18 +338,6 @@ class _Parser:
             depth += (token.text == "(") - (token.text == ")")
             if depth == 0:
                 return
-
-    def _first_of(self, given: Sequence[Expression]) -> Expression:
-        kind = self._common(given)
-        if not all(same(each, kind) for each in given):
-            return Expression(kind)
-        values = [each.value for each in given if each.value is not None]
-
-        def first(row: Row) -> object:
-            return next((parsed for value in values if (parsed := value(row)) is not None), None)
-
-        form = ("first", *given) if all(each.form for each in given) else ()
-        return Expression(kind, first, form) if len(values) == len(given) else Expression(kind)
 
     def _as(self, parsed: Expression) -> Expression:
         """A value as the type that follows in the text."""
@@ -445,58 +355,9 @@ class _Parser:
         if kind == parsed.kind:
             return parsed
         if kind == "string" and parsed.kind in types.INTEGERS:
-            return computed([parsed], kind, lambda a: None if a is None else str(a))
+            return of_known([parsed], kind, str)
         if kind in types.INTEGERS and parsed.kind in types.INTEGERS:
-            return computed([parsed], kind, lambda a: None if a is None else fitting(a, kind))
+            return of_known([parsed], kind, lambda a: fitting(a, kind))
         if kind == "double" and parsed.kind in types.INTEGERS:
-            return computed([parsed], kind, lambda a: None if a is None else float(a))
+            return of_known([parsed], kind, float)
         return Expression(kind)
-
-    # Types
-
-    def _arithmetic(self, sign: str, left: Expression, right: Expression) -> Expression:
-        kinds = (left.kind, right.kind)
-        if INTERVAL in kinds:
-            return self._moved(sign, left, right)
-        if "date" in kinds and sign in "+-" and right.kind in types.INTEGERS:
-            return Expression("date")
-        if not all(types.is_numeric(kind) for kind in kinds) or any(map(types.is_decimal, kinds)):
-            return _UNKNOWN
-        if sign == "/":
-            if types.FLOATS & set(kinds) - {"double"}:
-                return Expression("double")
-            return computed([left, right], "double", divided, "divide")
-        if sign == "div":
-            return Expression("bigint")
-        wider = self._wider(left, right)
-        compute = COMPUTED.get(sign)
-        if compute is None or wider.kind == "float" or "float" in kinds:
-            return wider
-        if wider.kind == "double":
-            return computed(
-                [left, right], "double", lambda a, b: of_both(compute, a, b, float), "compute", sign
-            )
-        kind = wider.kind
-        return computed(
-            [left, right], kind, lambda a, b: fitting(of_both(compute, a, b), kind), "compute", sign
-        )
-
-    def _moved(self, sign: str, left: Expression, right: Expression) -> Expression:
-        moment = left if right.kind == INTERVAL else right
-        if sign not in ("+", "-") or moment.kind not in ("timestamp", "timestamp_ntz"):
-            return _UNKNOWN
-        return Expression(moment.kind)
-
-    def _wider(self, left: Expression, right: Expression) -> Expression:
-        return Expression(self._common([left, right]))
-
-    def _common(self, given: Sequence[Expression]) -> str:
-        """The type that holds all of these."""
-        kinds = {each.kind for each in given} - {NULL}
-        if len(kinds) <= 1:
-            return kinds.pop() if kinds else NULL
-        if kinds <= types.INTEGERS:
-            return max(kinds, key=INTEGER_BITS.__getitem__)
-        if kinds <= types.INTEGERS | types.FLOATS:
-            return "double"
-        return _UNKNOWN.kind

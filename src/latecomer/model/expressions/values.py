@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isnan
+from operator import add, eq, ge, gt, le, lt, mul, ne, sub
 from typing import Any
 
 from latecomer.model import types
@@ -49,22 +50,16 @@ class Expression:
 
 
 COMPARED: dict[str, Callable[[Any, Any], bool]] = {
-    "=": lambda a, b: a == b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<>": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+    "=": eq,
+    "==": eq,
+    "!=": ne,
+    "<>": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
 }
-COMPUTED: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-}
-
-
+COMPUTED: dict[str, Callable[[Any, Any], Any]] = {"+": add, "-": sub, "*": mul}
 _SUFFIXES = {"l": "bigint", "s": "smallint", "y": "tinyint", "d": "double", "f": "float"}
 
 
@@ -113,6 +108,11 @@ def computed(given: Sequence[Expression], kind: str, compute: Callable[..., Any]
     return Expression(kind, lambda row: compute(*(value(row) for value in values)), made)
 
 
+def of_known(given: Sequence[Expression], kind: str, compute: Callable[..., Any], *form: Any) -> Expression:
+    """The same for an operation that is null where one of its operands is."""
+    return computed(given, kind, lambda *values: None if None in values else compute(*values), *form)
+
+
 def either(left: Expression, right: Expression) -> Expression:
     """`or`: the right side is not computed where the left one decides."""
     return _decided(left, right, by=True)
@@ -145,10 +145,15 @@ def comparison(sign: str, left: Expression, right: Expression) -> Expression:
     convert = _compared_as([left, right])
     if convert is None:
         return Expression("boolean")
-    if sign == "<=>":
-        return computed([left, right], "boolean", lambda a, b: _is_same(a, b, convert), "compare", sign)
+    compare = COMPARED["=" if sign == "<=>" else sign]
+
+    def compared(a: Any, b: Any) -> bool:
+        return compare(convert(a), convert(b))
+
+    if sign != "<=>":
+        return of_known([left, right], "boolean", compared, "compare", sign)
     return computed(
-        [left, right], "boolean", lambda a, b: of_both(COMPARED[sign], a, b, convert), "compare", sign
+        [left, right], "boolean", lambda a, b: a is b if None in (a, b) else compared(a, b), "compare", sign
     )
 
 
@@ -172,7 +177,7 @@ def membership(left: Expression, given: Sequence[Expression]) -> Expression:
 def negated(condition: Expression) -> Expression:
     if condition.kind not in ("boolean", NULL):
         return Expression("boolean")
-    return computed([condition], "boolean", lambda a: None if a is None else not a, "not")
+    return of_known([condition], "boolean", lambda a: not a, "not")
 
 
 def _compared_as(given: Sequence[Expression]) -> Callable[[Any], Any] | None:
@@ -180,15 +185,11 @@ def _compared_as(given: Sequence[Expression]) -> Callable[[Any], Any] | None:
     kinds = {each.kind for each in given} - {NULL}
     if all(map(types.is_exact, kinds)):
         after = max(map(types.scale_of, kinds), default=0)
-        before = max(map(_whole_digits, kinds), default=0)
+        before = max((_DIGITS.get(kind) or types.whole_digits(kind) for kind in kinds), default=0)
         return _unchanged if before + after <= MOST_DIGITS else None  # beyond that, Spark rounds
     if all(types.is_exact(kind) or kind == "double" for kind in kinds):
         return _in_order
     return _unchanged if len(kinds) == 1 and kinds <= {"string", "boolean"} else None
-
-
-def _whole_digits(kind: str) -> int:
-    return _DIGITS.get(kind) or types.whole_digits(kind)
 
 
 def _unchanged(value: Any) -> Any:
@@ -201,21 +202,7 @@ def _in_order(value: Any) -> tuple[bool, float]:
     return (True, 0.0) if isnan(double) else (False, double)
 
 
-def _is_same(a: Any, b: Any, convert: Callable[[Any], Any]) -> bool:
-    if a is None or b is None:
-        return a is b
-    return bool(convert(a) == convert(b))
-
-
-def of_both(
-    compute: Callable[[Any, Any], Any], a: Any, b: Any, convert: Callable[[Any], Any] = _unchanged
-) -> Any:
-    return None if a is None or b is None else compute(convert(a), convert(b))
-
-
-def divided(a: Any, b: Any) -> float | None:
-    if a is None or b is None:
-        return None
+def divided(a: Any, b: Any) -> float:
     if b == 0:
         raise Failed
     return float(a) / float(b)
@@ -227,9 +214,9 @@ def negative(value: Any, least: int | None) -> Any:
     return -value
 
 
-def fitting(value: int | None, kind: str) -> int | None:
+def fitting(value: int, kind: str) -> int:
     """A whole number within the range of its type; else `Failed` is raised."""
-    if value is not None and not types.holds(kind, value):
+    if not types.holds(kind, value):
         raise Failed
     return value
 
@@ -237,4 +224,4 @@ def fitting(value: int | None, kind: str) -> int | None:
 def joined_text(given: Sequence[Expression]) -> Expression:
     if any(each.kind not in ("string", NULL) for each in given):
         return Expression("string")
-    return computed(given, "string", lambda *texts: None if None in texts else "".join(texts), "join")
+    return of_known(given, "string", lambda *texts: "".join(texts), "join")

@@ -123,7 +123,6 @@ class Walk:
         self._drained = False
 
     def take(self, recorded: RecordedBatch) -> None:
-        """The next batch."""
         if recorded.kind == "tick":
             self._take_ticks(recorded)
         elif recorded.kind == "heartbeat":
@@ -145,7 +144,8 @@ class Walk:
             nth = len(self._rows)
             self._rows.append((recorded.batch, tick, row.at, row.watermark, True))
             for name, reached in before.items():
-                for column, value in zip(self._summaries, (nth, self._code(name), reached), strict=True):
+                code = self._codes.setdefault(name, len(self._codes))
+                for column, value in zip(self._summaries, (nth, code, reached), strict=True):
                     column.append(value)
             self._step(row.watermark, row.at)
             if row.settled is not None:
@@ -171,15 +171,11 @@ class Walk:
             for summary in summaries
         }
 
-    def _code(self, partition: str) -> int:
-        return self._codes.setdefault(partition, len(self._codes))
-
     def _step(self, newest: int, at: int) -> None:
         if BEGIN_OF_TIME < newest < END_OF_TIME and (not self._steps or newest > self._steps[-1][0]):
             self._steps.append((newest, at))
 
     def course(self) -> Course:
-        """The course of the batches so far."""
         columns = _columns(self._rows, 5)
         width = len(self._codes)
         nth, code, before = (np.array(each, np.int64) for each in self._summaries)
@@ -193,12 +189,13 @@ class Walk:
             sort = np.argsort(keys)
             keys, before = keys[sort], before[sort]
         silences = {name: np.diff(np.unique(np.array(spoke))) for name, spoke in self._spoke.items()}
+        batch, tick, clock, reached, counts = (column[order] for column in columns)
         return Course(
-            columns[0][order],
-            columns[1][order],
-            columns[2][order],
-            columns[3][order],
-            columns[4][order].astype(bool),
+            batch,
+            tick,
+            clock,
+            reached,
+            counts.astype(bool),
             newest,
             at,
             list(self._codes),

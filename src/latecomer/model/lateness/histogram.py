@@ -73,7 +73,6 @@ class Histogram:
         return int(self.ahead.sum())
 
     def add(self, durations: Whole) -> None:
-        """Add durations."""
         if not len(durations):
             return
         self._frame(int(durations.min()), int(durations.max()))

@@ -147,61 +147,46 @@ class Sweep:
         return codes[inverse]
 
     def answers(self, course: Course, state_bytes: float = 0.0) -> list[WhatIf]:
-        """The effect of each setting."""
         self._panes.settle()
         self._corrections.settle()
         ends = np.array(sorted(self._windows), np.int64)
         least = np.array([self._windows[int(end)] for end in ends], np.int64)
-        place = (self._panes.flags >> np.uint64(48)).astype(np.int64)
+        pane_least = (self._panes.flags >> np.uint64(48)).astype(np.int64)
         codes = (self._panes.flags & np.uint64((1 << 48) - 1)).astype(np.int64)
-        by_code = np.array(list(self._pane_ends), np.int64)
-        pane_ends = by_code[codes] if len(codes) else np.zeros(0, np.int64)
-        return [
-            self._answer(nth, each, course, ends, least, pane_ends, place, state_bytes)
-            for nth, each in enumerate(self.settings)
-        ]
-
-    def _answer(
-        self,
-        nth: int,
-        setting: Setting,
-        course: Course,
-        ends: Whole,
-        least: Whole,
-        pane_ends: Whole,
-        pane_least: Whole,
-        state_bytes: float,
-    ) -> WhatIf:
-        low, high = self._place(setting.delay), self._place(setting.delay + setting.lateness)
-        events = _parts(self._events, low, high)
-        assignments = _parts(self._assignments, low, high)
-        with_number = ends[least <= low]
-        step, closed = course.closing(with_number, setting.delay)
-        published = course.step_at[step[closed]] - with_number[closed] if closed.any() else np.zeros(0)
-        waits = course.step_newest[step[closed]] - with_number[closed] if closed.any() else np.zeros(0)
-        closes = pane_ends + setting.delay <= course.reached
-        first_numbers = int(np.count_nonzero(closes & (pane_least <= low))) * self._panes.weight
-        flagged = self._corrections.flags & np.uint64(1 << nth)
-        corrections = int(np.count_nonzero(flagged)) * self._corrections.weight
-        span = max(course.span, 1)
-        retained = _most_within(pane_ends, setting.delay + (setting.lateness if self.accepts else 0))
-        retained *= self._panes.weight
-        return WhatIf(
-            setting,
-            *events,
-            *assignments,
-            float(published.mean()) if len(published) else None,
-            int(np.quantile(published, 0.99, method="inverted_cdf")) if len(published) else None,
-            float(waits.mean()) if len(waits) else None,
-            int(np.count_nonzero(closed)),
-            first_numbers,
-            corrections,
-            corrections * MINUTE / span,
-            (first_numbers + corrections) * DAY / span,
-            retained,
-            round(retained * state_bytes),
-            max(self._panes.error, self._corrections.error),
-        )
+        pane_ends = np.array(list(self._pane_ends), np.int64)[codes]
+        span, weight = max(course.span, 1), self._panes.weight
+        answers = []
+        for nth, setting in enumerate(self.settings):
+            low, high = self._place(setting.delay), self._place(setting.delay + setting.lateness)
+            with_number = ends[least <= low]
+            step, closed = course.closing(with_number, setting.delay)
+            published = course.step_at[step[closed]] - with_number[closed] if closed.any() else np.zeros(0)
+            waits = course.step_newest[step[closed]] - with_number[closed] if closed.any() else np.zeros(0)
+            closes = pane_ends + setting.delay <= course.reached
+            first_numbers = int(np.count_nonzero(closes & (pane_least <= low))) * weight
+            flagged = self._corrections.flags & np.uint64(1 << nth)
+            corrections = int(np.count_nonzero(flagged)) * self._corrections.weight
+            kept_for = setting.delay + (setting.lateness if self.accepts else 0)
+            retained = _most_within(pane_ends, kept_for) * weight
+            answers.append(
+                WhatIf(
+                    setting,
+                    *_parts(self._events, low, high),
+                    *_parts(self._assignments, low, high),
+                    float(published.mean()) if len(published) else None,
+                    int(np.quantile(published, 0.99, method="inverted_cdf")) if len(published) else None,
+                    float(waits.mean()) if len(waits) else None,
+                    int(np.count_nonzero(closed)),
+                    first_numbers,
+                    corrections,
+                    corrections * MINUTE / span,
+                    (first_numbers + corrections) * DAY / span,
+                    retained,
+                    round(retained * state_bytes),
+                    max(self._panes.error, self._corrections.error),
+                )
+            )
+        return answers
 
 
 def _parts(counts: Whole, low: int, high: int) -> tuple[int, int, int]:

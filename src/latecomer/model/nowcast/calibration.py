@@ -101,15 +101,12 @@ def _candidates(filled: Sequence[Filled], starts: Whole, whole_after: int) -> li
 
 def _summed_up(held_in: dict[int, list[bool]], widths: list[float]) -> Calibration:
     order = sorted(held_in)
-    newer = order[len(order) // 2 :]
-    return Calibration(
-        sum(len(held_in[window]) for window in order),
-        sum(sum(held_in[window]) for window in order),
-        len(order),
-        sum(len(held_in[window]) for window in newer),
-        sum(sum(held_in[window]) for window in newer),
-        float(np.median(widths)) if widths else None,
+    every, newest = (
+        [held for window in windows for held in held_in[window]]
+        for windows in (order, order[len(order) // 2 :])
     )
+    width = float(np.median(widths)) if widths else None
+    return Calibration(len(every), sum(every), len(order), len(newest), sum(newest), width)
 
 
 def falls_short(calibration: Calibration, level: float = LEVEL) -> bool:

@@ -112,7 +112,6 @@ class Past:
 
     @cached_property
     def _counted(self) -> bool:
-        """Whether they are whole numbers."""
         return all(bool((each == np.floor(each)).all()) for each in (self.seen, self.final))
 
     def estimate(self, seen: float, level: float = LEVEL) -> Estimate | None:

@@ -36,12 +36,9 @@ class Filled:
     _all: dict[tuple[str, int], tuple[Past, Whole]] = field(default_factory=dict, compare=False)
     _alike: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False)
 
-    def past(self, name: str, key: int | None, before: int) -> Past:
-        """The past numbers of a key, or of all keys, in windows before one: those that had an event at this age."""
-        return self._past(name, key, before)[0]
-
-    def _past(self, name: str, key: int | None, before: int) -> tuple[Past, Whole]:
-        """The same, and the window of each."""
+    def past(self, name: str, key: int | None, before: int) -> tuple[Past, Whole]:
+        """The past numbers of a key, or of all keys, in windows before one: those that had an event at this age. And
+        the window of each."""
         if key is not None:
             if not 0 <= key < len(self.begin):
                 return _NOTHING, np.zeros(0, np.int64)
@@ -59,9 +56,9 @@ class Filled:
     def chosen(self, name: str, key: int, before: int, start: int | None = None) -> Past:
         """The past numbers to compare with one whose window starts at a moment: those of its key where there are
         enough, otherwise those of all keys. Where there is a rhythm, only those that are like it."""
-        past, windows = self._past(name, key, before)
+        past, windows = self.past(name, key, before)
         if len(past) < LEAST:
-            past, windows = self._past(name, None, before)
+            past, windows = self.past(name, None, before)
         if start is None or len(past) < LEAST or not self.rhythm.sortings:
             return past
         similar = self.rhythm.like(past.misses, windows, start)
@@ -120,7 +117,6 @@ class Fillings:
         self.final = {name: self._sums(each, 0, len(order)) for name, each in self._amounts.items()}
 
     def __len__(self) -> int:
-        """How many past numbers there are."""
         return len(self.window)
 
     @property

@@ -2,7 +2,8 @@
 
 Pure arithmetic on microseconds. A window `[start, end)` holds the events with `start <= event_time < end`; the
 watermark is compared with its end. All windows except sessions depend on the event's own time alone: `assign_all` gives
-the windows that hold it, `ends` the ends of windows. `reach` is the length that no window exceeds.
+the windows that hold it, `assign_many` those of many events, `ends` the ends of windows. `reach` is the length that no
+window exceeds, `step` the longest time from one window's end to the next, but for clock changes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from latecomer.model.base import Model
@@ -103,3 +104,24 @@ class Windows(Model):
         if value is not None:
             fields[self.kind] = value
         super().__init__(**fields)
+
+
+class SideBySide(Windows):
+    """The base of windows of which exactly one holds each event."""
+
+    @abstractmethod
+    def assign(self, event_time: int) -> Window:
+        """The one window that holds this event time."""
+
+    def assign_all(self, event_time: int) -> tuple[Window, ...]:
+        """Every window that holds this event time, ascending by start."""
+        return (self.assign(event_time),)
+
+    def ends(self, after: int, until: int) -> Iterator[int]:
+        """Every window end in `(after, until]`, ascending."""
+        if after >= until:  # also at the end of time, which no calendar goes beyond
+            return
+        end = self.assign(after).end
+        while end <= until:
+            yield end
+            end = self.assign(end).end

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import ClassVar, Literal
 
 from latecomer.model.durations import DAY
-from latecomer.model.windows.base import Assigned, Micros, Window, Windows, looked_up
+from latecomer.model.windows.base import Assigned, Micros, SideBySide, Window, looked_up
 from latecomer.model.zones import Zone, day_of, midnight
 
 Unit = Literal["day", "week", "month", "quarter", "year"]
 _LONGEST: dict[Unit, int] = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}
 
 
-class Calendar(Windows):
+class Calendar(SideBySide):
     """Days, weeks from Monday, months, quarters or years of a zone's calendar: `Calendar("month")`.
 
     They run from midnight to midnight of the wall clock, so their lengths differ.
 
     >>> from latecomer.model.durations import iso
-    >>> [iso(at) for at in Calendar("month", zone="Asia/Kolkata").assign_all(0)[0]]
+    >>> [iso(at) for at in Calendar("month", zone="Asia/Kolkata").assign(0)]
     ['1969-12-31T18:30:00Z', '1970-01-31T18:30:00Z']
     """
 
@@ -32,36 +31,23 @@ class Calendar(Windows):
 
     @property
     def step(self) -> int:
-        """The longest time from one window's end to the next, but for clock changes."""
         return _LONGEST[self.calendar] * DAY
 
     @property
     def reach(self) -> int:
-        """No window is longer."""
         return (_LONGEST[self.calendar] + 1) * DAY
 
-    def assign_all(self, event_time: int) -> tuple[Window, ...]:
-        """The one window that holds this event time."""
+    def assign(self, event_time: int) -> Window:
         first = self._first_day(day_of(event_time, self.zone))
         # Where a clock goes back over midnight, the wall clock may be off by one window.
         if event_time < midnight(first, self.zone):
             first = self._first_day(first - timedelta(days=1))
         elif event_time >= midnight(self._following(first), self.zone):
             first = self._following(first)
-        return (Window(midnight(first, self.zone), midnight(self._following(first), self.zone)),)
+        return Window(midnight(first, self.zone), midnight(self._following(first), self.zone))
 
     def assign_many(self, times: Micros) -> Assigned:
-        """The window of each event time."""
-        return Assigned.one_each(*looked_up(times, lambda time: self.assign_all(time)[0]))
-
-    def ends(self, after: int, until: int) -> Iterator[int]:
-        """Every window end in `(after, until]`, ascending."""
-        if after >= until:  # also at the end of time, which no calendar goes beyond
-            return
-        end = self.assign_all(after)[0].end
-        while end <= until:
-            yield end
-            end = self.assign_all(end)[0].end
+        return Assigned.one_each(*looked_up(times, self.assign))
 
     def _first_day(self, day: date) -> date:
         match self.calendar:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from latecomer.model.base import without_defaults
 from latecomer.model.durations import PositiveDuration, format_duration
 from latecomer.model.windows.base import FOREVER, Window, Windows
 
@@ -13,9 +14,8 @@ from latecomer.model.windows.base import FOREVER, Window, Windows
 class Session(Windows):
     """For each key, events that follow one another within a gap: `Session("30m", max="8h")`.
 
-    An event at t stands for the span `[t, t + gap)`; spans that overlap become one, and with
-    `touching: joins` those that only touch, too. No span
-    reaches across a multiple of `max`, so that no session is longer.
+    An event at t stands for the span `[t, t + gap)`; spans that overlap become one, and with `touching: joins` those
+    that only touch, too. No span reaches across a multiple of `max`, so that no session is longer.
 
     >>> Session("30us", max="40us").span(25)
     Window(start=25, end=40)
@@ -39,10 +39,7 @@ class Session(Windows):
 
     @model_serializer(mode="wrap")
     def _as_written(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without the later settings where they have their defaults: so windows in the first stores stay equal."""
-        written: dict[str, Any] = dump(self)
-        unused = {"touching": "separate", "final": "at_once"}
-        return {name: value for name, value in written.items() if unused.get(name, ...) != value}
+        return without_defaults(dump(self), touching="separate", final="at_once")
 
     @model_validator(mode="after")
     def _max_holds_the_gap(self) -> Self:
@@ -62,7 +59,6 @@ class Session(Windows):
 
     @property
     def reach(self) -> int:
-        """No window is longer."""
         return self.max or FOREVER
 
     @property
@@ -83,7 +79,6 @@ class Session(Windows):
         return first.end == second.start and (self.max is None or second.start % self.max != 0)
 
     def span(self, event_time: int) -> Window:
-        """The span of one event."""
         end = event_time + self.gap
         if self.max is not None:
             end = min(end, event_time - event_time % self.max + self.max)

@@ -61,12 +61,10 @@ class Sliding(Windows):
 
     @property
     def step(self) -> int:
-        """From one window's end to the next."""
         return self.every
 
     @property
     def reach(self) -> int:
-        """No window is longer."""
         return self.size
 
     def assign_all(self, event_time: int) -> tuple[Window, ...]:
@@ -76,7 +74,6 @@ class Sliding(Windows):
         return tuple(Window(start, start + self.size) for start in reversed(starts))
 
     def assign_many(self, times: Micros) -> Assigned:
-        """The windows of each event time."""
         import numpy as np
 
         newest = times - (times - self.offset) % self.every

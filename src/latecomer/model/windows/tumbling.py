@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar, Self
 
 from pydantic import model_validator
 
 from latecomer.model.durations import DAY, HOUR, PositiveDuration, SignedDuration
-from latecomer.model.windows.base import Assigned, Micros, Window, Windows, looked_up
+from latecomer.model.windows.base import Assigned, Micros, SideBySide, Window, looked_up
 from latecomer.model.zones import Zone, to_local, to_utc
 
 
-class Tumbling(Windows):
+class Tumbling(SideBySide):
     """Windows of one length, side by side: `Tumbling("1m")`, `{tumbling: 1d, zone: Asia/Kolkata}`.
 
     In UTC they are aligned to 1970-01-01, moved by `offset`. In a zone they follow the wall clock (ADR
@@ -46,12 +45,10 @@ class Tumbling(Windows):
 
     @property
     def step(self) -> int:
-        """From one window's end to the next, but for clock changes."""
         return self.size
 
     @property
     def reach(self) -> int:
-        """No window is longer."""
         if self.zone == "UTC":
             return self.size
         return self.size + min(self.size, DAY)
@@ -72,19 +69,13 @@ class Tumbling(Windows):
         return self.zone != "UTC" and self.size < DAY
 
     def assign(self, event_time: int) -> Window:
-        """The one window that holds this event time."""
         if self.zone == "UTC":
             start = event_time - (event_time - self.offset) % self.size
             return Window(start, start + self.size)
         first, days = self._days(event_time)
         return self._part(event_time, self._cell(event_time, first, days)) if self.within_days else days
 
-    def assign_all(self, event_time: int) -> tuple[Window, ...]:
-        """Every window that holds this event time, ascending by start."""
-        return (self.assign(event_time),)
-
     def assign_many(self, times: Micros) -> Assigned:
-        """The window of each event time."""
         if self.zone == "UTC":
             start = times - (times - self.offset) % self.size
             return Assigned.one_each(start, start + self.size)
@@ -96,13 +87,6 @@ class Tumbling(Windows):
             end = start + self.size
             start[changed], end[changed] = looked_up(times[changed], self.assign)
         return Assigned.one_each(start, end)
-
-    def ends(self, after: int, until: int) -> Iterator[int]:
-        """Every window end in `(after, until]`, ascending."""
-        end = self.assign(after).end
-        while end <= until:
-            yield end
-            end = self.assign(end).end
 
     def _at(self, local: int) -> int:
         return to_utc(local, self.zone)

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_serializer
 
 from latecomer.model.verdicts import END_OF_TIME
-from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, Micros, Window, Windows
+from latecomer.model.windows.base import FIRST_MOMENT, FOREVER, Assigned, Micros, SideBySide, Window
 
 
-class Global(Windows):
+class Global(SideBySide):
     """One window for all of time, which only a drain closes: `Global()`, `{global: true}`.
 
-    >>> Global().assign_all(0) == (Window(FIRST_MOMENT, END_OF_TIME),)
+    >>> Global().assign(0) == Window(FIRST_MOMENT, END_OF_TIME)
     True
     """
 
@@ -33,26 +33,21 @@ class Global(Windows):
 
     @property
     def step(self) -> int:
-        """From one window's end to the next."""
         return FOREVER
 
     @property
     def reach(self) -> int:
-        """No window is longer."""
         return FOREVER
 
-    def assign_all(self, event_time: int) -> tuple[Window, ...]:
-        """The only window."""
-        return (Window(FIRST_MOMENT, END_OF_TIME),)
+    def assign(self, event_time: int) -> Window:
+        return Window(FIRST_MOMENT, END_OF_TIME)
 
     def assign_many(self, times: Micros) -> Assigned:
-        """The same window for each event time."""
         import numpy as np
 
         start, end = (np.full(len(times), moment, np.int64) for moment in (FIRST_MOMENT, END_OF_TIME))
         return Assigned.one_each(start, end)
 
     def ends(self, after: int, until: int) -> Iterator[int]:
-        """Every window end in `(after, until]`, ascending."""
         if after < END_OF_TIME <= until:
             yield END_OF_TIME
