@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, wraps
+from pathlib import PurePath
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import obstore
@@ -105,7 +106,7 @@ def sizes(folder: Url, ending: str) -> dict[str, int]:
         return dict(sorted(sizes.items()))
 
 
-def files_below(folder: Url) -> list[Url]:
+def files_below(folder: Url) -> list[PurePath]:
     return sorted(folder.joinpath(key) for key, _ in below(folder))
 
 

@@ -127,6 +127,7 @@ def replace_bytes(file: Location, content: bytes) -> None:
 
 
 def read_tagged(file: Location) -> Tagged | None:
+    """The content of a small file, and a tag; writing another content changes the tag. None where there is no file."""
     try:
         content = read_bytes(file)
     except FileNotFoundError:
@@ -135,10 +136,12 @@ def read_tagged(file: Location) -> Tagged | None:
 
 
 def put_new(file: Location, content: bytes) -> str | None:
+    """Write a new file: its tag, or None where the file exists. Of several writers, one succeeds."""
     return _put_if(file, content, None)
 
 
 def put_over(file: Location, content: bytes, tag: str) -> str | None:
+    """Replace a file that still has this tag: the new tag, or None where it has another one, or does not exist."""
     return _put_if(file, content, tag)
 
 
