@@ -90,6 +90,16 @@ class Store:
         self.columns = Columns.of(columns)
         self.wide_sums = _has_wide_sums(self.root)
         self.layout = layout.EventLayout(pipeline, self.columns, self.wide_sums)
+        self.dead_letters = self.table("dead_letters", layout.DEAD_LETTERS)
+        self.repairs = self.table("repairs", layout.REPAIRS)
+        self.watermarks = self.table("watermarks", layout.WATERMARKS)
+        self.ledger = self.table("ledger", layout.LEDGER, layout.ZERO_BEFORE)
+        self.publications = self.table("publications", layout.PUBLICATIONS)
+        """When each batch was published."""
+        self.published_lately: dict[int, int] = {}
+        """The publication times of the last batches that this process has closed since an output joined."""
+        self.remembered: dict[str, Any] = {}
+        """A cache of counts over complete batches, which do not change, for as long as this object is used."""
 
     def table(self, name: str, schema: pa.Schema, zeros: Sequence[str] = ()) -> Table:
         """A table by its place in the store. It keeps replaced files as long as the pipeline file says."""
@@ -101,10 +111,6 @@ class Store:
             self.pipeline.views[source], self.columns.of_source(source), self.layout, source
         )
 
-    def home(self, source: str) -> Location:
-        """The folder with the progress of a source: the store itself, if there is only one source."""
-        return home_of(self.root, source)
-
     @cached_property
     def events(self) -> Table:
         return self.table("events", self.layout.schema)
@@ -112,22 +118,6 @@ class Store:
     @cached_property
     def duplicates(self) -> Table:
         return self.table("duplicates", self.layout.schema)
-
-    @cached_property
-    def dead_letters(self) -> Table:
-        return self.table("dead_letters", layout.DEAD_LETTERS)
-
-    @cached_property
-    def repairs(self) -> Table:
-        return self.table("repairs", layout.REPAIRS)
-
-    @cached_property
-    def watermarks(self) -> Table:
-        return self.table("watermarks", layout.WATERMARKS)
-
-    @cached_property
-    def ledger(self) -> Table:
-        return self.table("ledger", layout.LEDGER, layout.ZERO_BEFORE)
 
     @cached_property
     def past_ledger(self) -> Table:
@@ -141,24 +131,9 @@ class Store:
             raise no_complete_batch(self.root)
         return last
 
-    @cached_property
-    def publications(self) -> Table:
-        """When each batch was published."""
-        return self.table("publications", layout.PUBLICATIONS)
-
-    @cached_property
-    def published_lately(self) -> dict[int, int]:
-        """The publication times of the last batches that this process has closed since an output joined."""
-        return {}
-
     def own_table(self, table: Table) -> Table:
         """The same table, opened separately, for another thread."""
         return Table(table.root, table.schema, table.zeros, table.kept)
-
-    @cached_property
-    def remembered(self) -> dict[str, Any]:
-        """A cache of counts over complete batches, which do not change, for as long as this object is used."""
-        return {}
 
     def output_tables(self, name: str, schema: pa.Schema) -> OutputTables:
         """An output's tables; `schema` is that of its panes with their state."""
@@ -353,7 +328,7 @@ def _has_wide_sums(root: Location) -> bool:
 
 
 def home_of(root: Location, source: str) -> Location:
-    """The folder with the progress of a source in the store at `root`."""
+    """The folder with the progress of a source: the store at `root` itself, if there is only one source."""
     return root / "sources" / source if source else root
 
 
