@@ -21,11 +21,10 @@ from latecomer.errors import LatecomerError
 from latecomer.store import files as fs
 from latecomer.store.commits import LOG
 from latecomer.store.data_files import DataFile
-from latecomer.store.delta_tables import write_delta
+from latecomer.store.delta_tables import ALL, write_delta
 from latecomer.store.files import Location
 from latecomer.store.layout import LEDGER, PUBLICATIONS, ZERO_BEFORE
 from latecomer.store.pins import read_pins
-from latecomer.store.questions import ALL
 from latecomer.store.store import OutputTables, Store, open_store
 from latecomer.store.table import Table
 

@@ -27,10 +27,9 @@ from latecomer.store.commits import (
     transactions_of,
 )
 from latecomer.store.data_files import DataFile, batches_of, is_merged
-from latecomer.store.delta_tables import CHECKPOINT_EVERY, KEPT, LOG_KEPT, files_of, open_delta
+from latecomer.store.delta_tables import CHECKPOINT_EVERY, KEPT, LOG_KEPT, explained, files_of, open_delta
 from latecomer.store.fences import fences_over
 from latecomer.store.files import Location
-from latecomer.store.table_errors import explained
 from latecomer.store.wider_types import wider_schema
 
 APPLICATION = "latecomer"

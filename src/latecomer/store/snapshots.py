@@ -14,11 +14,9 @@ from deltalake import DeltaTable
 
 from latecomer.store import files as fs
 from latecomer.store.data_files import DataFile
-from latecomer.store.delta_tables import create_delta, name_files
+from latecomer.store.delta_tables import ALL, create_delta, explained, name_files, query_tables
 from latecomer.store.files import Location
-from latecomer.store.questions import ALL, query_tables
 from latecomer.store.table import Table
-from latecomer.store.table_errors import explained
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from latecomer.model.panes import Accumulation
 from latecomer.store import layout, state_types
 from latecomer.store.definitions import (
     definition_of,
+    fix_for,
     listed,
     policy_of,
     read_definition,
@@ -47,7 +48,6 @@ from latecomer.store.files import Location
 from latecomer.store.migrations import FORMAT, SUMS
 from latecomer.store.pins import read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
-from latecomer.store.redefining import fix_for
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 

@@ -24,12 +24,18 @@ from latecomer.errors import StoreError
 from latecomer.store import files as fs
 from latecomer.store.commits import REACHED, commit_file, sync_commits
 from latecomer.store.data_files import TO, DataFile, batch_of, batches_of, bounds_of, is_merged, kind_of
-from latecomer.store.delta_tables import CHECKPOINT_EVERY, actions_for, create_delta, properties
+from latecomer.store.delta_tables import (
+    CHECKPOINT_EVERY,
+    actions_for,
+    create_delta,
+    is_overtaken,
+    properties,
+    query_tables,
+    selected_columns,
+)
 from latecomer.store.fences import Fence, fences_over
 from latecomer.store.files import Location, make_folder, sync_files
-from latecomer.store.questions import query_tables, selected_columns
 from latecomer.store.readable import APPLICATION, ReadableTable
-from latecomer.store.table_errors import is_overtaken
 from latecomer.store.wider_types import wider_schema
 
 LOG = logging.getLogger(__name__)
