@@ -92,7 +92,7 @@ class Runner(Protocol):
 
     @property
     def spark(self) -> SparkSession:
-        """A session, for what users have written in SQL. It is started on first use."""
+        """A session, for what users have written in SQL."""
 
     def run(
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
@@ -105,16 +105,10 @@ class InProcess:
 
     cores = 1
 
-    def __init__(self, start: Callable[[], SparkSession]) -> None:
+    def __init__(self, spark: SparkSession) -> None:
+        """`spark` is one that starts when it is needed (`spark/when_needed.py`), where it may not be needed at all."""
+        self.spark = spark
         self.work = Work()
-        self._start = start
-        self._spark: SparkSession | None = None
-
-    @property
-    def spark(self) -> SparkSession:
-        if self._spark is None:
-            self._spark = self._start()
-        return self._spark
 
     def run(
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None

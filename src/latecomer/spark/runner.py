@@ -93,9 +93,9 @@ class SparkRunner:
         return parted.partitionBy(count, _same_number).mapPartitionsWithIndex(partial(merged, buckets))
 
 
-def runner_for(rows: int, start: Callable[[], SparkSession]) -> Runner:
+def runner_for(rows: int, spark: SparkSession) -> Runner:
     """Spark where there is much to compute; else this process, which is done before a session has started."""
-    return SparkRunner(start()) if rows > LARGE else InProcess(start)
+    return SparkRunner(spark) if rows > LARGE else InProcess(spark)
 
 
 def _in_one(kernel: Callable[[Any], Any], buckets: Buckets, tasks: Iterable[Sequence[Any]]) -> Iterator[Done]:
