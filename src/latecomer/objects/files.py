@@ -26,7 +26,6 @@ from latecomer.errors import StoreError, StoreOutage
 from latecomer.objects.access import Store, first_wait, opened_store, retry_broken_off, what_is_wrong
 from latecomer.objects.hdfs import HdfsStore
 from latecomer.objects.locations import Storage, Url, options_of
-from latecomer.objects.tagged import Tagged
 
 _Given = ParamSpec("_Given")
 _Answer = TypeVar("_Answer")
@@ -168,6 +167,14 @@ def _last(key: str) -> str:
 # Small files
 
 
+class Tagged(NamedTuple):
+    """The content of a small file that several writers may want to replace, and a tag. Writing another content changes
+    the tag."""
+
+    content: bytes
+    tag: str
+
+
 @_twice
 def read_bytes(file: Url) -> bytes:
     with _asked(file) as (store, key):
@@ -196,18 +203,10 @@ def read_tagged(file: Url) -> Tagged | None:
         return None
 
 
-def put_new(file: Url, content: bytes) -> str | None:
-    return _put_if(file, content, "create")
-
-
-def put_over(file: Url, content: bytes, tag: str) -> str | None:
-    return _put_if(file, content, json.loads(tag))
-
-
-def _put_if(file: Url, content: bytes, mode: Any) -> str | None:
-    """Put where a condition holds. A put whose answer was lost may have succeeded: then the next try is refused because
-    of what this one wrote itself."""
-    lost = False
+def put_if(file: Url, content: bytes, tag: str | None) -> str | None:
+    """A put whose answer was lost may have succeeded: then the next try is refused because of what this one wrote
+    itself."""
+    mode, lost = "create" if tag is None else json.loads(tag), False
     for wait in (*_WAITS, None):
         began = time.monotonic()
         try:
@@ -237,10 +236,10 @@ def require_conditional_puts(folder: Url) -> None:
     """Refuse a store that would let two engines write the same file. This is tried out with a file that is removed."""
     probe = folder / f".latecomer-probe-{uuid.uuid4().hex[:12]}"
     try:
-        first = put_new(probe, b"1")
-        keeps_first = first is not None and put_new(probe, b"2") is None
-        replaces = first is not None and put_over(probe, b"3", first) is not None
-        keeps_changed = replaces and first is not None and put_over(probe, b"4", first) is None
+        first = put_if(probe, b"1", None)
+        keeps_first = first is not None and put_if(probe, b"2", None) is None
+        replaces = first is not None and put_if(probe, b"3", first) is not None
+        keeps_changed = replaces and put_if(probe, b"4", first) is None
         if not (keeps_first and keeps_changed):
             missing = (
                 "replace a file only if it is unchanged"

@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 from latecomer.errors import StoreError
 from latecomer.objects import files as objects
 from latecomer.objects.access import BrokenOff, in_words, retry_broken_off, rust_options, what_is_wrong
+from latecomer.objects.files import Tagged
 from latecomer.objects.locations import Url, is_url, options_of
-from latecomer.objects.tagged import Tagged
 from latecomer.store import local_files as local
 from latecomer.store.local_files import Location, LockFile, lock_holder
 
@@ -123,8 +123,7 @@ read_bytes = _either(local.read_bytes, objects.read_bytes)
 read_end = _either(local.read_end, objects.read_end)
 replace_bytes = _either(local.replace_bytes, objects.replace_bytes)
 read_tagged = _either(local.read_tagged, objects.read_tagged)
-put_new = _either(local.put_new, objects.put_new)
-put_over = _either(local.put_over, objects.put_over)
+put_if = _either(local.put_if, objects.put_if)
 
 
 def read_text(file: Location) -> str:
@@ -137,7 +136,7 @@ def replace_text(file: Location, text: str) -> None:
 
 
 def require_conditional_puts(root: Location) -> None:
-    """Refuse an object store that cannot do `put_new` and `put_over`; every folder can."""
+    """Refuse an object store that cannot do `put_if`; every folder can."""
     if isinstance(root, Url):
         objects.require_conditional_puts(root)
 

@@ -103,12 +103,9 @@ class Place(Protocol):
         """The content and its tag; None where there is none."""
         ...
 
-    def put_new(self, content: bytes) -> str | None:
-        """Write the file if there is none; its tag, or None where there is one."""
-        ...
-
-    def put_over(self, content: bytes, tag: str) -> str | None:
-        """Replace the file if it has this tag; the new tag, or None where it has another one."""
+    def put_if(self, content: bytes, tag: str | None) -> str | None:
+        """Replace the content with this tag, or, for None, write the first one; the new tag, or None where there is
+        another content."""
         ...
 
 
@@ -205,11 +202,7 @@ class Watcher:
         takeover = before.record.takes_over_after if before else TAKEOVER_SECONDS
         takeover = takeover if who.takeover is None else who.takeover
         mine = Record(token, who.name, who.id, who.host, who.pid, takeover, moment, moment)
-        tag = (
-            self.place.put_new(mine.content)
-            if before is None
-            else self.place.put_over(mine.content, before.tag)
-        )
+        tag = self.place.put_if(mine.content, None if before is None else before.tag)
         return None if tag is None else Lease(self.place, StoredLease(mine, tag), self.clock)
 
 
@@ -255,7 +248,7 @@ class Lease:
             with self._writing:
                 if self.lost:
                     return False
-                tag = self.place.put_over(record.content, self._mine.tag)
+                tag = self.place.put_if(record.content, self._mine.tag)
                 if tag is not None:
                     self._mine, self.renewed_at = StoredLease(record, tag), self.clock.now()
                     return True

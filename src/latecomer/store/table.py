@@ -77,15 +77,13 @@ class Table(ReadableTable):
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
         reached: Mapping[str, int] = NOTHING_REACHED,
-        metadata: Mapping[str, str] = NO_METADATA,
     ) -> list[DataFile]:
         """Add the files of a batch and remove others, in one commit. Doing it again changes nothing.
 
         `reached` is recorded with the commit: the last batch of other tables that it depends on, or another count.
-        `metadata` is recorded in the commit itself, beside Delta's own timestamp.
         """
         described = ((file, self.describe(file)) for file in files)
-        return self._commit(batch, described, remove, application, reached, metadata)
+        return self._commit(batch, described, remove, application, reached)
 
     def _commit(
         self,
@@ -94,7 +92,7 @@ class Table(ReadableTable):
         remove: Iterable[DataFile],
         application: str,
         reached: Mapping[str, int],
-        metadata: Mapping[str, str],
+        metadata: Mapping[str, str] = NO_METADATA,
     ) -> list[DataFile]:
         self._create_or_open()
         made_by_other = self._fence_new_table()
@@ -192,7 +190,10 @@ class Table(ReadableTable):
         reached: Mapping[str, int] = NOTHING_REACHED,
         metadata: Mapping[str, str] = NO_METADATA,
     ) -> None:
-        """Write and commit a small table from the driver."""
+        """Write and commit a small table from the driver.
+
+        `metadata` is recorded in the commit itself, beside Delta's own timestamp.
+        """
         if self.holds(batch, application):
             return
         cast, file = rows.cast(self.schema), self.new_folder(batch) / "part.parquet"
