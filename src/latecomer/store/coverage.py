@@ -86,9 +86,7 @@ def require_covered(store: Store, what: str, fix: str) -> None:
         )
 
 
-def require_windows(
-    store: Store, what: str, since: int | None, window: AnyWindow, option: str = "--from"
-) -> None:
+def require_windows(store: Store, what: str, since: int | None, window: AnyWindow) -> None:
     """Refuse what needs the events of windows that were removed from the log."""
     whole = covered_since(store)
     if whole is not None and not covers(store, since, window):
@@ -96,7 +94,7 @@ def require_windows(
         wanted = "all windows" if since is None else f"windows from {written(since)} on"
         raise NotCovered(
             f"{what} needs every event of {wanted}, and retention has removed those up to {written(whole - 1)} from "
-            f"the log; ask for windows from {written(first)} on ({option} {written(first)})"
+            f"the log; ask for windows from {written(first)} on (--from {written(first)})"
         )
 
 

@@ -6,7 +6,7 @@ This is apart from `files.py`, because tasks read and write files and need no de
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
@@ -102,12 +102,6 @@ def actions_for(
         *(AddAction(file.path, file.size, {}, now, data_change, statistics_of(file)) for file in added),
         *(RemoveAction(file.path, data_change, now, file.size, {}) for file in removed),
     ]
-
-
-def name_files(delta: DeltaTable, files: Sequence[DataFile], schema: pa.Schema) -> None:
-    """Add existing files to a table, with their statistics."""
-    delta.create_write_transaction(actions_for(files, (), data_change=True), "append", schema)
-    delta.update_incremental()
 
 
 # Queries without Spark

@@ -292,8 +292,8 @@ def new_token() -> str:
 class KeptScratch:
     """A private temporary folder, removed with this object or with the process."""
 
-    def __init__(self, prefix: str = "latecomer-") -> None:
-        self.folder: Location = Path(tempfile.mkdtemp(prefix=prefix))
+    def __init__(self) -> None:
+        self.folder: Location = Path(tempfile.mkdtemp(prefix="latecomer-"))
         weakref.finalize(self, remove_all, self.folder)
 
 

@@ -270,8 +270,8 @@ class Lease:
 class Heart:
     """The thread that renews a lease, as long as it is held."""
 
-    def __init__(self, lease: Lease, on_loss: Callable[[], None] = lambda: None) -> None:
-        self.lease, self._on_loss = lease, on_loss
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="latecomer-lease", daemon=True)
         self._thread.start()
@@ -285,7 +285,6 @@ class Heart:
         while not self.lease.clock.wait(self._stopped, pause):
             try:
                 if not self.lease.renew():
-                    self._on_loss()
                     return
             except (OSError, StoreError) as error:
                 # The store cannot be reached. If others can reach it, they take over.

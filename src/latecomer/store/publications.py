@@ -114,7 +114,8 @@ class PublicationClock:
         """Write the times that earlier runs did not: of an interrupted batch, or, for an earlier version, of all
         batches."""
         table, ledger = self._store.publications, self._store.ledger
-        for application, output in self._applications().items():
+        joined = {joining(name): name for name in self._store.pipeline.outputs}
+        for application, output in {APPLICATION: None, **joined}.items():
             last = ledger.last_batch(application)
             if last > (before := table.last_batch(application)):
                 times = _times_of(commits_of(ledger.root), application, before)
@@ -123,9 +124,6 @@ class PublicationClock:
             last_at = table.query("select max(published_at) as last from t").to_pylist()[0]["last"]
             self._last = None if last_at is None else to_micros(last_at)
         self._begun = True
-
-    def _applications(self) -> dict[str, str | None]:
-        return {APPLICATION: None, **{joining(name): name for name in self._store.pipeline.outputs}}
 
     def close(
         self,

@@ -19,7 +19,6 @@ from latecomer.model.durations import format_duration
 from latecomer.store import files as fs
 from latecomer.store.commits import (
     REACHED,
-    commit_exists,
     commit_file,
     last_version,
     torn_checkpoints,
@@ -139,7 +138,7 @@ class ReadableTable:
         try:
             return _reached(delta, application)
         except DeltaError as error:
-            if not fs.is_folder(self.root) or commit_exists(self.root, delta.version()):
+            if not fs.is_folder(self.root) or fs.exists(commit_file(self.root, delta.version())):
                 raise
             raise StoreError(
                 f"table {self.root} was opened more than {format_duration(LOG_KEPT)} ago, and its log of then is gone; "

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from latecomer.store import files as fs
 from latecomer.store.data_files import DataFile
-from latecomer.store.delta_tables import ALL, create_delta, explained, name_files, query_tables
+from latecomer.store.delta_tables import ALL, actions_for, create_delta, explained, query_tables
 from latecomer.store.files import Location
 from latecomer.store.table import Table
 
@@ -43,7 +43,8 @@ class Snapshot:
         table = create_delta(folder, self.stored, {})
         located = [replace(file, path=fs.uri(self.root / file.path)) for file in self.files]
         if located:
-            name_files(table, located, self.stored)
+            table.create_write_transaction(actions_for(located, (), data_change=True), "append", self.stored)
+            table.update_incremental()
         return table
 
 
