@@ -206,7 +206,8 @@ def read_tagged(file: Url) -> Tagged | None:
 def put_if(file: Url, content: bytes, tag: str | None) -> str | None:
     """A put whose answer was lost may have succeeded: then the next try is refused because of what this one wrote
     itself."""
-    mode, lost = "create" if tag is None else json.loads(tag), False
+    mode: Any = "create" if tag is None else json.loads(tag)
+    lost = False
     for wait in (*_WAITS, None):
         began = time.monotonic()
         try:

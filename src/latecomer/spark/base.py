@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import lru_cache
+from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from latecomer.model.counting import counted
@@ -61,12 +62,7 @@ class Work:
     """How many rows of sources tasks have read."""
 
     def __add__(self, other: Work) -> Work:
-        return Work(
-            self.jobs + other.jobs,
-            self.tasks + other.tasks,
-            self.seconds + other.seconds,
-            self.rows + other.rows,
-        )
+        return Work(*map(add, astuple(self), astuple(other)))
 
     @property
     def in_words(self) -> str:

@@ -100,24 +100,20 @@ def require_windows(store: Store, what: str, since: int | None, window: AnyWindo
 
 def removed_amounts(store: Store, table: str, output: str | None = None) -> Amounts:
     """How much was removed from a table, by batch and unit."""
-    recorded = removals(store)
-    if not recorded.exists:
-        return {}
     of_output = f" and output = '{output}'" if output else " and output is null"
-    rows = recorded.query(f"select batch, unit, amount from t where \"table\" = '{table}'{of_output}")
-    return {(row["batch"], row["unit"]): row["amount"] for row in rows.to_pylist()}
+    rows = removals(store).query_rows(
+        f"select batch, unit, amount from t where \"table\" = '{table}'{of_output}"
+    )
+    return {(row["batch"], row["unit"]): row["amount"] for row in rows}
 
 
 def recorded_fates(store: Store, output: str) -> Mapping[tuple[str, str], Decimal]:
     """Unit and fate → the amount in the ledger for an output, over the removed batches, when they were removed."""
-    recorded = removals(store)
-    if not recorded.exists:
-        return {}
-    rows = recorded.query(
+    rows = removals(store).query_rows(
         f"select unit, fate, sum(amount) as amount from t where \"table\" = '{LEDGER}' and output = '{output}' "
         "group by unit, fate"
     )
-    return {(row["unit"], row["fate"]): row["amount"] for row in rows.to_pylist()}
+    return {(row["unit"], row["fate"]): row["amount"] for row in rows}
 
 
 def removal_totals(store: Store) -> pa.Table:

@@ -130,6 +130,14 @@ def read_text(file: Location) -> str:
     return read_bytes(file).decode("utf-8")
 
 
+def text_of(file: Location) -> str | None:
+    """The text of a file; None where there is no file."""
+    try:
+        return read_text(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
 def replace_text(file: Location, text: str) -> None:
     """Write a text into a file: whole or not at all, and durable once this returns."""
     replace_bytes(file, text.encode("utf-8"))

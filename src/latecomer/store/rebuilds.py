@@ -96,7 +96,7 @@ class Rebuild:
     @property
     def batch(self) -> int | None:
         """The batch that publishes it, once it has one."""
-        written = _read(self.folder / BATCH)
+        written = files.text_of(self.folder / BATCH)
         if written is not None and not written.strip().isdecimal():
             raise StoreError(f"{self.folder / BATCH} is not the number of a batch; restore it")
         return None if written is None else int(written)
@@ -104,7 +104,7 @@ class Rebuild:
     @property
     def seconds(self) -> float | None:
         """How long it took, with its publication; None if an earlier version computed it."""
-        written = _read(self.folder / TOOK) or "0"
+        written = files.text_of(self.folder / TOOK) or "0"
         if not _SECONDS.fullmatch(written.strip()):
             raise StoreError(f"{self.folder / TOOK} is not a number of seconds; remove it")
         return round(self.record.seconds + float(written), 3) if self.record.seconds else None
@@ -184,7 +184,7 @@ class Rebuilds:
     def __iter__(self) -> Iterator[Rebuild]:
         """Every plan that is whole, published or not, by name."""
         for folder in self._folders():
-            written = _read(folder / _RECORD)
+            written = files.text_of(folder / _RECORD)
             if written is not None:
                 yield Rebuild(folder, _record(folder, written))
 
@@ -217,7 +217,7 @@ class Rebuilds:
     def keep(self, draft: Location, record: Record) -> Rebuild:
         """Make a draft a plan. If the same plan exists, that one is kept."""
         home = self.root / record.id
-        written = _read(home / _RECORD)
+        written = files.text_of(home / _RECORD)
         if written is not None:
             existing = Rebuild(home, _record(home, written))
             if existing.whole:
@@ -253,10 +253,3 @@ def _record(folder: Location, text: str) -> Record:
             f"{folder / _RECORD} cannot be read: it is not what latecomer wrote; restore it, or remove the folder "
             "if that rebuild was never published"
         ) from None
-
-
-def _read(file: Location) -> str | None:
-    try:
-        return files.read_text(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return None

@@ -90,8 +90,8 @@ def require_unbroken(store: Store) -> None:
             raise StoreError(f"table {table}: the file {file.path} is missing, or not whole; {RESTORE}")
     if timeline < 0:
         return
-    rows = store.watermarks.query("select max(batch) as last from t where kind in ('tick', 'repair')")
-    last_data = rows.to_pylist()[0]["last"]
+    sql = "select max(batch) as last from t where kind in ('tick', 'repair')"
+    (last_data,) = (row["last"] for row in store.watermarks.query_rows(sql))
     store.events.refresh()
     if last_data is not None and last_data > store.events.last_batch():
         raise StoreError(_lacks(store, last_data, "timeline", "log"))

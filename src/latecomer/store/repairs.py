@@ -20,9 +20,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.errors import StoreError
 from latecomer.model.ledger import EVENTS
 from latecomer.store import files
+from latecomer.store.answers import damaged
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS
@@ -90,9 +90,8 @@ def keep_repair(
 def kept_repair(root: Location) -> Repair | None:
     """The replay that has a batch and may not be complete; None where there is none."""
     folder = root / FOLDER
-    try:
-        text = files.read_text(folder / _PLAN)
-    except (FileNotFoundError, NotADirectoryError):
+    text = files.text_of(folder / _PLAN)
+    if text is None:
         return None
     try:
         plan = json.loads(text)
@@ -102,9 +101,7 @@ def kept_repair(root: Location) -> Repair | None:
             raise TypeError
         return repair
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise StoreError(
-            f"{folder / _PLAN} cannot be read: it is not what latecomer wrote; restore the store from a backup"
-        ) from None
+        raise damaged(folder / _PLAN) from None
 
 
 _STANDING = "_standing_"

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -100,6 +100,16 @@ class Store:
         """The publication times of the last batches that this process has closed since an output joined."""
         self.remembered: dict[str, Any] = {}
         """A cache of counts over complete batches, which do not change, for as long as this object is used."""
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> Self:
+        """The store of a pipeline that has been run before."""
+        pinned = read_pins(pipeline.store_path)
+        if pinned is None:
+            raise NoStore(f"there is no store at {pipeline.store_path} yet; run the pipeline first")
+        store = cls(pipeline, Columns(pinned["columns"], pinned.get("sources"), pinned.get("schemas")))
+        store.require_harmless()
+        return store
 
     def table(self, name: str, schema: pa.Schema, zeros: Sequence[str] = ()) -> Table:
         """A table by its place in the store. It keeps replaced files as long as the pipeline file says."""
@@ -332,23 +342,7 @@ def home_of(root: Location, source: str) -> Location:
     return root / "sources" / source if source else root
 
 
-_Kind = TypeVar("_Kind", bound=Store)
-
-
-@overload
-def open_store(pipeline: Pipeline) -> Store: ...
-@overload
-def open_store(pipeline: Pipeline, kind: type[_Kind]) -> _Kind: ...
-
-
-def open_store(pipeline: Pipeline, kind: type[Store] = Store) -> Store:
-    """The store of a pipeline that has been run before."""
-    pinned = read_pins(pipeline.store_path)
-    if pinned is None:
-        raise NoStore(f"there is no store at {pipeline.store_path} yet; run the pipeline first")
-    store = kind(pipeline, Columns(pinned["columns"], pinned.get("sources"), pinned.get("schemas")))
-    store.require_harmless()
-    return store
+open_store = Store.of
 
 
 def no_complete_batch(root: Location) -> NoStore:
@@ -368,7 +362,7 @@ def as_received_sql(ledger: Table) -> str:
 
     Only those lines agree on what was received, and on the duplicates in it.
     """
-    names = ledger.query("select distinct output from t")["output"].to_pylist() if ledger.exists else []
+    names = (row["output"] for row in ledger.query_rows("select distinct output from t"))
     joined = {name: ledger.last_batch(joining(name)) for name in names}
     later = [
         f"(output = {text_literal(name)} and batch <= {last})" for name, last in joined.items() if last >= 0

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -206,17 +206,19 @@ class Table(ReadableTable):
 
         Columns that a table of an earlier version lacks are null.
         """
-        return self._answer({name: each.queried() for name, each in {"t": self, **others}.items()}, sql)
+        tables = {name: each.queried() for name, each in {"t": self, **others}.items()}
+        with self.explained():
+            return pa.table(query_tables(tables, sql))
+
+    def query_rows(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of such a result; none where the table does not exist, and is not made by that."""
+        return self.query(sql).to_pylist() if self.exists else []
 
     def queried(self) -> tuple[DeltaTable, str]:
         """The current table, and its columns in SQL; columns that it lacks are null or zero."""
         self.refresh()
         selected = selected_columns(self.schema, self.columns, self.zeros)
         return self._create_or_open(), selected
-
-    def _answer(self, tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> pa.Table:
-        with self.explained():
-            return pa.table(query_tables(tables, sql))
 
     def _synced(self, files: Iterable[tuple[Location, DataFile]]) -> list[DataFile]:
         """The files with rows, which are synced to the disk before a commit adds them.
