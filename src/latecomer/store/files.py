@@ -131,11 +131,22 @@ def read_text(file: Location) -> str:
 
 
 def text_of(file: Location) -> str | None:
-    """The text of a file; None where there is no file."""
+    """The text of a file that latecomer wrote; None where there is no file."""
     try:
-        return read_text(file)
+        with as_written(file):
+            return read_text(file)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+@contextmanager
+def as_written(file: Location | str, fix: str = "restore the store from a backup") -> Iterator[None]:
+    """Within this context the content of a file of latecomer's is read. An error says that somebody else wrote or
+    changed the file, and has this fix."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        raise StoreError(f"{file} cannot be read: it is not what latecomer wrote; {fix}") from None
 
 
 def replace_text(file: Location, text: str) -> None:

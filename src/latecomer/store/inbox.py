@@ -12,12 +12,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from latecomer.config.models import INBOX
 from latecomer.store import files
-from latecomer.store.answers import Answer, Answers, damaged
+from latecomer.store.answers import Answer, Answers
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 
@@ -70,10 +70,8 @@ class Inbox:
     def read(self, number: int) -> Receipt | None:
         """The receipt of a batch, if there is one of that number."""
         answer = self.answers.read(number)
-        try:
+        with files.as_written(self.answers.file(number)):
             return None if answer is None else Receipt(**answer.until)
-        except (TypeError, ValidationError):
-            raise damaged(self.answers.file(number)) from None
 
     def files_of(self, receipt: Receipt) -> list[Location]:
         return [self.folder / name for name in receipt.files]

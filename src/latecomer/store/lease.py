@@ -24,6 +24,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from latecomer.errors import StoreError
+from latecomer.store.files import as_written
 
 LOG = logging.getLogger(__name__)
 TAKEOVER_SECONDS = 30.0
@@ -143,16 +144,12 @@ def read_lease(place: Place) -> StoredLease | None:
     if stored is None:
         return None
     content, tag = stored
-    try:
+    fix = "make sure that no run is under way, remove it, and run again"
+    with as_written(place.name, fix):
         record = Record(**json.loads(content))
         if type(record.token) is not int or record.token < 1 or not 0 < record.takes_over_after < 1e9:
             raise TypeError
         _ = record.since_seconds, record.renewed_seconds  # moments that can be read
-    except (ValueError, TypeError, OverflowError, RecursionError):
-        raise StoreError(
-            f"{place.name} cannot be read: it is not what latecomer wrote; make sure that no run is under way, remove "
-            "it, and run again"
-        ) from None
     return StoredLease(record, tag)
 
 

@@ -237,7 +237,9 @@ class Rebuilds:
 
 
 def _record(folder: Location, text: str) -> Record:
-    try:
+    with files.as_written(
+        folder / _RECORD, "restore it, or remove the folder if that rebuild was never published"
+    ):
         written = json.loads(text)
         sums = {name: (before, after) for name, (before, after) in written["sums"].items()}
         record = Record(**{**written, "sums": sums, "largest": tuple(written["largest"])})
@@ -248,8 +250,3 @@ def _record(folder: Location, text: str) -> Record:
         for amount in record.taken_in.values():
             Decimal(amount)
         return record
-    except (ArithmeticError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise StoreError(
-            f"{folder / _RECORD} cannot be read: it is not what latecomer wrote; restore it, or remove the folder "
-            "if that rebuild was never published"
-        ) from None

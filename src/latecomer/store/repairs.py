@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from latecomer.model.ledger import EVENTS
 from latecomer.store import files
-from latecomer.store.answers import damaged
 from latecomer.store.fences import confirm_held
 from latecomer.store.files import Location
 from latecomer.store.layout import DEAD_LETTERS
@@ -93,15 +92,13 @@ def kept_repair(root: Location) -> Repair | None:
     text = files.text_of(folder / _PLAN)
     if text is None:
         return None
-    try:
+    with files.as_written(folder / _PLAN):
         plan = json.loads(text)
         fix, forms, source = dict(plan["fix"]), list(plan["forms"]), str(plan.get("source", ""))
         repair = Repair(folder, plan["batch"], plan["arrival"], fix, forms, source)
         if not (type(repair.batch) is int and type(repair.arrival) is int):
             raise TypeError
         return repair
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise damaged(folder / _PLAN) from None
 
 
 _STANDING = "_standing_"
