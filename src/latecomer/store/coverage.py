@@ -119,18 +119,9 @@ def recorded_fates(store: Store, output: str) -> Mapping[tuple[str, str], Decima
 def removal_totals(store: Store) -> pa.Table:
     """What was removed from each table, in every unit: which batches, how much, up to which event time, and when."""
     recorded = removals(store)
-    schema = pa.schema(
-        [
-            ("table", pa.string()),
-            ("output", pa.string()),
-            ("unit", pa.string()),
-            ("first_batch", pa.int64()),
-            ("last_batch", pa.int64()),
-            ("amount", AMOUNT),
-            ("newest_event_time", TIMESTAMP),
-            ("removed_at", TIMESTAMP),
-        ]
-    )
+    unit, sums = ("table", "output", "unit"), ("amount", "newest_event_time", "removed_at")
+    batches = [("first_batch", pa.int64()), ("last_batch", pa.int64())]
+    schema = pa.schema([*map(REMOVALS.field, unit), *batches, *map(REMOVALS.field, sums)])
     if not recorded.exists:
         return store.as_amounts(schema.empty_table())
     rows = recorded.query(

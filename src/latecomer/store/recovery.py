@@ -109,8 +109,7 @@ def _require_not_ahead(store: Store, output: str) -> None:
     batch would publish too little when it is run again.
     """
     states, panes = (Table(store.root / "outputs" / output / name, None) for name in ("partials", "panes"))
-    ahead = states.last_batch() if states.exists else -1
-    published = panes.last_batch() if panes.exists else -1
+    ahead, published = states.last_batch(), panes.last_batch()
     if ahead > published:
         raise StoreError(_lacks(store, ahead, f"open states of {output}", "panes"))
     store.ledger.refresh()

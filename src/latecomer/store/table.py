@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -109,8 +110,7 @@ class Table(ReadableTable):
             application: batch,
         }
 
-        def change(delta: DeltaTable, recorded: CommitProperties) -> None:
-            _add(delta, actions_for(added, removed, data_change=True), self.schema, recorded)
+        change = partial(_add, actions_for(added, removed, data_change=True), self.schema)
 
         def commit() -> None:
             try:
@@ -137,7 +137,7 @@ class Table(ReadableTable):
             return
 
         def change(delta: DeltaTable, recorded: CommitProperties) -> None:
-            _add(delta, [], self.stored_schema, recorded)
+            _add([], self.stored_schema, delta, recorded)
 
         def record_token() -> None:
             while self.last_batch(application) < token:
@@ -177,7 +177,7 @@ class Table(ReadableTable):
         added = self._synced((file, self.describe(file)) for file in files)
 
         def change(delta: DeltaTable, recorded: CommitProperties) -> None:
-            _add(delta, actions_for(added, remove, data_change=False), self.stored_schema, recorded)
+            _add(actions_for(added, remove, data_change=False), self.stored_schema, delta, recorded)
 
         self._change(change, remove)
         return added
@@ -407,7 +407,7 @@ def moments(rows: Sequence[int | None]) -> pa.Array:
 
 
 def _add(
-    delta: DeltaTable, actions: list[AddAction | RemoveAction], schema: pa.Schema, recorded: CommitProperties
+    actions: list[AddAction | RemoveAction], schema: pa.Schema, delta: DeltaTable, recorded: CommitProperties
 ) -> None:
     delta.create_write_transaction(
         actions, "append", schema, commit_properties=recorded, post_commithook_properties=_AFTER_COMMIT
