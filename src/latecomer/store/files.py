@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from latecomer.errors import StoreError
 from latecomer.objects import files as objects
+from latecomer.objects import open_files
 from latecomer.objects.access import BrokenOff, in_words, retry_broken_off, rust_options, what_is_wrong
 from latecomer.objects.files import Tagged
 from latecomer.objects.locations import Url, is_url, options_of
@@ -120,7 +121,7 @@ def parquet_files(folder: Location) -> list[Location]:
 # Small files
 
 read_bytes = _either(local.read_bytes, objects.read_bytes)
-read_end = _either(local.read_end, objects.read_end)
+read_end = _either(local.read_end, open_files.read_end)
 replace_bytes = _either(local.replace_bytes, objects.replace_bytes)
 read_tagged = _either(local.read_tagged, objects.read_tagged)
 put_if = _either(local.put_if, objects.put_if)
@@ -213,7 +214,7 @@ def footer(file: Location) -> pq.FileMetaData:
 def footer_and_size(file: Location) -> tuple[pq.FileMetaData, int]:
     """The metadata of a Parquet file, and its size."""
     if isinstance(file, Url):
-        opened = objects.open_object(file)
+        opened = open_files.open_object(file)
         return pq.read_metadata(pa.PythonFile(opened, mode="r")), opened.size()
     return footer(file), size(file)
 
@@ -277,15 +278,15 @@ def new_parquet(file: Location, schema: pa.Schema) -> pq.ParquetWriter:
 
 def _name(file: Location) -> str:
     """A location as Arrow names it within its file system (`_system`)."""
-    return objects.arrow_name(file) if isinstance(file, Url) else str(file)
+    return open_files.arrow_name(file) if isinstance(file, Url) else str(file)
 
 
 def _system(file: Location) -> pa.fs.FileSystem | None:
-    return objects.arrow_system(file) if isinstance(file, Url) else None
+    return open_files.arrow_system(file) if isinstance(file, Url) else None
 
 
-new_arrow = _either(local.new_arrow, objects.new_arrow)
-open_arrow = _either(local.open_arrow, objects.open_arrow)
+new_arrow = _either(local.new_arrow, open_files.new_arrow)
+open_arrow = _either(local.open_arrow, open_files.open_arrow)
 
 
 def on_this_machine(root: Location) -> Path:
@@ -293,9 +294,9 @@ def on_this_machine(root: Location) -> Path:
     a URL, a folder of the user's (`XDG_STATE_HOME`)."""
     if not isinstance(root, Url):
         return Path(root)
-    base = os.environ.get("XDG_STATE_HOME")
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     name = f"{root.name}-{hashlib.sha256(str(root).encode()).hexdigest()[:8]}"
-    return (Path(base) if base else Path.home() / ".local" / "state") / "latecomer" / name
+    return Path(base, "latecomer", name)
 
 
 def log_file(root: Location, name: str) -> Path:
