@@ -21,7 +21,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from latecomer.errors import StoreError
 from latecomer.store import files
@@ -36,15 +38,16 @@ _RECORD = "record.json"
 _DRAFT = "."
 _SECONDS = re.compile(r"[0-9]{1,12}([.][0-9]{1,3})?")
 _ABANDONED = 86_400
-_ENDLESS = 1e12
-_NUMBERS = ("since", "until", "through", "watermark", "low", "high")
-"""The fields of a record that are used in queries: they must be numbers."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A rebuild: its range, what it was computed from, and what it changes."""
+    """A rebuild: its range, what it was computed from, and what it changes.
 
+    Its types are checked when it is read from the store: its numbers are used in queries.
+    """
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")
     output: str
     since: int
     until: int
@@ -67,7 +70,7 @@ class Record:
     largest: tuple[Mapping[str, Any], ...] = ()
     """The rows that change most."""
     made_at: int = 0
-    seconds: float = 0.0
+    seconds: Annotated[float, Field(ge=0, lt=1e12)] = 0.0
     """How long it took to compute it; 0 if an earlier version did."""
 
     @property
@@ -80,6 +83,9 @@ class Record:
     def changes(self) -> int:
         """How many windows and keys change."""
         return sum(self.counts.get(kind, 0) for kind in ("new", "changed", "withdrawn"))
+
+
+_STORED = TypeAdapter(Record)
 
 
 @dataclass(frozen=True)
@@ -240,13 +246,7 @@ def _record(folder: Location, text: str) -> Record:
     with files.as_written(
         folder / _RECORD, "restore it, or remove the folder if that rebuild was never published"
     ):
-        written = json.loads(text)
-        sums = {name: (before, after) for name, (before, after) in written["sums"].items()}
-        record = Record(**{**written, "sums": sums, "largest": tuple(written["largest"])})
-        if not all(type(getattr(record, name)) is int for name in _NUMBERS) or type(record.seconds) is bool:
-            raise TypeError
-        if not (isinstance(record.seconds, float | int) and 0 <= record.seconds < _ENDLESS):
-            raise TypeError
+        record = _STORED.validate_json(text)
         for amount in record.taken_in.values():
             Decimal(amount)
         return record
