@@ -42,6 +42,7 @@ from latecomer.source.decode.files import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.base import InProcess
 from latecomer.spark.session import own_session
+from latecomer.spark.when_needed import when_needed
 from latecomer.store.publication import publication_order
 from latecomer.store.store import Store, open_store
 from latecomer.testing.checking import in_turn
@@ -134,7 +135,7 @@ class Bench:
 
     @property
     def runner(self) -> InProcess:
-        return (Spread if self.spread else InProcess)(lambda: self.session)
+        return (Spread if self.spread else InProcess)(when_needed(lambda: self.session))
 
     @property
     def pipeline(self) -> Pipeline:

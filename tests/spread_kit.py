@@ -53,8 +53,8 @@ class Twice(Spread):
     """Attempts each task twice, as Spark does where an executor stands still or is lost: either attempt may count, and
     of one task another for each bucket."""
 
-    def __init__(self, start: Callable[[], SparkSession]) -> None:
-        super().__init__(start)
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark)
         self._chance = Random(30)
 
     def attempt(self, task: Callable[..., Iterator[Any]], *given: Any) -> list[Any]:

@@ -25,6 +25,7 @@ from latecomer.source.decode.arrow_text import column_type
 from latecomer.source.decode.files import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.base import InProcess
+from latecomer.spark.when_needed import when_needed
 from latecomer.store.store import Store
 
 TYPED = {
@@ -91,7 +92,7 @@ def stored_as(form: Literal["json", "csv", "parquet"], folder: Path) -> dict[str
         ledger=("fee",),
     )
     store = Store(pipeline, TYPED)
-    engine = Engine(InProcess(_no_spark), store, clock=lambda: 1_800_000_000_000_000)
+    engine = Engine(InProcess(when_needed(_no_spark)), store, clock=lambda: 1_800_000_000_000_000)
     start_engine(engine)
     engine.data(0, FileSlice.of([SourceFile(file.as_uri(), 0, file.stat().st_size)]))
     drain_input(engine)

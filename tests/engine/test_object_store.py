@@ -25,6 +25,7 @@ from latecomer.source.decode.files import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.at_url import write_frame
 from latecomer.spark.base import InProcess
+from latecomer.spark.when_needed import when_needed
 from latecomer.store import failpoints, files
 from latecomer.store.files import dataset
 from latecomer.store.lock import exclusive
@@ -186,7 +187,7 @@ def test_a_batch_costs_few_requests_however_many_came_before(tmp_path: Path, buc
         slices = [_minute_of_payments(tmp_path / "in", nth) for nth in range(9)]
         pipeline = load_pipeline(file)
         with exclusive(pipeline.store_path):
-            engine = Engine(InProcess(_no_spark), Store(pipeline, source_columns(pipeline)))
+            engine = Engine(InProcess(when_needed(_no_spark)), Store(pipeline, source_columns(pipeline)))
             start_engine(engine)
             counts = []
             for nth, slice_ in enumerate(slices):

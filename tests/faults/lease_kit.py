@@ -44,7 +44,7 @@ while True:
         with held_for_run(pipeline.store_path, takeover=pipeline.lease.seconds, standby=stopping):
             store = Store(pipeline, source_columns(pipeline))
             check_store(store)
-            with closing(Engine(InProcess(lambda: None), store)) as engine:
+            with closing(Engine(InProcess(None), store)) as engine:
                 print("holds", flush=True)
                 start_engine(engine)
                 follow(engine, stopping, bounded=drain)

@@ -30,7 +30,7 @@ def left_by(folder: Path, runner: type[Spread]) -> dict[str, list[str]]:
     file.write_text(file.read_text().replace("max_files_per_batch: 1", "max_files_per_batch: 2"))
     pipeline = load_pipeline(file)
     store = Store(pipeline, source_columns(pipeline))
-    with closing(spread_out(Engine(runner(lambda: None), store))) as engine:  # type: ignore[arg-type,return-value]
+    with closing(spread_out(Engine(runner(None), store))) as engine:  # type: ignore[arg-type]
         start_engine(engine)
         follow(engine, threading.Event(), bounded=True)
         drain_input(engine)

@@ -14,6 +14,7 @@ from latecomer.source import files
 from latecomer.source.decode.files import SourceFile
 from latecomer.source.found_files import FileSlice
 from latecomer.spark.base import InProcess
+from latecomer.spark.when_needed import when_needed
 from latecomer.store.store import Store
 from source.source_kit import LANDED, pipeline_in, rows_of, write_text
 from spark_kit import Spread
@@ -33,7 +34,7 @@ def test_more_than_a_hundred_of_a_file_set_it_aside(
     pipeline = pipeline_in(tmp_path, files={"max_line": "1KiB"}, schema=SCHEMA)
     written = [write_text(tmp_path, "a b.json", (ROW + LONG) * long), write_text(tmp_path, "b.json", ROW)]
     store = Store(pipeline, SCHEMA)
-    engine = Engine(runner(_no_spark), store)
+    engine = Engine(runner(when_needed(_no_spark)), store)
     start_engine(engine)
     found = [SourceFile(f"file://{file}", LANDED * 1_000_000, file.stat().st_size) for file in written]
     engine.data(0, FileSlice.of(found))

@@ -49,7 +49,7 @@ def fall_silent(store: Path) -> None:
     seen = read_lease(place)
     assert seen is not None
     then = datetime.now(UTC) - timedelta(hours=1)
-    place.put_over(replace(seen.record, renewed=then.isoformat()).content, seen.tag)
+    place.put_if(replace(seen.record, renewed=then.isoformat()).content, seen.tag)
 
 
 def test_a_run_with_a_lease_shows_its_token(lake: Lake) -> None:

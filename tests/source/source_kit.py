@@ -18,7 +18,6 @@ from latecomer.config.models import Pipeline
 from latecomer.engine import running
 from latecomer.engine.running import run
 from latecomer.spark.base import InProcess
-from latecomer.spark.runner import Work
 from latecomer.store.store import Store, open_store
 from latecomer.store.table import Table
 
@@ -95,8 +94,7 @@ class HereRunner(InProcess):
     """Runs the kernels of a run in this process, where a test can put other functions in their place."""
 
     def __init__(self, spark: SparkSession) -> None:
-        super().__init__(lambda: spark)
-        self.work = Work()
+        super().__init__(spark)
 
     def warm_up(self) -> None:
         """There are no workers to start."""

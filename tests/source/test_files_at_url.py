@@ -28,6 +28,7 @@ from latecomer.config.damage import DamagedFile
 from latecomer.config.sources import Files
 from latecomer.errors import SourceOutage
 from latecomer.objects import files as objects
+from latecomer.objects import open_files
 from latecomer.objects.locations import Storage, Url
 from latecomer.objects.readable import readable
 from latecomer.schemas.avro import parse_schema
@@ -84,9 +85,9 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
     monkeypatch.setattr(obstore, "get", asked)
     monkeypatch.setattr(obstore, "head", looked)
     monkeypatch.setattr(objects, "_store", lambda *_: found.store)
-    objects._outer_range.cache_clear()
+    open_files._outer_range.cache_clear()
     yield found
-    objects._outer_range.cache_clear()
+    open_files._outer_range.cache_clear()
 
 
 def rows_of(decoder: FileDecoder, file: SourceFile, size: int = SPLIT_BYTES) -> list[dict[str, Any]]:
@@ -144,9 +145,9 @@ def test_of_parquet_the_footer_and_the_columns_that_are_read_are_fetched(memory:
     assert [row["n"] for row in rows_of(decoder, file)] == list(range(400_000))
     assert memory.sent < 0.2 * file.size
     memory.ranges.clear()
-    objects._outer_range.cache_clear()
+    open_files._outer_range.cache_clear()
     (first, *_) = splits = decoder.splits(file, SPLIT_BYTES)
-    assert memory.sent <= objects.AHEAD  # what the driver reads
+    assert memory.sent <= open_files.AHEAD  # what the driver reads
     assert len(splits) == 4
     sum(rows.num_rows for rows in decoder.decode(first))
     assert memory.sent < 0.06 * file.size
@@ -239,7 +240,7 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 def test_the_lines_are_those_of_a_local_file_however_it_is_cut(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
 ) -> None:
-    monkeypatch.setattr(objects, "_END", 2)
+    monkeypatch.setattr(open_files, "_END", 2)
 
     @given(
         TEXT,
@@ -306,10 +307,10 @@ def test_the_rows_are_those_of_a_local_file(
     decoder, content = FORMS[name]
     (tmp_path / name).write_bytes(content)
     local = present(SourceFile(f"file://{tmp_path / name}", 0, 0))
-    monkeypatch.setattr(objects, "_END", 100)
+    monkeypatch.setattr(open_files, "_END", 100)
     for size in (500, 4000, 1 << 20):
         for ahead in (1, 300):
-            monkeypatch.setattr(objects, "AHEAD", ahead)
+            monkeypatch.setattr(open_files, "AHEAD", ahead)
             assert rows_of(decoder, memory.put(name, content), size) == rows_of(decoder, local, size)
     assert len(rows_of(decoder, local)) >= 300
 
@@ -318,7 +319,7 @@ def test_the_rows_are_those_of_a_local_file(
 def test_it_is_read_like_any_open_file(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: int
 ) -> None:
-    monkeypatch.setattr(objects, "_END", end)
+    monkeypatch.setattr(open_files, "_END", end)
     content = bytes(range(256)) * 4
     (tmp_path / "a").write_bytes(content)
     known = memory.put("a", content)
@@ -358,12 +359,12 @@ def test_a_damaged_footer_is_damage_there_too(place: int, bytes_there: bytes) ->
     with pytest.MonkeyPatch.context() as patch:
         memory = MemoryStore()
         patch.setattr(objects, "_store", lambda *_: memory)
-        patch.setattr(objects, "_END", 100)
+        patch.setattr(open_files, "_END", 100)
         _, content = FORMS["h.parquet"]
         at = len(content) - place
         obstore.put(memory, "a", content[:at] + bytes_there + content[at + len(bytes_there) :])
         file = present(SourceFile("s3://bucket/a", 0, 0))
-        objects._outer_range.cache_clear()
+        open_files._outer_range.cache_clear()
         with suppress(DamagedFile):
             for split in FORMS["h.parquet"][0].splits(file, 1000):
                 list(FORMS["h.parquet"][0].decode(split))
@@ -377,11 +378,11 @@ def test_a_damaged_footer_is_damage_there_too(place: int, bytes_there: bytes) ->
 def test_an_object_that_is_replaced_while_it_is_read_is_noticed(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, name: str, size: str
 ) -> None:
-    monkeypatch.setattr(objects, "_END", 100)
+    monkeypatch.setattr(open_files, "_END", 100)
     decoder, content = FORMS[name]
     file = memory.put(name, content)
     *_, last = decoder.splits(file, 4000)
-    objects._outer_range.cache_clear()
+    open_files._outer_range.cache_clear()
     memory.put(name, content[:-1] + b"\n" if size == "same" else content[:50])
     with pytest.raises(SourceOutage, match=rf"s3://bucket/{name} was changed while it was read; let files"):
         list(decoder.decode(last))

@@ -21,6 +21,7 @@ from latecomer.source.kafka_source import KafkaSource, TopicSplit
 from latecomer.source.staging import Staging
 from latecomer.spark.base import InProcess
 from latecomer.spark.runner import SparkRunner
+from latecomer.spark.when_needed import when_needed
 from latecomer.store.source_columns import source_columns
 from latecomer.store.store import Store
 from source.kafka_source_kit import MINUTES, payments_from
@@ -61,7 +62,7 @@ def test_plans_that_tasks_share_hold_no_secret(tmp_path: Path, monkeypatch: pyte
     """Those of sinks and registries stay on the driver, however they are written."""
     monkeypatch.setenv("WORD", WORD)
     pipeline = guarded(tmp_path)
-    engine = Engine(InProcess(_no_spark), Store(pipeline, source_columns(pipeline)))
+    engine = Engine(InProcess(when_needed(_no_spark)), Store(pipeline, source_columns(pipeline)))
     (source,) = engine.log.sources.values()
     assert WORD in repr(dict(source.reader.client_settings()))  # type: ignore[attr-defined]
     sent = cloudpickle.dumps(

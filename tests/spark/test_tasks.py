@@ -119,7 +119,7 @@ def test_lines_are_logged_alike(spark: SparkSession, tmp_path: Path, form: str) 
         FilePart(part) for file in files_in(tmp_path, form) for part in source.decoder.splits(file, 40_000)
     ]
     assert len(splits) > 5
-    here, lanes_here = logged(InProcess(lambda: spark), tmp_path / "here", plan, splits)
+    here, lanes_here = logged(InProcess(spark), tmp_path / "here", plan, splits)
     there, lanes_there = logged(SparkRunner(spark), tmp_path / "there", plan, splits)
     assert lanes_here.keys() == {LogLane.EVENTS, LogLane.BEHIND, LogLane.DEAD_LETTERS}
     for lane, rows in lanes_here.items():
@@ -167,7 +167,7 @@ def test_what_a_task_says_of_files_is_what_this_process_says(spark: SparkSession
     each_its_own = [LogTask(nth, [part], GIVEN, folders) for nth, part in enumerate(parts)]
     outcome = []
     for runner, tasks in (
-        (InProcess(lambda: spark), in_one),
+        (InProcess(spark), in_one),
         (SparkRunner(spark), in_one),
         (SparkRunner(spark), each_its_own),
     ):

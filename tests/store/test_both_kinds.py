@@ -121,28 +121,28 @@ def test_a_delta_table(root: Location) -> None:
 
 def test_a_new_file_has_one_writer(root: Location) -> None:
     with ThreadPoolExecutor(8) as pool:
-        tags = list(pool.map(lambda nth: files.put_new(root / "lease", b"%d" % nth), range(8)))
+        tags = list(pool.map(lambda nth: files.put_if(root / "lease", b"%d" % nth, None), range(8)))
     (winner,) = [nth for nth, tag in enumerate(tags) if tag is not None]
     assert files.read_tagged(root / "lease") == (b"%d" % winner, tags[winner])
 
 
 def test_a_file_is_replaced_by_whoever_has_its_tag(root: Location) -> None:
-    before = files.put_new(root / "lease", b"before")
+    before = files.put_if(root / "lease", b"before", None)
     assert before is not None
     with ThreadPoolExecutor(8) as pool:
-        tags = list(pool.map(lambda nth: files.put_over(root / "lease", b"%d" % nth, before), range(8)))
+        tags = list(pool.map(lambda nth: files.put_if(root / "lease", b"%d" % nth, before), range(8)))
     (winner,) = [nth for nth, tag in enumerate(tags) if tag is not None]
     assert files.read_tagged(root / "lease") == (b"%d" % winner, tags[winner])
-    assert files.put_over(root / "lease", b"late", before) is None
+    assert files.put_if(root / "lease", b"late", before) is None
 
 
 def test_a_file_that_is_gone_is_not_replaced(root: Location) -> None:
-    tag = files.put_new(root / "lease", b"1")
+    tag = files.put_if(root / "lease", b"1", None)
     assert tag is not None
     files.remove(root / "lease")
-    assert files.put_over(root / "lease", b"2", tag) is None
+    assert files.put_if(root / "lease", b"2", tag) is None
     assert files.read_tagged(root / "lease") is None
-    assert files.put_new(root / "lease", b"3") is not None
+    assert files.put_if(root / "lease", b"3", None) is not None
 
 
 def test_a_location_is_joined_cut_compared_and_printed(bucket: Bucket) -> None:
@@ -168,6 +168,6 @@ def test_an_endpoint_of_azure_is_that_of_the_pipeline_file(
     for name in (*azure_kit.EMULATED, "AZURITE_BLOB_STORAGE_URL"):
         monkeypatch.delenv(name)
     create_delta(container.url / "table", ROWS.schema, {})
-    assert files.put_new(container.url / "file", b"1") is not None
-    assert files.put_new(container.url / "file", b"2") is None
+    assert files.put_if(container.url / "file", b"1", None) is not None
+    assert files.put_if(container.url / "file", b"2", None) is None
     assert open_delta(container.url / "table").version() == 0

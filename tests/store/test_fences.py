@@ -44,7 +44,7 @@ def engine(store: Location, name: str) -> Fence:
     """An engine that takes the store, and has put up its fences; it acts where it is `standing`."""
     place = LeaseFile(lease_file(store))
     if (seen := read_lease(place)) is not None:  # which gives no more signs of life
-        place.put_over(replace(seen.record, takes_over_after=1e-9).content, seen.tag)
+        place.put_if(replace(seen.record, takes_over_after=1e-9).content, seen.tag)
     watcher = Watcher(place, Holder(name, 30.0, f"host-{name}", 7), LeaseClock())
     lease = watcher.look() or watcher.look()
     assert lease is not None

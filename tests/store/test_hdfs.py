@@ -84,7 +84,7 @@ def test_no_replacement_that_came_about_is_lost(hdfs_folder: Folder) -> None:
     One that is refused may have been there for a moment, until the next one came. Each has something of its own beside
     the number: a put that was slow and is refused is taken for one's own where the content is the same."""
     file = hdfs_folder.url / "count"
-    assert files.put_new(file, b"0 nobody") is not None
+    assert files.put_if(file, b"0 nobody", None) is not None
 
     def count(nth: int) -> list[int]:
         given = []
@@ -93,7 +93,7 @@ def test_no_replacement_that_came_about_is_lost(hdfs_folder: Folder) -> None:
             assert found is not None
             number = int(found.content.split()[0]) + 1
             content = b"%d by %d in turn %d" % (number, nth, turn)
-            if files.put_over(file, content, found.tag) is not None:
+            if files.put_if(file, content, found.tag) is not None:
                 given.append(number)
             assert files.is_file(file)
             assert files.read_end(file, 1)
@@ -112,20 +112,20 @@ def test_who_was_slow_does_not_replace_what_came_later(hdfs_folder: Folder) -> N
     file = hdfs_folder.url / "lease.json"
     store = _store("hdfs", file.bucket, PLAIN)
     assert isinstance(store, hdfs.HdfsStore)
-    tag = files.put_new(file, b"1")
+    tag = files.put_if(file, b"1", None)
     for content in (b"2", b"3", b"4"):
         assert tag is not None
-        tag = files.put_over(file, content, tag)
+        tag = files.put_if(file, content, tag)
     files.replace_bytes(hdfs_folder.url / "slow", b"slow")
     assert not store._numbered(f"/{hdfs_folder.name}/slow", file.key, 2)
     assert files.read_bytes(file) == b"4"
-    assert files.put_new(file, b"5") is None
+    assert files.put_if(file, b"5", None) is None
     files.replace_bytes(file, b"6")
     found = files.read_tagged(file)
     assert found is not None
     assert found.content == b"6"
     assert tag is not None
-    assert files.put_over(file, b"7", tag) is None
+    assert files.put_if(file, b"7", tag) is None
     files.remove(file)
     assert not files.exists(file)
 
@@ -154,9 +154,9 @@ def test_what_was_written_is_known_though_the_answer_was_lost(
     assert isinstance(store, hdfs.HdfsStore)
     file, client, tags = hdfs_folder.url / "file", store._client, []
     writes: list[Callable[[], str | None]] = [
-        lambda: files.put_new(file, b"new"),
-        lambda: files.put_over(file, b"over", str(tags[-1])),
-        lambda: files.put_over(file, b"again", str(tags[-1])),
+        lambda: files.put_if(file, b"new", None),
+        lambda: files.put_if(file, b"over", str(tags[-1])),
+        lambda: files.put_if(file, b"again", str(tags[-1])),
     ]
     for write in writes:
         monkeypatch.setattr(store, "_client", Deaf(client))
@@ -201,7 +201,7 @@ def test_what_a_killed_process_had_begun_to_write_is_swept_and_nothing_else(hdfs
             draft.write(b"ha")
     tag = files.read_tagged(file)
     assert tag is not None
-    assert files.put_over(file, b"over", tag.tag) is not None
+    assert files.put_if(file, b"over", tag.tag) is not None
 
     def entries() -> int:
         return sum(len(store._listed(each.key)) for each in (hdfs_folder.url, deep.parent))

@@ -11,7 +11,7 @@ import pytest
 
 from cli.cli_kit import MINUTE, NOON, Lake, pane
 from dashboard.dashboard_kit import close, published_store
-from latecomer.errors import TornCommit
+from latecomer.errors import StoreError, TornCommit
 from latecomer.observe import recorded
 from latecomer.observe.check import recorded_by
 from latecomer.observe.dashboard.answers import Answers, fingerprint
@@ -106,6 +106,28 @@ def test_the_scratch_folder_is_for_its_user_alone_and_goes() -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
     del shelf
     assert not folder.exists()
+
+
+def test_a_copy_that_could_not_be_written_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Table(tmp_path / "t", PUBLICATIONS)
+    small = SmallTable(tmp_path / "t", PUBLICATIONS, tmp_path / "scratch")
+    asked = "select batch, published_at from t order by batch"
+    plain.append(0, published(0, 0))
+    assert small.query(asked) == plain.query(asked)
+    plain.append(1, published(1, 1))
+    with monkeypatch.context() as full:
+        full.setattr(kept, "write_delta", _on_a_full_disk)
+        with pytest.raises(StoreError):
+            small.query(asked)
+    assert small.query(asked) == plain.query(asked)
+    plain.append(2, published(2, 2))
+    assert small.query(asked) == plain.query(asked)
+
+
+def _on_a_full_disk(*_: object) -> None:
+    raise OSError(28, "No space left on device")
 
 
 def test_a_small_table_follows_its_files(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ def test_what_passes_is_tried_again(bucket: Bucket, little_patience: None) -> No
         for nth in range(30):
             files.replace_bytes(root / str(nth), b"%d" % nth)
             assert files.read_bytes(root / str(nth)) == b"%d" % nth
-            assert files.put_new(root / f"new{nth}", b"%d" % nth) is not None
-            assert files.put_new(root / f"new{nth}", b"other") is None
+            assert files.put_if(root / f"new{nth}", b"%d" % nth, None) is not None
+            assert files.put_if(root / f"new{nth}", b"other", None) is None
         assert len(files.names(root)) == 60
     assert min(faults.seen[name] for name in ("throttled", "cut_before", "cut_within", "cut_after")) > 0
 
@@ -71,9 +71,9 @@ def test_a_put_whose_answer_was_lost_is_known_to_be_ours(bucket: Bucket, little_
     with faulty(bucket.endpoint, faults) as endpoint:
         root = Bucket(endpoint, bucket.name).url / "lake"
         for nth in range(20):
-            tag = files.put_new(root / str(nth), b"mine %d" % nth)
+            tag = files.put_if(root / str(nth), b"mine %d" % nth, None)
             assert tag is not None
-            assert files.put_over(root / str(nth), b"mine again %d" % nth, tag) is not None
+            assert files.put_if(root / str(nth), b"mine again %d" % nth, tag) is not None
     assert faults.seen["cut_after"] > 5
 
 

@@ -110,10 +110,13 @@ def test_a_plan_is_read_as_it_was_written(store: Store) -> None:
     assert kept_repair(store.root) is None
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"batch": "1", "arrival": 1, "fix": {}, "forms": []}'])
-def test_a_plan_that_cannot_be_read_is_refused(store: Store, text: str) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"[]", b"{}", b'{"batch": "1", "arrival": 1, "fix": {}, "forms": []}', b"not UTF-8: \xff"],
+)
+def test_a_plan_that_cannot_be_read_is_refused(store: Store, content: bytes) -> None:
     keep_repair(store.root, 4, 17, {}, [], pa.table({"x": [1]}), pa.table({"y": [2]}))
-    (store.root / "repairing" / "plan.json").write_text(text)
+    (store.root / "repairing" / "plan.json").write_bytes(content)
     with pytest.raises(StoreError, match="cannot be read"):
         kept_repair(store.root)
 

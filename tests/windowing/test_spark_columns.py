@@ -46,7 +46,7 @@ def test_one_query_serves_all_splits(spark: SparkSession, tmp_path: Path) -> Non
     output: Output = PIPELINE.outputs["by_letter"]
     context = spark.sparkContext
     context.setJobGroup("columns", "columns of users")
-    with computed(Logged(splits), [output], layout, InProcess(lambda: spark), tmp_path) as seen:
+    with computed(Logged(splits), [output], layout, InProcess(spark), tmp_path) as seen:
         context.setJobGroup("after", "")
         rows = seen.table.to_pylist()
     letters = {row["note"]: row[spark_column(output, "letter")][VALUE] for row in rows}

@@ -35,6 +35,7 @@ from latecomer.source.choose import sources_of
 from latecomer.source.decode.retrying import waits
 from latecomer.store.fences import require_held
 from latecomer.store.pins import is_store
+from latecomer.store.store import home_of
 from latecomer.store.turns import Turn, TurnPart, keep_away, sources_away, take_turn, whose_turn
 
 LOG = logging.getLogger(__name__)
@@ -272,7 +273,7 @@ class Following:
         self.name = name
         self.source = source
         self.keeper = intake.engine.keeper
-        self.home = intake.engine.store.home(name)
+        self.home = home_of(intake.engine.store.root, name)
         self.bounded = True
         self.reached = True
         """Whether the source answered the last request."""

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from obstore.store import ObjectStore, from_url
@@ -40,44 +41,36 @@ def opened_store(scheme: str, bucket: str, options: Storage) -> Store:
     client: Any = {"timeout": timedelta(seconds=60), "connect_timeout": timedelta(seconds=5)}
     if options.allow_http:
         client["allow_http"] = True
-    url = f"{scheme}://{bucket}"
-    if scheme not in S3:
-        setting, value = (
-            ("service_account", options.credentials) if scheme == "gs" else ("endpoint", options.endpoint)
-        )
-        config = {} if value is None else {setting: value}
-        return from_url(url, config=config, client_options=client, retry_config=RETRIES)  # type: ignore[call-overload, no-any-return]
-    config = {
-        name: value for name, value in (("region", options.region), ("endpoint", options.endpoint)) if value
-    }
-    provider: Callable[[], Any] | None = None
-    if keys_in_file(options) is not None:
-        provider = _FromFile(options)
+    if scheme in S3:
+        scheme, settings = "s3", {"region": options.region, "endpoint": options.endpoint}
+    elif scheme == "gs":
+        settings = {"service_account": options.credentials}
+    else:
+        settings = {"endpoint": options.endpoint}
+    config: dict[str, Any] = {name: value for name, value in settings.items() if value}
+    if scheme == "s3" and options.endpoint:
+        config["virtual_hosted_style_request"] = False
+    has_keys = scheme == "s3" and keys_in_file(options) is not None
     return from_url(  # type: ignore[call-overload, no-any-return]
-        f"s3://{bucket}",
-        config={"virtual_hosted_style_request": False, **config} if options.endpoint else config,
+        f"{scheme}://{bucket}",
+        config=config,
         client_options=client,
         retry_config=RETRIES,
-        credential_provider=provider,
+        credential_provider=partial(_fresh_keys, options) if has_keys else None,
     )
 
 
-class _FromFile:
-    """Gives the keys in a file. They expire after a while, so that the file is read again."""
-
-    def __init__(self, options: Storage) -> None:
-        self._options = options
-
-    def __call__(self) -> Mapping[str, Any]:
-        keys = keys_in_file(self._options)
-        if keys is None:
-            raise StoreError("the file of credentials is not there any more")
-        return {
-            "access_key_id": keys.access_key,
-            "secret_access_key": keys.secret_key,
-            "token": keys.token,
-            "expires_at": datetime.now(UTC) + _REREAD,
-        }
+def _fresh_keys(options: Storage) -> Mapping[str, Any]:
+    """The keys in a file. They expire after a while, so that the file is read again."""
+    keys = keys_in_file(options)
+    if keys is None:
+        raise StoreError("the file of credentials is not there any more")
+    return {
+        "access_key_id": keys.access_key,
+        "secret_access_key": keys.secret_key,
+        "token": keys.token,
+        "expires_at": datetime.now(UTC) + _REREAD,
+    }
 
 
 def rust_options(place: Url, options: Storage) -> dict[str, str]:

@@ -71,12 +71,8 @@ def _obstore_errors(key: str) -> Iterator[None]:
     except (OSError, RuntimeError, ValueError) as error:
         if "is not a directory" in str(error):  # something below a file
             raise FileNotFoundError(2, "there is no such file", key) from None
-        raise GenericError(_first_line(error)) from error
-
-
-def _first_line(error: Exception) -> str:
-    """The message without the lines of Java's trace, some of which are escaped."""
-    return str(error).split("\n", 1)[0].split("\\n", 1)[0]
+        # Without the lines of Java's trace, some of which are escaped.
+        raise GenericError(str(error).split("\n", 1)[0].split("\\n", 1)[0]) from error
 
 
 class Got:

@@ -31,7 +31,7 @@ class _AtUrl:
         return self.url.suffix
 
     def open(self, mode: Literal["rb"], /) -> BinaryIO:
-        from latecomer.objects.files import open_object  # imports Arrow: only where it is needed
+        from latecomer.objects.open_files import open_object  # imports Arrow: only where it is needed
 
         return cast(BinaryIO, open_object(self.url))
 

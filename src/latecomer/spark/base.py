@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import lru_cache
+from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from latecomer.model.counting import counted
@@ -61,12 +62,7 @@ class Work:
     """How many rows of sources tasks have read."""
 
     def __add__(self, other: Work) -> Work:
-        return Work(
-            self.jobs + other.jobs,
-            self.tasks + other.tasks,
-            self.seconds + other.seconds,
-            self.rows + other.rows,
-        )
+        return Work(*map(add, astuple(self), astuple(other)))
 
     @property
     def in_words(self) -> str:
@@ -92,7 +88,7 @@ class Runner(Protocol):
 
     @property
     def spark(self) -> SparkSession:
-        """A session, for what users have written in SQL. It is started on first use."""
+        """A session, for what users have written in SQL."""
 
     def run(
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None
@@ -105,16 +101,10 @@ class InProcess:
 
     cores = 1
 
-    def __init__(self, start: Callable[[], SparkSession]) -> None:
+    def __init__(self, spark: SparkSession) -> None:
+        """`spark` is one that starts when it is needed (`spark/when_needed.py`), where it may not be needed at all."""
+        self.spark = spark
         self.work = Work()
-        self._start = start
-        self._spark: SparkSession | None = None
-
-    @property
-    def spark(self) -> SparkSession:
-        if self._spark is None:
-            self._spark = self._start()
-        return self._spark
 
     def run(
         self, what: str, kernel: Callable[[Any], Any], tasks: Sequence[Any], buckets: Buckets | None = None

@@ -8,5 +8,4 @@ from pathlib import Path
 
 def cache_folder(kind: str) -> Path:
     """The folder of one kind of files in the user's cache (`XDG_CACHE_HOME`). It may not exist yet."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "latecomer" / kind
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "latecomer", kind)

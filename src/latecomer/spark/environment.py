@@ -175,7 +175,9 @@ def _add_python(archive: tarfile.TarFile) -> None:
     """Python itself: its program, its library, and the standard library."""
     program = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
     archive.add(program, f"bin/{_VERSION}", filter=_plain)
-    _add_text(archive, "bin/python", _STARTS)
+    entry, starts = tarfile.TarInfo("bin/python"), _STARTS.encode()
+    entry.size, entry.mode = len(starts), 0o755
+    archive.addfile(entry, io.BytesIO(starts))
     for name in {sysconfig.get_config_var("INSTSONAME"), sysconfig.get_config_var("LDLIBRARY")} - {None}:
         library = Path(sysconfig.get_config_var("LIBDIR") or "/", str(name))
         if library.is_file() and ".so" in library.name:
@@ -189,12 +191,6 @@ def _add_python(archive: tarfile.TarFile) -> None:
             and not within.parts[0].startswith("config-")
         ):
             archive.add(file, f"{_LIBRARY}/{within.as_posix()}", recursive=False, filter=_plain)
-
-
-def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = len(text.encode()), 0o755
-    archive.addfile(entry, io.BytesIO(text.encode()))
 
 
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:

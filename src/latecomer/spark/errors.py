@@ -43,11 +43,10 @@ def explained(doing: str) -> Callable[[Callable[_Given, _Result]], Callable[_Giv
 def in_words(error: Exception, written: Iterable[Path]) -> str:
     """What went wrong: what the operating system refused, in one of the folders `written` or in Spark's own; else the
     root cause."""
-    return refusal(error, written) or (
-        root_cause(error)
-        if isinstance(error, SPARK_ERRORS)
-        else _line(str(error).strip() or type(error).__name__)
-    )
+    if (sentence := refusal(error, written)) is not None:
+        return sentence
+    *_, innermost = [first_line(error), *causes(error)]
+    return innermost
 
 
 def refusal(error: Exception, written: Iterable[Path]) -> str | None:
@@ -86,12 +85,6 @@ def first_line(error: BaseException) -> str:
     """Spark's message, without the plan and the trace after it."""
     message = error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error
     return _line(str(message).strip() or type(error).__name__)
-
-
-def root_cause(error: BaseException) -> str:
-    """The kind of the innermost exception, and its message."""
-    *_, innermost = [first_line(error), *causes(error)]
-    return innermost
 
 
 def causes(error: BaseException) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -98,28 +98,23 @@ def _check_derived(empty: DataFrame, pipeline: Pipeline, file: str | Path | None
     """Refuse a derived column that Spark does not understand, or whose value may change for the same event."""
     for name, output in pipeline.outputs.items():
         for column, made in output.columns.items():
-            try:
-                reason = (
-                    _NOT_STABLE if may_change(empty.selectExpr(f"({made.sql}) as made"), made.sql) else None
-                )
-            except PySparkException as error:
-                reason = f"Spark cannot use this expression: {first_line(error)}"
-            if reason is not None:
+            if (reason := _mistake(empty, made.sql, "expression")) is not None:
                 place = "columns" if pipeline.derived.get(column) == made else f"outputs.{name}.columns"
                 fix = f"write an SQL expression over {', '.join(empty.columns)} alone"
                 problem = Problem(f"{place}.{column}", reason, made.sql, fix, str(file) if file else None)
                 raise PipelineError([problem])
 
 
-def _mistake(empty: DataFrame, where: str) -> str | None:
+def _mistake(
+    empty: DataFrame, sql: str, what: Literal["predicate", "expression"] = "predicate"
+) -> str | None:
     try:
-        frame = empty.selectExpr(f"({where}) as kept")
-        kind = frame.schema[0].dataType.simpleString()
-        if kind != "boolean":
+        frame = empty.selectExpr(f"({sql}) as made")
+        if what == "predicate" and (kind := frame.schema[0].dataType.simpleString()) != "boolean":
             return f"is not a predicate: it yields {kind}"
-        return _NOT_STABLE if may_change(frame, where) else None
+        return _NOT_STABLE if may_change(frame, sql) else None
     except PySparkException as error:
-        return f"Spark cannot use this predicate: {first_line(error)}"
+        return f"Spark cannot use this {what}: {first_line(error)}"
 
 
 def may_change(frame: DataFrame, where: str) -> bool:

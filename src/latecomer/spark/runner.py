@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread
@@ -86,21 +86,13 @@ class SparkRunner:
             return context.parallelize(tasks, len(tasks)).mapPartitions(partial(run_kernel, kernel))
         count = len(buckets.tasks)
         if count == 1 and len(tasks) <= 1:
-            return context.parallelize([tasks], 1).mapPartitions(partial(_in_one, kernel, buckets))
+            return context.parallelize(tasks, 1).mapPartitions(partial(in_one, kernel, buckets))
         parted = context.parallelize(tasks, max(len(tasks), 1)).mapPartitionsWithIndex(
             partial(by_bucket, kernel)
         )
-        return parted.partitionBy(count, _same_number).mapPartitionsWithIndex(partial(merged, buckets))
+        return parted.partitionBy(count, int).mapPartitionsWithIndex(partial(merged, buckets))
 
 
-def runner_for(rows: int, start: Callable[[], SparkSession]) -> Runner:
+def runner_for(rows: int, spark: SparkSession) -> Runner:
     """Spark where there is much to compute; else this process, which is done before a session has started."""
-    return SparkRunner(start()) if rows > LARGE else InProcess(start)
-
-
-def _in_one(kernel: Callable[[Any], Any], buckets: Buckets, tasks: Iterable[Sequence[Any]]) -> Iterator[Done]:
-    return in_one(kernel, buckets, next(iter(tasks)))
-
-
-def _same_number(bucket: int) -> int:
-    return bucket
+    return SparkRunner(spark) if rows > LARGE else InProcess(spark)

@@ -6,7 +6,6 @@ import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -58,12 +57,8 @@ def merged(buckets: Buckets, nth: int, found: Iterable[tuple[int, _Part]]) -> It
             yield each
         else:
             parts.append(each)
-    for each in run_kernel(partial(_of_bucket, buckets.kernel, parts), [buckets.tasks[nth]]):
+    for each in run_kernel(lambda task: buckets.kernel(task, parts), [buckets.tasks[nth]]):
         yield replace(each, of_bucket=True)
-
-
-def _of_bucket(kernel: Callable[[Any, list[Any]], Any], parts: list[Any], task: Any) -> Any:
-    return kernel(task, parts)
 
 
 def in_one(kernel: Callable[[Any], Any], buckets: Buckets, tasks: Iterable[Any]) -> Iterator[Done]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class _Waiting:
@@ -39,7 +40,7 @@ def when_needed(start: Callable[[], SparkSession]) -> SparkSession:
     >>> is_started(asked)
     True
     """
-    return cast(SparkSession, _Waiting(start))
+    return cast("SparkSession", _Waiting(start))
 
 
 def is_started(spark: SparkSession) -> bool:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from latecomer.errors import StoreError
 from latecomer.store import files
 from latecomer.store.fences import write_once
 from latecomer.store.files import Location
@@ -70,10 +69,8 @@ class Answers:
         until = _answer_in(file, content).until if b'"lost"' in content else None
         if not isinstance(until, dict) or not isinstance(until.get("lost"), dict):
             return []
-        try:
+        with files.as_written(file):
             return [Lost(partition, *gap) for partition, gap in until["lost"].items()]
-        except TypeError:
-            raise damaged(file) from None
 
     def numbers(self) -> list[int]:
         """The numbers of the answers that are kept, in order."""
@@ -89,15 +86,6 @@ class Answers:
 
 
 def _answer_in(file: Location, content: bytes) -> Answer:
-    try:
+    with files.as_written(file):
         answer = json.loads(content)
         return Answer(answer["since"], answer["until"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise damaged(file) from None
-
-
-def damaged(file: Location) -> StoreError:
-    """The error for a file that somebody else wrote or changed."""
-    return StoreError(
-        f"{file} cannot be read: it is not what latecomer wrote; restore the store from a backup"
-    )

@@ -31,10 +31,6 @@ def commit_file(root: Location, version: int) -> Location:
     return root / LOG / f"{version:020d}.json"
 
 
-def commit_exists(root: Location, version: int) -> bool:
-    return files.exists(commit_file(root, version))
-
-
 def last_version(root: Location) -> int:
     """The newest commit of a table, torn or not; -1 where there is none."""
     return max((version for version, _ in _sizes(root)), default=-1)

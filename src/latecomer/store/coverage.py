@@ -86,9 +86,7 @@ def require_covered(store: Store, what: str, fix: str) -> None:
         )
 
 
-def require_windows(
-    store: Store, what: str, since: int | None, window: AnyWindow, option: str = "--from"
-) -> None:
+def require_windows(store: Store, what: str, since: int | None, window: AnyWindow) -> None:
     """Refuse what needs the events of windows that were removed from the log."""
     whole = covered_since(store)
     if whole is not None and not covers(store, since, window):
@@ -96,47 +94,34 @@ def require_windows(
         wanted = "all windows" if since is None else f"windows from {written(since)} on"
         raise NotCovered(
             f"{what} needs every event of {wanted}, and retention has removed those up to {written(whole - 1)} from "
-            f"the log; ask for windows from {written(first)} on ({option} {written(first)})"
+            f"the log; ask for windows from {written(first)} on (--from {written(first)})"
         )
 
 
 def removed_amounts(store: Store, table: str, output: str | None = None) -> Amounts:
     """How much was removed from a table, by batch and unit."""
-    recorded = removals(store)
-    if not recorded.exists:
-        return {}
     of_output = f" and output = '{output}'" if output else " and output is null"
-    rows = recorded.query(f"select batch, unit, amount from t where \"table\" = '{table}'{of_output}")
-    return {(row["batch"], row["unit"]): row["amount"] for row in rows.to_pylist()}
+    rows = removals(store).query_rows(
+        f"select batch, unit, amount from t where \"table\" = '{table}'{of_output}"
+    )
+    return {(row["batch"], row["unit"]): row["amount"] for row in rows}
 
 
 def recorded_fates(store: Store, output: str) -> Mapping[tuple[str, str], Decimal]:
     """Unit and fate → the amount in the ledger for an output, over the removed batches, when they were removed."""
-    recorded = removals(store)
-    if not recorded.exists:
-        return {}
-    rows = recorded.query(
+    rows = removals(store).query_rows(
         f"select unit, fate, sum(amount) as amount from t where \"table\" = '{LEDGER}' and output = '{output}' "
         "group by unit, fate"
     )
-    return {(row["unit"], row["fate"]): row["amount"] for row in rows.to_pylist()}
+    return {(row["unit"], row["fate"]): row["amount"] for row in rows}
 
 
 def removal_totals(store: Store) -> pa.Table:
     """What was removed from each table, in every unit: which batches, how much, up to which event time, and when."""
     recorded = removals(store)
-    schema = pa.schema(
-        [
-            ("table", pa.string()),
-            ("output", pa.string()),
-            ("unit", pa.string()),
-            ("first_batch", pa.int64()),
-            ("last_batch", pa.int64()),
-            ("amount", AMOUNT),
-            ("newest_event_time", TIMESTAMP),
-            ("removed_at", TIMESTAMP),
-        ]
-    )
+    unit, sums = ("table", "output", "unit"), ("amount", "newest_event_time", "removed_at")
+    batches = [("first_batch", pa.int64()), ("last_batch", pa.int64())]
+    schema = pa.schema([*map(REMOVALS.field, unit), *batches, *map(REMOVALS.field, sums)])
     if not recorded.exists:
         return store.as_amounts(schema.empty_table())
     rows = recorded.query(

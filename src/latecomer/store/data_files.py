@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
@@ -84,30 +84,34 @@ def _folder(file: DataFile) -> str | None:
     return rest.partition("/")[0] if data == "data" and rest else None
 
 
+def column_chunks(metadata: pq.FileMetaData) -> Iterator[pq.ColumnChunkMetaData]:
+    """The metadata of every column in every row group of a file."""
+    for nth in range(metadata.num_row_groups):
+        group = metadata.row_group(nth)
+        yield from map(group.column, range(group.num_columns))
+
+
 def bounds_of(metadata: pq.FileMetaData) -> tuple[dict[str, Any], dict[str, Any]]:
     """The minimum and the maximum of each column of numbers and times, from the footer of a file."""
     minimum: dict[str, Any] = {}
     maximum: dict[str, Any] = {}
     out_of_range = set[str]()
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for index in range(row_group.num_columns):
-            column = row_group.column(index)
-            # Bounds of text are not needed, and Arrow would have to decode them.
-            if column.physical_type not in _NUMBERED or "." in column.path_in_schema:
-                continue
-            statistics = column.statistics
-            if statistics is None or not statistics.has_min_max:
-                continue
-            name = column.path_in_schema
-            try:
-                low, high = statistics.min, statistics.max
-            except OverflowError:  # a date outside Python's years
-                out_of_range.add(name)
-                continue
-            if isinstance(low, _COUNTED) and not isinstance(low, bool):
-                minimum[name] = min(minimum.get(name, low), low)
-                maximum[name] = max(maximum.get(name, high), high)
+    for column in column_chunks(metadata):
+        name = column.path_in_schema
+        # Bounds of text are not needed, and Arrow would have to decode them.
+        if column.physical_type not in _NUMBERED or "." in name:
+            continue
+        statistics = column.statistics
+        if statistics is None or not statistics.has_min_max:
+            continue
+        try:
+            low, high = statistics.min, statistics.max
+        except OverflowError:  # a date outside Python's years
+            out_of_range.add(name)
+            continue
+        if isinstance(low, _COUNTED) and not isinstance(low, bool):
+            minimum[name] = min(minimum.get(name, low), low)
+            maximum[name] = max(maximum.get(name, high), high)
     for name in out_of_range:
         minimum.pop(name, None)
         maximum.pop(name, None)

@@ -1,5 +1,5 @@
 """The definition of an output's numbers, and of how events are read, as pinned in the store: it may not change
-later."""
+later. What to do where it differs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from latecomer.config.models import Pipeline
 from latecomer.config.outputs import Output
 from latecomer.config.renames import parse_column
 from latecomer.errors import StoreMismatch
+from latecomer.model.aggregates import Aggregate
 from latecomer.model.base import in_own_words
 from latecomer.model.panes import Accumulation
 from latecomer.model.predicates import column_mistake
 from latecomer.model.verdicts import OnError
 from latecomer.model.windows import Tumbling
+from latecomer.store.layout import EventLayout, PaneLayout
 from latecomer.store.pins import PINS
 
 WALL_CLOCK = "wall"
@@ -135,3 +137,42 @@ def with_new_renames(
         if name not in renames and name not in columns and parse_column(written).name not in columns
     }
     return {**before, "columns": {**renames, **new} or None}
+
+
+_OWN_STATE = frozenset({"sum", "count", "min", "max"})
+"""Aggregates that store nothing but their value."""
+
+
+def fix_for(name: str, before: Output, after: Output, events: EventLayout) -> str:
+    """The fix: a new name, which always works; or a rebuild, which works if the output keeps its columns."""
+    renamed = "give the changed output a new name, and it is computed from the log"
+    if not _fits_its_tables(before, after, events):
+        return renamed
+    apply = f"latecomer rebuild apply FILE {name} --from T"
+    added = [each for each in after.aggregates if each not in before.aggregates]
+    if added:
+        return (
+            f"to add {', '.join(added)}, run {apply}: windows that start at T or later get it from the log, and "
+            f"earlier ones stay as they are; or {renamed}"
+        )
+    return f"{renamed}; or bring windows that are there over to it: {apply}"
+
+
+def _fits_its_tables(before: Output, after: Output, events: EventLayout) -> bool:
+    """Whether a rebuild accepts the new definition: windows and keys with their types are the same, and every old
+    aggregate has its name, type and state."""
+    if (before.window, before.by) != (after.window, after.by) or after.window.merges:
+        return False
+    if not set(before.columns_in_numbers) <= set(after.columns_in_numbers):
+        return False
+    if Accumulation.DISCARDING in (before.accumulation, after.accumulation):
+        return False
+    old, new = PaneLayout(before, events), PaneLayout(after, events)
+    kept, wanted = old.values, new.values
+    if old.keys != new.keys or any(wanted.get(column) != kind for column, kind in kept.items()):
+        return False
+    return all(_same_state(each, after.aggregates[name]) for name, each in before.aggregates.items())
+
+
+def _same_state(before: Aggregate, after: Aggregate) -> bool:
+    return before == after or {before.function, after.function} <= _OWN_STATE

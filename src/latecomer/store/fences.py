@@ -75,21 +75,19 @@ class Fence:
         self._tags[file] = None
         while (stored := files.read_tagged(file)) is not None:
             self.confirm()  # after the read: an engine that takes over later replaces the file, too
-            tag = files.put_over(file, self._stamped(stored.content), stored.tag)
+            tag = files.put_if(file, self._stamped(stored.content), stored.tag)
             if tag is not None:
                 self._tags[file] = tag
                 return
 
     def write(self, file: Location, content: bytes) -> None:
         """Replace a small file, unless another engine has replaced it."""
-        stamped, tag = self._stamped(content), self._tags.get(file)
-        written = files.put_new(file, stamped) if tag is None else files.put_over(file, stamped, tag)
+        stamped = self._stamped(content)
+        written = files.put_if(file, stamped, self._tags.get(file))
         if written is None:
             stored = files.read_tagged(file)
             self.confirm()
-            written = (
-                files.put_new(file, stamped) if stored is None else files.put_over(file, stamped, stored.tag)
-            )
+            written = files.put_if(file, stamped, None if stored is None else stored.tag)
         if written is None:
             self.confirm()
             raise StoreError(f"{file} is written by somebody else at the same time; run again")
@@ -153,23 +151,25 @@ def confirm_held(root: Location) -> None:
 def rewrite(file: Location, text: str) -> None:
     """Write a text to a small file that is written again and again. The file is replaced as a whole and durably. An
     engine that has lost the store is refused."""
-    content = text.encode("utf-8")
-    for fence in fences_over(file):
-        if fence.around_files:
-            fence.write(file, content)
-            return
-    files.replace_bytes(file, content)
+    content, fence = text.encode("utf-8"), _store_fence(file)
+    if fence is None:
+        files.replace_bytes(file, content)
+    else:
+        fence.write(file, content)
 
 
 def write_once(file: Location, text: str) -> None:
     """Write a text to a small file that is written once. It is refused if the file exists with another content."""
-    for fence in fences_over(file):
-        if fence.around_files:
-            content = text.encode("utf-8")
-            if files.put_new(file, content) is None and files.read_bytes(file) != content:
-                fence.confirm()
-                raise StoreError(
-                    f"{file} was written by an engine that had lost the store already; run again, and it is read"
-                )
-            return
-    files.replace_text(file, text)
+    content, fence = text.encode("utf-8"), _store_fence(file)
+    if fence is None:
+        files.replace_bytes(file, content)
+    elif files.put_if(file, content, None) is None and files.read_bytes(file) != content:
+        fence.confirm()
+        raise StoreError(
+            f"{file} was written by an engine that had lost the store already; run again, and it is read"
+        )
+
+
+def _store_fence(file: Location) -> Fence | None:
+    """The fence of the store itself, if this process holds it."""
+    return next((each for each in fences_over(file) if each.around_files), None)

@@ -1,8 +1,8 @@
 """The files of a store: every access to them goes through this module.
 
 Other modules have a *location*: the name of a folder or a file, which can be joined and compared, but not read or
-written. It is a path on this machine (`local_files.py`) or a URL (`objects/files.py`): each function checks which it
-is, and no other module needs to know (ADR 0026, ADR 0087).
+written. It is a path on this machine (`local_files.py`, which has the promises) or a URL (`objects/files.py`): each
+function checks which it is, and no other module needs to know (ADR 0026, ADR 0087).
 
 What must survive a power cut is synced to the disk in order (ADR 0026). At a URL nothing is synced: a put is durable
 once it returns.
@@ -16,9 +16,10 @@ import tempfile
 import uuid
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path, PurePath
-from typing import TypeAlias, TypeVar
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -26,16 +27,17 @@ import pyarrow.parquet as pq
 
 from latecomer.errors import StoreError
 from latecomer.objects import files as objects
+from latecomer.objects import open_files
 from latecomer.objects.access import BrokenOff, in_words, retry_broken_off, rust_options, what_is_wrong
+from latecomer.objects.files import Tagged
 from latecomer.objects.locations import Url, is_url, options_of
-from latecomer.objects.tagged import Tagged
 from latecomer.store import local_files as local
-from latecomer.store.local_files import LockFile, lock_holder
+from latecomer.store.local_files import Location, LockFile, lock_holder
 
-Location: TypeAlias = PurePath
-_Made = TypeVar("_Made")
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
 
-__all__ = ["LockFile", "Tagged", "Url", "is_url", "lock_holder"]
+__all__ = ["Location", "LockFile", "Tagged", "Url", "is_url", "lock_holder"]
 
 
 def url(location: Location) -> str:
@@ -53,10 +55,10 @@ def storage_options(location: Location) -> dict[str, str] | None:
     return rust_options(location, options_of(location)) if isinstance(location, Url) else None
 
 
-def retry_reads(location: Location, work: Callable[[], _Made]) -> _Made:
+def retry_reads(location: Location, work: Callable[[], _Result]) -> _Result:
     """The result of another library's read of a location: it is retried where an answer breaks off."""
 
-    def attempt() -> _Made:
+    def attempt() -> _Result:
         try:
             return work()
         except Exception as error:
@@ -74,39 +76,37 @@ def outage(location: Location, error: Exception) -> StoreError | None:
     return what_is_wrong(location, error)
 
 
+_NAMED = ("__name__", "__qualname__", "__doc__")
+
+
+def _either(on_disk: Callable[_Given, _Result], at_url: Callable[..., _Result]) -> Callable[_Given, _Result]:
+    """One function for both kinds of locations: its first argument is the location, and decides which one is called.
+    The promise is that of `on_disk`."""
+
+    @wraps(on_disk, assigned=_NAMED)  # it can be pickled by its name in this module
+    def chosen(*given: _Given.args, **named: _Given.kwargs) -> _Result:
+        return (at_url if isinstance(given[0], Url) else on_disk)(*given, **named)
+
+    return chosen
+
+
+def _nothing(*_: object) -> None:
+    """At a URL there is nothing to do."""
+
+
 # Looking
 
-
-def exists(location: Location) -> bool:
-    return objects.exists(location) if isinstance(location, Url) else local.exists(location)
-
-
-def is_file(location: Location) -> bool:
-    return objects.is_file(location) if isinstance(location, Url) else local.is_file(location)
-
-
-def is_folder(location: Location) -> bool:
-    return objects.is_folder(location) if isinstance(location, Url) else local.is_folder(location)
-
-
-def is_link(location: Location) -> bool:
-    """Whether it is a symbolic link."""
-    return not isinstance(location, Url) and local.is_link(location)
-
-
-def names(folder: Location) -> list[str]:
-    """The names in a folder, sorted; none where there is no folder."""
-    return objects.names(folder) if isinstance(folder, Url) else local.names(folder)
-
-
-def sizes(folder: Location, ending: str) -> dict[str, int]:
-    """The sizes of the files in a folder with this ending, in order of name."""
-    return objects.sizes(folder, ending) if isinstance(folder, Url) else local.sizes(folder, ending)
-
-
-def files_below(folder: Location) -> list[Location]:
-    """Every file in a folder and in those below it, in order of name. Links to folders are not followed."""
-    return [*(objects.files_below(folder) if isinstance(folder, Url) else local.files_below(folder))]
+exists = _either(local.exists, objects.exists)
+is_file = _either(local.is_file, objects.is_file)
+is_folder = _either(local.is_folder, objects.is_folder)
+is_link = _either(local.is_link, lambda _: False)
+names = _either(local.names, objects.names)
+sizes = _either(local.sizes, objects.sizes)
+files_below = _either(local.files_below, objects.files_below)
+size = _either(local.size, objects.size)
+written_at = _either(local.written_at, objects.written_at)
+folder_identity = _either(local.folder_identity, _nothing)
+is_writable = _either(local.is_writable, lambda _: True)  # only a write can show that of a bucket
 
 
 def parquet_files(folder: Location) -> list[Location]:
@@ -118,39 +118,36 @@ def parquet_files(folder: Location) -> list[Location]:
     ]
 
 
-def size(file: Location) -> int:
-    return objects.size(file) if isinstance(file, Url) else local.size(file)
-
-
-def written_at(location: Location) -> float:
-    """When a file was last written, or a folder's list of names; in seconds since the epoch."""
-    return objects.written_at(location) if isinstance(location, Url) else local.written_at(location)
-
-
-def folder_identity(folder: Location) -> tuple[int, int] | None:
-    """What tells a folder on this machine from a later one of the same name; None where there is no folder."""
-    return None if isinstance(folder, Url) else local.folder_identity(folder)
-
-
-def is_writable(folder: Location) -> bool:
-    """Whether files can be made in a folder that exists. For a bucket only a write can show that: True."""
-    return isinstance(folder, Url) or local.is_writable(folder)
-
-
 # Small files
+
+read_bytes = _either(local.read_bytes, objects.read_bytes)
+read_end = _either(local.read_end, open_files.read_end)
+replace_bytes = _either(local.replace_bytes, objects.replace_bytes)
+read_tagged = _either(local.read_tagged, objects.read_tagged)
+put_if = _either(local.put_if, objects.put_if)
 
 
 def read_text(file: Location) -> str:
     return read_bytes(file).decode("utf-8")
 
 
-def read_bytes(file: Location) -> bytes:
-    return objects.read_bytes(file) if isinstance(file, Url) else local.read_bytes(file)
+def text_of(file: Location) -> str | None:
+    """The text of a file that latecomer wrote; None where there is no file."""
+    try:
+        with as_written(file):
+            return read_text(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
-def read_end(file: Location, count: int) -> bytes:
-    """The last bytes of a file."""
-    return objects.read_end(file, count) if isinstance(file, Url) else local.read_end(file, count)
+@contextmanager
+def as_written(file: Location | str, fix: str = "restore the store from a backup") -> Iterator[None]:
+    """Within this context the content of a file of latecomer's is read. An error says that somebody else wrote or
+    changed the file, and has this fix."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        raise StoreError(f"{file} cannot be read: it is not what latecomer wrote; {fix}") from None
 
 
 def replace_text(file: Location, text: str) -> None:
@@ -158,32 +155,8 @@ def replace_text(file: Location, text: str) -> None:
     replace_bytes(file, text.encode("utf-8"))
 
 
-def replace_bytes(file: Location, content: bytes) -> None:
-    """Write bytes into a file: whole or not at all, and durable once this returns."""
-    return (
-        objects.replace_bytes(file, content) if isinstance(file, Url) else local.replace_bytes(file, content)
-    )
-
-
-def read_tagged(file: Location) -> Tagged | None:
-    """The content of a small file, and a tag; writing another content changes the tag. None where there is no file."""
-    return objects.read_tagged(file) if isinstance(file, Url) else local.read_tagged(file)
-
-
-def put_new(file: Location, content: bytes) -> str | None:
-    """Write a new file: its tag, or None where the file exists. Of several writers, one succeeds."""
-    return objects.put_new(file, content) if isinstance(file, Url) else local.put_new(file, content)
-
-
-def put_over(file: Location, content: bytes, tag: str) -> str | None:
-    """Replace a file that still has this tag: the new tag, or None where it has another one, or does not exist."""
-    return (
-        objects.put_over(file, content, tag) if isinstance(file, Url) else local.put_over(file, content, tag)
-    )
-
-
 def require_conditional_puts(root: Location) -> None:
-    """Refuse an object store that cannot do these two; every folder can."""
+    """Refuse an object store that cannot do `put_if`; every folder can."""
     if isinstance(root, Url):
         objects.require_conditional_puts(root)
 
@@ -191,14 +164,8 @@ def require_conditional_puts(root: Location) -> None:
 # Removing and moving
 
 
-def remove(file: Location) -> None:
-    """Remove a file, if it exists."""
-    return objects.remove(file) if isinstance(file, Url) else local.remove(file)
-
-
-def remove_all(folder: Location) -> None:
-    """Remove a folder with all its content, as far as possible."""
-    return objects.remove_all(folder) if isinstance(folder, Url) else local.remove_all(folder)
+remove = _either(local.remove, objects.remove)
+remove_all = _either(local.remove_all, objects.remove_all)
 
 
 def remove_drafts(folder: Location, before: float) -> None:
@@ -247,7 +214,7 @@ def footer(file: Location) -> pq.FileMetaData:
 def footer_and_size(file: Location) -> tuple[pq.FileMetaData, int]:
     """The metadata of a Parquet file, and its size."""
     if isinstance(file, Url):
-        opened = objects.open_object(file)
+        opened = open_files.open_object(file)
         return pq.read_metadata(pa.PythonFile(opened, mode="r")), opened.size()
     return footer(file), size(file)
 
@@ -311,21 +278,15 @@ def new_parquet(file: Location, schema: pa.Schema) -> pq.ParquetWriter:
 
 def _name(file: Location) -> str:
     """A location as Arrow names it within its file system (`_system`)."""
-    return objects.arrow_name(file) if isinstance(file, Url) else str(file)
+    return open_files.arrow_name(file) if isinstance(file, Url) else str(file)
 
 
 def _system(file: Location) -> pa.fs.FileSystem | None:
-    return objects.arrow_system(file) if isinstance(file, Url) else None
+    return open_files.arrow_system(file) if isinstance(file, Url) else None
 
 
-def new_arrow(file: Location, schema: pa.Schema) -> AbstractContextManager[pa.ipc.RecordBatchFileWriter]:
-    """A new Arrow file. It gets its name once it is complete and synced. A power cut may lose the name."""
-    return objects.new_arrow(file, schema) if isinstance(file, Url) else local.new_arrow(file, schema)
-
-
-def open_arrow(file: Location) -> pa.ipc.RecordBatchFileReader:
-    """An Arrow file. Only the needed parts are read."""
-    return objects.open_arrow(file) if isinstance(file, Url) else local.open_arrow(file)
+new_arrow = _either(local.new_arrow, open_files.new_arrow)
+open_arrow = _either(local.open_arrow, open_files.open_arrow)
 
 
 def on_this_machine(root: Location) -> Path:
@@ -333,9 +294,9 @@ def on_this_machine(root: Location) -> Path:
     a URL, a folder of the user's (`XDG_STATE_HOME`)."""
     if not isinstance(root, Url):
         return Path(root)
-    base = os.environ.get("XDG_STATE_HOME")
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     name = f"{root.name}-{hashlib.sha256(str(root).encode()).hexdigest()[:8]}"
-    return (Path(base) if base else Path.home() / ".local" / "state") / "latecomer" / name
+    return Path(base, "latecomer", name)
 
 
 def log_file(root: Location, name: str) -> Path:
@@ -351,8 +312,8 @@ def new_token() -> str:
 class KeptScratch:
     """A private temporary folder, removed with this object or with the process."""
 
-    def __init__(self, prefix: str = "latecomer-") -> None:
-        self.folder: Location = Path(tempfile.mkdtemp(prefix=prefix))
+    def __init__(self) -> None:
+        self.folder: Location = Path(tempfile.mkdtemp(prefix="latecomer-"))
         weakref.finalize(self, remove_all, self.folder)
 
 
@@ -363,42 +324,16 @@ def scratch(prefix: str = "latecomer-") -> Iterator[Path]:
         yield Path(folder)
 
 
-# Syncing to the disk, in order: at a URL there is nothing to do
+# Syncing to the disk, in order
 
-
-def sync(location: Location) -> None:
-    """Sync a file's bytes, or a folder's list of names, to the disk."""
-    if not isinstance(location, Url):
-        local.sync(location)
+sync = _either(local.sync, _nothing)
+sync_folder = _either(local.sync_folder, _nothing)
+make_folder = _either(local.make_folder, _nothing)
+require_room = _either(local.require_room, _nothing)
+keep_to_user = _either(local.keep_to_user, _nothing)  # access to a bucket is left to the bucket
 
 
 def sync_files(files: Iterable[Location], root: Location) -> None:
     """Sync files, and every folder between `root` and them once."""
     if not isinstance(root, Url):
         local.sync_files(files, root)
-
-
-def sync_folder(folder: Location) -> None:
-    """Sync a folder's list of names, where that is possible: some file systems need no sync, and a folder that may not
-    be opened is not ours."""
-    if not isinstance(folder, Url):
-        local.sync_folder(folder)
-
-
-def make_folder(folder: Location) -> None:
-    """Make a folder that survives a power cut."""
-    if not isinstance(folder, Url):
-        local.make_folder(folder)
-
-
-def require_room(folder: Location, count: int) -> None:
-    """Raise an error if the disk has no room for so many bytes, as far as that is known without writing them."""
-    if not isinstance(folder, Url):
-        local.require_room(folder, count)
-
-
-def keep_to_user(location: Location) -> None:
-    """Let only the owner read a file with those that SQLite and DuckDB keep beside it, or a folder with all its
-    content. Links are not followed. An error names the file. Access to a bucket is left to the bucket."""
-    if not isinstance(location, Url):
-        local.keep_to_user(location)

@@ -9,12 +9,15 @@ twice: a giver (such as a streaming query) numbers its frames, and the receipt h
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from latecomer.config.models import INBOX
 from latecomer.store import files
-from latecomer.store.answers import Answer, Answers, damaged
+from latecomer.store.answers import Answer, Answers
 from latecomer.store.failpoints import failpoint
 from latecomer.store.files import Location
 
@@ -26,25 +29,15 @@ def has_rows(file: Location) -> bool:
     return bool(files.footer(file).num_rows)
 
 
-@dataclass(frozen=True)
+@checked_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class Receipt:
     """The receipt for one frame."""
 
-    files: Sequence[str]
+    files: list[str]
     at: int
     """When, in microseconds."""
-    reached: Mapping[str, int] = field(default_factory=dict)
+    reached: dict[str, int] = field(default_factory=dict)
     """Giver → the number of its last frame, this one included."""
-
-
-def _is_whole(receipt: Receipt) -> bool:
-    """Whether a receipt has what latecomer writes into it."""
-    return (
-        isinstance(receipt.files, list)
-        and isinstance(receipt.reached, dict)
-        and all(isinstance(name, str) for name in receipt.files)
-        and all(type(number) is int for number in (receipt.at, *receipt.reached.values()))
-    )
 
 
 @dataclass(frozen=True)
@@ -77,13 +70,8 @@ class Inbox:
     def read(self, number: int) -> Receipt | None:
         """The receipt of a batch, if there is one of that number."""
         answer = self.answers.read(number)
-        try:
-            receipt = None if answer is None else Receipt(**answer.until)
-        except TypeError:
-            raise damaged(self.answers.file(number)) from None
-        if receipt is not None and not _is_whole(receipt):
-            raise damaged(self.answers.file(number))
-        return receipt
+        with files.as_written(self.answers.file(number)):
+            return None if answer is None else Receipt(**answer.until)
 
     def files_of(self, receipt: Receipt) -> list[Location]:
         return [self.folder / name for name in receipt.files]

@@ -21,12 +21,11 @@ from latecomer.errors import LatecomerError
 from latecomer.store import files as fs
 from latecomer.store.commits import LOG
 from latecomer.store.data_files import DataFile
-from latecomer.store.delta_tables import write_delta
+from latecomer.store.delta_tables import ALL, write_delta
 from latecomer.store.files import Location
 from latecomer.store.layout import LEDGER, PUBLICATIONS, ZERO_BEFORE
 from latecomer.store.pins import read_pins
-from latecomer.store.questions import ALL
-from latecomer.store.store import OutputTables, Store, open_store
+from latecomer.store.store import OutputTables, Store
 from latecomer.store.table import Table
 
 MOST_ROWS = 200_000
@@ -50,46 +49,34 @@ class SmallTable(Table):
 
     def queried(self) -> tuple[DeltaTable, str]:
         delta, selected = super().queried()
-        if self._version != delta.version():
-            self._version = delta.version()
+        if self._version != (version := delta.version()):
             self._follow(self.files())
+            self._version = version  # not before: a copy that could not be written is tried again
         return (delta, selected) if self._copy is None else (self._copy, ALL)
 
     def _follow(self, files: list[DataFile]) -> None:
         """Update rows and copy to the current files of the table."""
         if sum(file.rows for file in files) > MOST_ROWS:
-            self._rows = self._copy = None
+            self._rows, self._copy, self._paths = None, None, frozenset()
             return
         paths = frozenset(file.path for file in files)
         if self._copy is not None and paths == self._paths:
             return
-        if self._rows is None or self._paths - paths:  # files were merged
-            self._rows = self._read_all()
-        elif new := [file for file in files if file.path not in self._paths]:
-            with self.explained():
-                self._rows = pa.concat_tables([self._rows, self._whole(self.dataset(new).to_table())])
-        self._paths, before = paths, self._copies
-        self._copies += 1
+        known = frozenset[str]() if self._paths - paths else self._paths  # files may have been merged
         with self.explained():
-            self._copy = write_delta(self._scratch / str(self._copies), self._rows)
-            fs.remove_all(self._scratch / str(before))
+            rows = self._read([file for file in files if file.path not in known])
+            rows = pa.concat_tables([self._rows, rows]) if known else rows
+            self._copies += 1
+            self._copy = write_delta(self._scratch / str(self._copies), rows)
+            fs.remove_all(self._scratch / str(self._copies - 1))
+        self._rows, self._paths = rows, paths
 
-    def _read_all(self) -> pa.Table:
-        return self._whole(self._answer({"t": super().queried()}, "select * from t"))
-
-    def _whole(self, rows: pa.Table) -> pa.Table:
-        """Rows with exactly the columns of the schema, in its order."""
-        columns = [
-            rows[field.name].cast(field.type)
-            if field.name in rows.schema.names
-            else pa.nulls(rows.num_rows, field.type)
-            for field in self.schema
-        ]
-        whole = pa.table(columns, schema=self.schema)
+    def _read(self, files: list[DataFile]) -> pa.Table:
+        rows = self.dataset(files, self.schema).to_table()
         for name in self.zeros:
             place = self.schema.get_field_index(name)
-            whole = whole.set_column(place, self.schema.field(place), whole[name].fill_null(0))
-        return whole
+            rows = rows.set_column(place, self.schema.field(place), rows[name].fill_null(0))
+        return rows
 
 
 class KeptStore(Store):
@@ -139,7 +126,7 @@ class Shelf:
             except LatecomerError:  # opening it anew reports the error
                 pass
         self._opened += 1
-        store = open_store(pipeline, KeptStore)
+        store = KeptStore.of(pipeline)
         store.keep(self._scratch.folder / str(self._opened))
         self._stores[root] = identity, store
         return store

@@ -24,6 +24,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from latecomer.errors import StoreError
+from latecomer.store.files import as_written
 
 LOG = logging.getLogger(__name__)
 TAKEOVER_SECONDS = 30.0
@@ -103,12 +104,9 @@ class Place(Protocol):
         """The content and its tag; None where there is none."""
         ...
 
-    def put_new(self, content: bytes) -> str | None:
-        """Write the file if there is none; its tag, or None where there is one."""
-        ...
-
-    def put_over(self, content: bytes, tag: str) -> str | None:
-        """Replace the file if it has this tag; the new tag, or None where it has another one."""
+    def put_if(self, content: bytes, tag: str | None) -> str | None:
+        """Replace the content with this tag, or, for None, write the first one; the new tag, or None where there is
+        another content."""
         ...
 
 
@@ -146,16 +144,12 @@ def read_lease(place: Place) -> StoredLease | None:
     if stored is None:
         return None
     content, tag = stored
-    try:
+    fix = "make sure that no run is under way, remove it, and run again"
+    with as_written(place.name, fix):
         record = Record(**json.loads(content))
         if type(record.token) is not int or record.token < 1 or not 0 < record.takes_over_after < 1e9:
             raise TypeError
         _ = record.since_seconds, record.renewed_seconds  # moments that can be read
-    except (ValueError, TypeError, OverflowError, RecursionError):
-        raise StoreError(
-            f"{place.name} cannot be read: it is not what latecomer wrote; make sure that no run is under way, remove "
-            "it, and run again"
-        ) from None
     return StoredLease(record, tag)
 
 
@@ -205,11 +199,7 @@ class Watcher:
         takeover = before.record.takes_over_after if before else TAKEOVER_SECONDS
         takeover = takeover if who.takeover is None else who.takeover
         mine = Record(token, who.name, who.id, who.host, who.pid, takeover, moment, moment)
-        tag = (
-            self.place.put_new(mine.content)
-            if before is None
-            else self.place.put_over(mine.content, before.tag)
-        )
+        tag = self.place.put_if(mine.content, None if before is None else before.tag)
         return None if tag is None else Lease(self.place, StoredLease(mine, tag), self.clock)
 
 
@@ -255,7 +245,7 @@ class Lease:
             with self._writing:
                 if self.lost:
                     return False
-                tag = self.place.put_over(record.content, self._mine.tag)
+                tag = self.place.put_if(record.content, self._mine.tag)
                 if tag is not None:
                     self._mine, self.renewed_at = StoredLease(record, tag), self.clock.now()
                     return True
@@ -277,8 +267,8 @@ class Lease:
 class Heart:
     """The thread that renews a lease, as long as it is held."""
 
-    def __init__(self, lease: Lease, on_loss: Callable[[], None] = lambda: None) -> None:
-        self.lease, self._on_loss = lease, on_loss
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="latecomer-lease", daemon=True)
         self._thread.start()
@@ -292,7 +282,6 @@ class Heart:
         while not self.lease.clock.wait(self._stopped, pause):
             try:
                 if not self.lease.renew():
-                    self._on_loss()
                     return
             except (OSError, StoreError) as error:
                 # The store cannot be reached. If others can reach it, they take over.

@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from latecomer.objects.tagged import Tagged
+from latecomer.objects.files import Tagged
 
 Location: TypeAlias = PurePath
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -127,6 +127,7 @@ def replace_bytes(file: Location, content: bytes) -> None:
 
 
 def read_tagged(file: Location) -> Tagged | None:
+    """The content of a small file, and a tag; writing another content changes the tag. None where there is no file."""
     try:
         content = read_bytes(file)
     except FileNotFoundError:
@@ -134,16 +135,9 @@ def read_tagged(file: Location) -> Tagged | None:
     return Tagged(content, _tag(content))
 
 
-def put_new(file: Location, content: bytes) -> str | None:
-    return _put_if(file, content, None)
-
-
-def put_over(file: Location, content: bytes, tag: str) -> str | None:
-    return _put_if(file, content, tag)
-
-
-def _put_if(file: Location, content: bytes, tag: str | None) -> str | None:
-    """Write a file if it has this tag, or, for None, if it does not exist: one process after the other."""
+def put_if(file: Location, content: bytes, tag: str | None) -> str | None:
+    """Replace a file that still has this tag, or, for None, write a new one. Gives the new tag, or None where the file
+    has another tag, or exists. Of several writers, one succeeds."""
     make_folder(file.parent)
     with open(file.with_name(f".{file.name}.lock"), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

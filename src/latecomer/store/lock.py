@@ -213,14 +213,8 @@ class LeaseFile:
     def read(self) -> tuple[bytes, str] | None:
         return files.read_tagged(self.file) if is_url(self.file) else read_numbered(self.file)
 
-    def put_new(self, content: bytes) -> str | None:
-        return files.put_new(self.file, content) if is_url(self.file) else self._numbered(content, None)
-
-    def put_over(self, content: bytes, tag: str) -> str | None:
-        return files.put_over(self.file, content, tag) if is_url(self.file) else self._numbered(content, tag)
-
-    def _numbered(self, content: bytes, tag: str | None) -> str | None:
-        return put_numbered(self.file, content, tag)
+    def put_if(self, content: bytes, tag: str | None) -> str | None:
+        return (files.put_if if is_url(self.file) else put_numbered)(self.file, content, tag)
 
 
 APPLICATIONS = {LOCK: LEASE, COMPACT: f"{LEASE}-compact", TABLE: f"{LEASE}-table"}

@@ -12,12 +12,8 @@ LAST = (1 << 63) - 1
 
 def reached_by_output(store: Store, until: int = LAST) -> dict[str, int]:
     """The last batch, up to one, in which each output took part."""
-    if not store.ledger.exists:
-        return {}
-    rows = store.ledger.query(
-        f"select output, max(batch) as last from t where batch <= {until} group by output"
-    )
-    return {row["output"]: row["last"] for row in rows.to_pylist()}
+    sql = f"select output, max(batch) as last from t where batch <= {until} group by output"
+    return {row["output"]: row["last"] for row in store.ledger.query_rows(sql)}
 
 
 def outputs_to_compute(store: Store) -> list[str]:

@@ -88,9 +88,7 @@ class Publications:
         return batch, times.get(batch)
 
     def _in_table(self, condition: str) -> dict[int, int]:
-        if not self._table.exists:
-            return {}
-        rows = self._table.query(f"select batch, published_at from t where {condition}").to_pylist()
+        rows = self._table.query_rows(f"select batch, published_at from t where {condition}")
         return {row["batch"]: to_micros(row[PUBLISHED_AT]) for row in rows}
 
     def _in_commits(self, application: str) -> dict[int, int]:
@@ -114,18 +112,15 @@ class PublicationClock:
         """Write the times that earlier runs did not: of an interrupted batch, or, for an earlier version, of all
         batches."""
         table, ledger = self._store.publications, self._store.ledger
-        for application, output in self._applications().items():
+        joined = {joining(name): name for name in self._store.pipeline.outputs}
+        for application, output in {APPLICATION: None, **joined}.items():
             last = ledger.last_batch(application)
             if last > (before := table.last_batch(application)):
                 times = _times_of(commits_of(ledger.root), application, before)
                 table.append(last, _rows(times, output), application)
-        if table.exists:
-            last_at = table.query("select max(published_at) as last from t").to_pylist()[0]["last"]
-            self._last = None if last_at is None else to_micros(last_at)
+        for row in table.query_rows("select max(published_at) as last from t"):
+            self._last = None if row["last"] is None else to_micros(row["last"])
         self._begun = True
-
-    def _applications(self) -> dict[str, str | None]:
-        return {APPLICATION: None, **{joining(name): name for name in self._store.pipeline.outputs}}
 
     def close(
         self,

@@ -19,7 +19,6 @@ from latecomer.model.durations import format_duration
 from latecomer.store import files as fs
 from latecomer.store.commits import (
     REACHED,
-    commit_exists,
     commit_file,
     last_version,
     torn_checkpoints,
@@ -27,10 +26,9 @@ from latecomer.store.commits import (
     transactions_of,
 )
 from latecomer.store.data_files import DataFile, batches_of, is_merged
-from latecomer.store.delta_tables import CHECKPOINT_EVERY, KEPT, LOG_KEPT, files_of, open_delta
+from latecomer.store.delta_tables import CHECKPOINT_EVERY, KEPT, LOG_KEPT, explained, files_of, open_delta
 from latecomer.store.fences import fences_over
 from latecomer.store.files import Location
-from latecomer.store.table_errors import explained
 from latecomer.store.wider_types import wider_schema
 
 APPLICATION = "latecomer"
@@ -140,7 +138,7 @@ class ReadableTable:
         try:
             return _reached(delta, application)
         except DeltaError as error:
-            if not fs.is_folder(self.root) or commit_exists(self.root, delta.version()):
+            if not fs.is_folder(self.root) or fs.exists(commit_file(self.root, delta.version())):
                 raise
             raise StoreError(
                 f"table {self.root} was opened more than {format_duration(LOG_KEPT)} ago, and its log of then is gone; "

@@ -29,11 +29,9 @@ def title(rebuild: Rebuild) -> str:
 def range_in_words(record: Record) -> str:
     """The windows that a rebuild covers."""
     since, until = (_moment(each) for each in (record.since, record.until))
-    if since is None and until is None:
-        return "at any time"
-    return " ".join(filter(None, [since and f"from {since} on", until and f"until {until}"])).replace(
-        " on until", " until"
-    )
+    if since is None:
+        return "at any time" if until is None else f"until {until}"
+    return f"from {since} on" if until is None else f"from {since} until {until}"
 
 
 def _moment(micros: int) -> str | None:

@@ -21,7 +21,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from latecomer.errors import StoreError
 from latecomer.store import files
@@ -36,15 +38,16 @@ _RECORD = "record.json"
 _DRAFT = "."
 _SECONDS = re.compile(r"[0-9]{1,12}([.][0-9]{1,3})?")
 _ABANDONED = 86_400
-_ENDLESS = 1e12
-_NUMBERS = ("since", "until", "through", "watermark", "low", "high")
-"""The fields of a record that are used in queries: they must be numbers."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """A rebuild: its range, what it was computed from, and what it changes."""
+    """A rebuild: its range, what it was computed from, and what it changes.
 
+    Its types are checked when it is read from the store: its numbers are used in queries.
+    """
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")
     output: str
     since: int
     until: int
@@ -67,7 +70,7 @@ class Record:
     largest: tuple[Mapping[str, Any], ...] = ()
     """The rows that change most."""
     made_at: int = 0
-    seconds: float = 0.0
+    seconds: Annotated[float, Field(ge=0, lt=1e12)] = 0.0
     """How long it took to compute it; 0 if an earlier version did."""
 
     @property
@@ -80,6 +83,9 @@ class Record:
     def changes(self) -> int:
         """How many windows and keys change."""
         return sum(self.counts.get(kind, 0) for kind in ("new", "changed", "withdrawn"))
+
+
+_STORED = TypeAdapter(Record)
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class Rebuild:
     @property
     def batch(self) -> int | None:
         """The batch that publishes it, once it has one."""
-        written = _read(self.folder / BATCH)
+        written = files.text_of(self.folder / BATCH)
         if written is not None and not written.strip().isdecimal():
             raise StoreError(f"{self.folder / BATCH} is not the number of a batch; restore it")
         return None if written is None else int(written)
@@ -104,7 +110,7 @@ class Rebuild:
     @property
     def seconds(self) -> float | None:
         """How long it took, with its publication; None if an earlier version computed it."""
-        written = _read(self.folder / TOOK) or "0"
+        written = files.text_of(self.folder / TOOK) or "0"
         if not _SECONDS.fullmatch(written.strip()):
             raise StoreError(f"{self.folder / TOOK} is not a number of seconds; remove it")
         return round(self.record.seconds + float(written), 3) if self.record.seconds else None
@@ -184,7 +190,7 @@ class Rebuilds:
     def __iter__(self) -> Iterator[Rebuild]:
         """Every plan that is whole, published or not, by name."""
         for folder in self._folders():
-            written = _read(folder / _RECORD)
+            written = files.text_of(folder / _RECORD)
             if written is not None:
                 yield Rebuild(folder, _record(folder, written))
 
@@ -217,7 +223,7 @@ class Rebuilds:
     def keep(self, draft: Location, record: Record) -> Rebuild:
         """Make a draft a plan. If the same plan exists, that one is kept."""
         home = self.root / record.id
-        written = _read(home / _RECORD)
+        written = files.text_of(home / _RECORD)
         if written is not None:
             existing = Rebuild(home, _record(home, written))
             if existing.whole:
@@ -237,26 +243,10 @@ class Rebuilds:
 
 
 def _record(folder: Location, text: str) -> Record:
-    try:
-        written = json.loads(text)
-        sums = {name: (before, after) for name, (before, after) in written["sums"].items()}
-        record = Record(**{**written, "sums": sums, "largest": tuple(written["largest"])})
-        if not all(type(getattr(record, name)) is int for name in _NUMBERS) or type(record.seconds) is bool:
-            raise TypeError
-        if not (isinstance(record.seconds, float | int) and 0 <= record.seconds < _ENDLESS):
-            raise TypeError
+    with files.as_written(
+        folder / _RECORD, "restore it, or remove the folder if that rebuild was never published"
+    ):
+        record = _STORED.validate_json(text)
         for amount in record.taken_in.values():
             Decimal(amount)
         return record
-    except (ArithmeticError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise StoreError(
-            f"{folder / _RECORD} cannot be read: it is not what latecomer wrote; restore it, or remove the folder "
-            "if that rebuild was never published"
-        ) from None
-
-
-def _read(file: Location) -> str | None:
-    try:
-        return files.read_text(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return None

@@ -90,8 +90,8 @@ def require_unbroken(store: Store) -> None:
             raise StoreError(f"table {table}: the file {file.path} is missing, or not whole; {RESTORE}")
     if timeline < 0:
         return
-    rows = store.watermarks.query("select max(batch) as last from t where kind in ('tick', 'repair')")
-    last_data = rows.to_pylist()[0]["last"]
+    sql = "select max(batch) as last from t where kind in ('tick', 'repair')"
+    (last_data,) = (row["last"] for row in store.watermarks.query_rows(sql))
     store.events.refresh()
     if last_data is not None and last_data > store.events.last_batch():
         raise StoreError(_lacks(store, last_data, "timeline", "log"))
@@ -109,8 +109,7 @@ def _require_not_ahead(store: Store, output: str) -> None:
     batch would publish too little when it is run again.
     """
     states, panes = (Table(store.root / "outputs" / output / name, None) for name in ("partials", "panes"))
-    ahead = states.last_batch() if states.exists else -1
-    published = panes.last_batch() if panes.exists else -1
+    ahead, published = states.last_batch(), panes.last_batch()
     if ahead > published:
         raise StoreError(_lacks(store, ahead, f"open states of {output}", "panes"))
     store.ledger.refresh()

@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from latecomer.errors import StoreError
 from latecomer.model.ledger import EVENTS
 from latecomer.store import files
 from latecomer.store.fences import confirm_held
@@ -90,21 +89,16 @@ def keep_repair(
 def kept_repair(root: Location) -> Repair | None:
     """The replay that has a batch and may not be complete; None where there is none."""
     folder = root / FOLDER
-    try:
-        text = files.read_text(folder / _PLAN)
-    except (FileNotFoundError, NotADirectoryError):
+    text = files.text_of(folder / _PLAN)
+    if text is None:
         return None
-    try:
+    with files.as_written(folder / _PLAN):
         plan = json.loads(text)
         fix, forms, source = dict(plan["fix"]), list(plan["forms"]), str(plan.get("source", ""))
         repair = Repair(folder, plan["batch"], plan["arrival"], fix, forms, source)
         if not (type(repair.batch) is int and type(repair.arrival) is int):
             raise TypeError
         return repair
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise StoreError(
-            f"{folder / _PLAN} cannot be read: it is not what latecomer wrote; restore the store from a backup"
-        ) from None
 
 
 _STANDING = "_standing_"

@@ -9,11 +9,10 @@ The schema of an id never changes, so a stored schema is never fetched again.
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any
 
 from latecomer.config.avro import Avro, schema_text
 from latecomer.config.avro_files import file_schema
@@ -46,8 +45,59 @@ from latecomer.store import files
 from latecomer.store.files import Location
 from latecomer.store.pins import PINS, read_pins
 
-AVRO_TYPE, JSON_TYPE, PROTOBUF_TYPE = "AVRO", "JSON", "PROTOBUF"
-_NAMES = {AVRO_TYPE: "an Avro schema", JSON_TYPE: "a JSON Schema", PROTOBUF_TYPE: "a Protobuf schema"}
+
+@dataclass(frozen=True)
+class _Kind:
+    """One kind of schemas in a registry, and the form in which they are stored."""
+
+    type: str
+    """The name of the kind in a registry."""
+    in_words: str
+    read: Callable[[Mapping[str, Any]], Any]
+    """Parses a schema as it is stored."""
+    written: Callable[[Any], dict[str, Any]]
+    """Gives a schema in the form in which it is stored, with all that it refers to."""
+    ending: str = ""
+    """The end of the names of its folders: an id of another kind may be stored as unusable in a folder."""
+
+
+def _with_references(schema: Any) -> dict[str, Any]:
+    """The text of a schema, and of all that it refers to."""
+    references = {name: _with_references(each) for name, each in schema.references}
+    return {"schema": schema.text, "references": references}
+
+
+def _read_with_references(written: Mapping[str, Any], parse: Callable[[str, Mapping[str, Any]], Any]) -> Any:
+    references = {name: _read_with_references(each, parse) for name, each in written["references"].items()}
+    return parse(written["schema"], references)
+
+
+_AVRO = _Kind(
+    "AVRO",
+    "an Avro schema",
+    read=lambda written: parse_schema(written["schema"], strict=False),
+    written=lambda schema: {"schema": self_contained(schema)},
+)
+_JSON = _Kind(
+    "JSON",
+    "a JSON Schema",
+    read=lambda written: _read_with_references(written, jsonschema.parse_schema),
+    written=_with_references,
+    ending="-json",
+)
+_PROTOBUF = _Kind(
+    "PROTOBUF",
+    "a Protobuf schema",
+    read=lambda written: _read_with_references(written, protobuf_model().parse_schema),
+    written=_with_references,
+    ending="-protobuf",
+)
+
+
+def _kind_of(registered: Registered) -> _Kind:
+    if isinstance(registered, Avro):
+        return _AVRO
+    return _PROTOBUF if isinstance(registered, Protobuf) else _JSON
 
 
 def client_of(registered: Registered, base: Path) -> Client:
@@ -77,10 +127,7 @@ def reader_of(view: Pipeline, readers: Mapping[str, Any] | None = None) -> Any:
     if readers is None:
         readers = (read_pins(view.store_path) or {}).get("schemas", {})
     try:
-        written = readers[key_of(view)]
-        if isinstance(view.format, Protobuf):
-            return _read_with_references(written, protobuf_model().parse_schema)
-        return parse_schema(written["schema"], strict=False)
+        return _kind_of(_format(view)).read(readers[key_of(view)])
     except (KeyError, TypeError, SchemaError) as error:
         raise StoreMismatch(
             f"store {view.store_path}: {PINS} has not the schema that it was made with ({error}); restore it"
@@ -133,7 +180,7 @@ def _parsed(text: str, what: str) -> Schema:
 
 def columns_of_subject(json_format: RegisteredJson, base: Path) -> dict[str, str]:
     """The columns of the JSON Schema that a subject has."""
-    version, parsed = _version_of(json_format, base, JSON_TYPE)
+    version, parsed = _version_of(json_format, base)
     try:
         return jsonschema.columns_of(parsed.schema)
     except SchemaError as error:
@@ -141,17 +188,14 @@ def columns_of_subject(json_format: RegisteredJson, base: Path) -> dict[str, str
 
 
 def _of_subject(registered: SchemaFormat, base: Path) -> dict[str, Any]:
-    is_avro = isinstance(registered, Avro)
-    version, parsed = _version_of(registered, base, AVRO_TYPE if is_avro else PROTOBUF_TYPE)
+    version, parsed = _version_of(registered, base)
     place = {"subject": version.subject, "version": version.version, "id": version.id}
-    if is_avro:
-        return {"schema": self_contained(parsed.schema), **place}
-    return {**_with_references(parsed.schema), **place}
+    return {**_kind_of(registered).written(parsed.schema), **place}
 
 
-def _version_of(registered: Registered, base: Path, kind: str) -> tuple[Version, Parsed]:
-    """The named version of a subject, and its schema, which must be of this type."""
-    client, subject = client_of(registered, base), str(registered.subject)
+def _version_of(registered: Registered, base: Path) -> tuple[Version, Parsed]:
+    """The named version of a subject, and its schema, which must be of the format's kind."""
+    client, subject, kind = client_of(registered, base), str(registered.subject), _kind_of(registered)
     try:
         version = client.version(subject, LATEST if registered.version == "latest" else registered.version)
         parsed = client.parsed(version)
@@ -166,10 +210,10 @@ def _version_of(registered: Registered, base: Path, kind: str) -> tuple[Version,
                 f"{versions or 'none'}"
             ) from None
         raise
-    if parsed.type != kind:
+    if parsed.type != kind.type:
         raise SourceError(
             f"subject {subject} of the registry {client.shown} has a schema of the type {parsed.type}; name one "
-            f"with {_NAMES[kind]}"
+            f"with {kind.in_words}"
         )
     return version, parsed
 
@@ -196,32 +240,20 @@ def not_known(number: int) -> str:
     return f"the registry does not know schema {number}"
 
 
-_Schema = TypeVar("_Schema")
-
-
 @dataclass
-class KnownSchemas(ABC, Generic[_Schema]):
+class KnownSchemas:
     """The schemas of writers: from the store, or from the registry."""
 
-    TYPE: ClassVar[str]
-    """The name of the type in a registry."""
+    kind: _Kind
     root: Location
     registered: Registered
     base: Path
-    pinned: Mapping[int, _Schema] = field(default_factory=dict)
+    pinned: Mapping[int, Any] = field(default_factory=dict)
     """The schema that determines the columns, if it has an id."""
-    _known: dict[int, _Schema | str] | None = field(default=None, repr=False)
-
-    @abstractmethod
-    def read(self, written: Mapping[str, Any]) -> _Schema:
-        """Parse a schema as it is stored."""
-
-    @abstractmethod
-    def written(self, schema: _Schema) -> dict[str, Any]:
-        """A schema in the form in which it is stored, with all that it refers to."""
+    _known: dict[int, Any] | None = field(default=None, repr=False)
 
     @property
-    def known(self) -> dict[int, _Schema | str]:
+    def known(self) -> dict[int, Any]:
         """Id → schema, or the reason why it cannot be used."""
         if self._known is None:
             names = (PurePath(name) for name in files.names(self.folder) if name.endswith(".json"))
@@ -238,7 +270,7 @@ class KnownSchemas(ABC, Generic[_Schema]):
             if number not in self.known:
                 self.known[number] = self._fetch(number, wait)
 
-    def _fetch(self, number: int, wait: bool) -> _Schema | str:
+    def _fetch(self, number: int, wait: bool) -> Any:
         client = client_of(self.registered, self.base)
         try:
             fetched = client.schema(number)
@@ -253,21 +285,21 @@ class KnownSchemas(ABC, Generic[_Schema]):
                     "dead_letter to go on without what was written with it"
                 ) from None
             return not_known(number)
-        if fetched.definition.type != self.TYPE:
-            return self._keep_problem(number, f"is of the type {fetched.definition.type}, not {self.TYPE}")
+        if (fetched_type := fetched.definition.type) != self.kind.type:
+            return self._keep_problem(number, f"is of the type {fetched_type}, not {self.kind.type}")
         try:
-            schema: _Schema = fetched.parsed().schema
+            schema = fetched.parsed().schema
         except LatecomerError as error:
             return self._keep_problem(number, f"cannot be used: {error}")
-        self._keep(number, **self.written(schema))
+        self._keep(number, **self.kind.written(schema))
         return schema
 
-    def _stored(self, number: int) -> _Schema | str | None:
+    def _stored(self, number: int) -> Any:
         """A schema from the store; None, so that it is fetched again, where the file is damaged, or has the `problem`
         of an earlier version, for which this version may have support."""
         try:
             written = json.loads(files.read_text(self._file(number)))
-            return str(written["unusable"]) if "unusable" in written else self.read(written)
+            return str(written["unusable"]) if "unusable" in written else self.kind.read(written)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
@@ -285,86 +317,16 @@ class KnownSchemas(ABC, Generic[_Schema]):
 
     @property
     def folder(self) -> Location:
-        return self.root / "schemas" / self.registered.registry_folder
+        return self.root / "schemas" / f"{self.registered.registry_folder}{self.kind.ending}"
 
 
-class WriterSchemas(KnownSchemas[Schema]):
-    """Avro schemas."""
-
-    TYPE = AVRO_TYPE
-
-    @classmethod
-    def of(cls, view: Pipeline) -> WriterSchemas:
-        return cls(view.store_path, _format(view), view.base, _pinned(view))
-
-    def read(self, written: Mapping[str, Any]) -> Schema:
-        return parse_schema(written["schema"], strict=False)
-
-    def written(self, schema: Schema) -> dict[str, Any]:
-        return {"schema": self_contained(schema)}
-
-
-class WriterJsonSchemas(KnownSchemas[jsonschema.Schema]):
-    """JSON Schemas."""
-
-    TYPE = JSON_TYPE
-
-    @classmethod
-    def of(cls, view: Pipeline) -> WriterJsonSchemas:
-        assert isinstance(view.format, Registered)  # noqa: S101
-        return cls(view.store_path, view.format, view.base)
-
-    def read(self, written: Mapping[str, Any]) -> jsonschema.Schema:
-        schema: jsonschema.Schema = _read_with_references(written, jsonschema.parse_schema)
-        return schema
-
-    def written(self, schema: jsonschema.Schema) -> dict[str, Any]:
-        return _with_references(schema)
-
-    @property
-    def folder(self) -> Location:
-        """Not the folder of Avro, where an id of a JSON Schema may be stored as unusable."""
-        return self.root / "schemas" / f"{self.registered.registry_folder}-json"
-
-
-class WriterProtobufSchemas(KnownSchemas[Any]):
-    """Protobuf schemas."""
-
-    TYPE = PROTOBUF_TYPE
-
-    @classmethod
-    def of(cls, view: Pipeline) -> WriterProtobufSchemas:
-        return cls(view.store_path, _format(view), view.base, _pinned(view))
-
-    def read(self, written: Mapping[str, Any]) -> Any:
-        return _read_with_references(written, protobuf_model().parse_schema)
-
-    def written(self, schema: Any) -> dict[str, Any]:
-        return _with_references(schema)
-
-    @property
-    def folder(self) -> Location:
-        return self.root / "schemas" / f"{self.registered.registry_folder}-protobuf"
-
-
-def writer_schemas(view: Pipeline) -> KnownSchemas[Any]:
+def writer_schemas(view: Pipeline) -> KnownSchemas:
     """The schemas of writers, for a source whose records have their ids."""
-    if isinstance(view.format, Avro):
-        return WriterSchemas.of(view)
-    return (WriterProtobufSchemas if isinstance(view.format, Protobuf) else WriterJsonSchemas).of(view)
+    assert isinstance(view.format, Registered)  # noqa: S101
+    pinned = _pinned(view) if isinstance(view.format, SchemaFormat) else {}
+    return KnownSchemas(_kind_of(view.format), view.store_path, view.format, view.base, pinned)
 
 
 def _pinned(view: Pipeline) -> dict[int, Any]:
     reader = (read_pins(view.store_path) or {}).get("schemas", {}).get(key_of(view), {})
     return {reader["id"]: reader_of(view)} if type(reader.get("id")) is int else {}
-
-
-def _with_references(schema: Any) -> dict[str, Any]:
-    """The text of a schema, and of all that it refers to."""
-    references = {name: _with_references(each) for name, each in schema.references}
-    return {"schema": schema.text, "references": references}
-
-
-def _read_with_references(written: Mapping[str, Any], parse: Callable[[str, Mapping[str, Any]], Any]) -> Any:
-    references = {name: _read_with_references(each, parse) for name, each in written["references"].items()}
-    return parse(written["schema"], references)

@@ -64,12 +64,15 @@ def merged_percentile(
     values: Iterable[Any], sketches: Iterable[bytes], kind: str, share: float
 ) -> tuple[bytes, Any]:
     """The sketch of numbers and other sketches, and the number at this share; None for an empty sketch."""
-    whole = _empty_percentile(kind)
+    of_items = (PyLongsSerDe(),) if kind in types.INTEGERS else ()
+    sketch = kll_items_sketch if of_items else kll_doubles_sketch
+    merged = sketch(_RANKS)
     for value in values:
-        whole.update(value)
+        merged.update(value)
     for each in sketches:
-        whole.merge(_read_percentile(each, kind))
-    return _percentile_bytes(whole), None if whole.is_empty() else whole.get_quantile(share, True)
+        merged.merge(sketch.deserialize(each, *of_items))
+    content = bytes(merged.serialize(*of_items))
+    return content, None if merged.is_empty() else merged.get_quantile(share, True)
 
 
 def _counter(values: Iterable[int | str | bytes]) -> Any:
@@ -89,21 +92,6 @@ def _counter(values: Iterable[int | str | bytes]) -> Any:
     for begin in range(0, len(few), _FEW):
         union.update(hll_sketch.deserialize(_few_coupons(few[begin : begin + _FEW])))
     return union.get_result(tgt_hll_type.HLL_8)
-
-
-def _empty_percentile(kind: str) -> Any:
-    return kll_items_sketch(_RANKS) if kind in types.INTEGERS else kll_doubles_sketch(_RANKS)
-
-
-def _percentile_bytes(sketch: Any) -> bytes:
-    whole = isinstance(sketch, kll_items_sketch)
-    return bytes(sketch.serialize(PyLongsSerDe()) if whole else sketch.serialize())
-
-
-def _read_percentile(sketch: bytes, kind: str) -> Any:
-    if kind in types.INTEGERS:
-        return kll_items_sketch.deserialize(sketch, PyLongsSerDe())
-    return kll_doubles_sketch.deserialize(sketch)
 
 
 # Values as Spark counts them: whole numbers unchanged, others by their text

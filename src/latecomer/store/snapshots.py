@@ -14,11 +14,9 @@ from deltalake import DeltaTable
 
 from latecomer.store import files as fs
 from latecomer.store.data_files import DataFile
-from latecomer.store.delta_tables import create_delta, name_files
+from latecomer.store.delta_tables import ALL, actions_for, create_delta, explained, query_tables
 from latecomer.store.files import Location
-from latecomer.store.questions import ALL, query_tables
 from latecomer.store.table import Table
-from latecomer.store.table_errors import explained
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,8 @@ class Snapshot:
         table = create_delta(folder, self.stored, {})
         located = [replace(file, path=fs.uri(self.root / file.path)) for file in self.files]
         if located:
-            name_files(table, located, self.stored)
+            table.create_write_transaction(actions_for(located, (), data_change=True), "append", self.stored)
+            table.update_incremental()
         return table
 
 

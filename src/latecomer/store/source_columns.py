@@ -164,7 +164,11 @@ def _inferred(name: str, pipeline: Pipeline) -> dict[str, str]:
 
         return {**_beside(pipeline), **columns_of_subject(pipeline.format, pipeline.base)}
     if own is not None:
-        return _columns_of_own(name, own)
+        if not (columns := _normal(own)):
+            raise SourceError(
+                f"source {own.kind} does not say which columns it has; declare {place_in(name, 'source.schema')}"
+            )
+        return columns
     files = _source_files(name, pipeline)
     if pipeline.source.dataframe is not None:
         if not files:
@@ -200,20 +204,12 @@ def _normal(own: PolledSource) -> dict[str, str]:
         ) from error
 
 
-def _columns_of_own(name: str, own: PolledSource) -> dict[str, str]:
-    columns = _normal(own)
-    if not columns:
-        raise SourceError(
-            f"source {own.kind} does not say which columns it has; declare {place_in(name, 'source.schema')}"
-        )
-    return columns
-
-
 def _as_read(pipeline: Pipeline, columns: dict[str, str]) -> dict[str, str]:
     """The columns with the types in which they are read. In text files and JSON topics a declared time is read as
     text, so that `event.zone` applies to it."""
-    source = pipeline.source
-    is_text = pipeline.format != "parquet" if source.kafka is None else _is_json(pipeline)
+    source, form = pipeline.source, pipeline.format
+    is_json = form == "json" or isinstance(form, RegisteredJson)
+    is_text = form != "parquet" if source.kafka is None else is_json
     if source.columns is None or source.own is not None or not is_text:
         return columns
     given = source.kafka.metadata if source.kafka is not None else ()
@@ -223,7 +219,3 @@ def _as_read(pipeline: Pipeline, columns: dict[str, str]) -> dict[str, str]:
         column: "string" if column in times and kind in ("timestamp", "timestamp_ntz", "date") else kind
         for column, kind in columns.items()
     }
-
-
-def _is_json(pipeline: Pipeline) -> bool:
-    return pipeline.format == "json" or isinstance(pipeline.format, RegisteredJson)

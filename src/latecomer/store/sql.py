@@ -6,14 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from latecomer.model.words import in_backticks
 
-
-def quoted(name: str) -> str:
-    """An identifier by Spark's rule.
-
-    >>> quoted("a`b")
-    '`a``b`'
-    """
-    return in_backticks(name)
+quoted = in_backticks
+"""An identifier by Spark's rule."""
 
 
 def double_quoted(name: str) -> str:

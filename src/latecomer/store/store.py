@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -35,6 +35,7 @@ from latecomer.model.panes import Accumulation
 from latecomer.store import layout, state_types
 from latecomer.store.definitions import (
     definition_of,
+    fix_for,
     listed,
     policy_of,
     read_definition,
@@ -47,7 +48,6 @@ from latecomer.store.files import Location
 from latecomer.store.migrations import FORMAT, SUMS
 from latecomer.store.pins import read_pins, write_pins
 from latecomer.store.rebuilds import Rebuilds
-from latecomer.store.redefining import fix_for
 from latecomer.store.sql import text_literal
 from latecomer.store.table import Table
 
@@ -90,6 +90,26 @@ class Store:
         self.columns = Columns.of(columns)
         self.wide_sums = _has_wide_sums(self.root)
         self.layout = layout.EventLayout(pipeline, self.columns, self.wide_sums)
+        self.dead_letters = self.table("dead_letters", layout.DEAD_LETTERS)
+        self.repairs = self.table("repairs", layout.REPAIRS)
+        self.watermarks = self.table("watermarks", layout.WATERMARKS)
+        self.ledger = self.table("ledger", layout.LEDGER, layout.ZERO_BEFORE)
+        self.publications = self.table("publications", layout.PUBLICATIONS)
+        """When each batch was published."""
+        self.published_lately: dict[int, int] = {}
+        """The publication times of the last batches that this process has closed since an output joined."""
+        self.remembered: dict[str, Any] = {}
+        """A cache of counts over complete batches, which do not change, for as long as this object is used."""
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> Self:
+        """The store of a pipeline that has been run before."""
+        pinned = read_pins(pipeline.store_path)
+        if pinned is None:
+            raise NoStore(f"there is no store at {pipeline.store_path} yet; run the pipeline first")
+        store = cls(pipeline, Columns(pinned["columns"], pinned.get("sources"), pinned.get("schemas")))
+        store.require_harmless()
+        return store
 
     def table(self, name: str, schema: pa.Schema, zeros: Sequence[str] = ()) -> Table:
         """A table by its place in the store. It keeps replaced files as long as the pipeline file says."""
@@ -101,10 +121,6 @@ class Store:
             self.pipeline.views[source], self.columns.of_source(source), self.layout, source
         )
 
-    def home(self, source: str) -> Location:
-        """The folder with the progress of a source: the store itself, if there is only one source."""
-        return home_of(self.root, source)
-
     @cached_property
     def events(self) -> Table:
         return self.table("events", self.layout.schema)
@@ -112,22 +128,6 @@ class Store:
     @cached_property
     def duplicates(self) -> Table:
         return self.table("duplicates", self.layout.schema)
-
-    @cached_property
-    def dead_letters(self) -> Table:
-        return self.table("dead_letters", layout.DEAD_LETTERS)
-
-    @cached_property
-    def repairs(self) -> Table:
-        return self.table("repairs", layout.REPAIRS)
-
-    @cached_property
-    def watermarks(self) -> Table:
-        return self.table("watermarks", layout.WATERMARKS)
-
-    @cached_property
-    def ledger(self) -> Table:
-        return self.table("ledger", layout.LEDGER, layout.ZERO_BEFORE)
 
     @cached_property
     def past_ledger(self) -> Table:
@@ -141,24 +141,9 @@ class Store:
             raise no_complete_batch(self.root)
         return last
 
-    @cached_property
-    def publications(self) -> Table:
-        """When each batch was published."""
-        return self.table("publications", layout.PUBLICATIONS)
-
-    @cached_property
-    def published_lately(self) -> dict[int, int]:
-        """The publication times of the last batches that this process has closed since an output joined."""
-        return {}
-
     def own_table(self, table: Table) -> Table:
         """The same table, opened separately, for another thread."""
         return Table(table.root, table.schema, table.zeros, table.kept)
-
-    @cached_property
-    def remembered(self) -> dict[str, Any]:
-        """A cache of counts over complete batches, which do not change, for as long as this object is used."""
-        return {}
 
     def output_tables(self, name: str, schema: pa.Schema) -> OutputTables:
         """An output's tables; `schema` is that of its panes with their state."""
@@ -353,27 +338,11 @@ def _has_wide_sums(root: Location) -> bool:
 
 
 def home_of(root: Location, source: str) -> Location:
-    """The folder with the progress of a source in the store at `root`."""
+    """The folder with the progress of a source: the store at `root` itself, if there is only one source."""
     return root / "sources" / source if source else root
 
 
-_Kind = TypeVar("_Kind", bound=Store)
-
-
-@overload
-def open_store(pipeline: Pipeline) -> Store: ...
-@overload
-def open_store(pipeline: Pipeline, kind: type[_Kind]) -> _Kind: ...
-
-
-def open_store(pipeline: Pipeline, kind: type[Store] = Store) -> Store:
-    """The store of a pipeline that has been run before."""
-    pinned = read_pins(pipeline.store_path)
-    if pinned is None:
-        raise NoStore(f"there is no store at {pipeline.store_path} yet; run the pipeline first")
-    store = kind(pipeline, Columns(pinned["columns"], pinned.get("sources"), pinned.get("schemas")))
-    store.require_harmless()
-    return store
+open_store = Store.of
 
 
 def no_complete_batch(root: Location) -> NoStore:
@@ -393,7 +362,7 @@ def as_received_sql(ledger: Table) -> str:
 
     Only those lines agree on what was received, and on the duplicates in it.
     """
-    names = ledger.query("select distinct output from t")["output"].to_pylist() if ledger.exists else []
+    names = (row["output"] for row in ledger.query_rows("select distinct output from t"))
     joined = {name: ledger.last_batch(joining(name)) for name in names}
     later = [
         f"(output = {text_literal(name)} and batch <= {last})" for name, last in joined.items() if last >= 0

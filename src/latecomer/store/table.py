@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,12 +25,18 @@ from latecomer.errors import StoreError
 from latecomer.store import files as fs
 from latecomer.store.commits import REACHED, commit_file, sync_commits
 from latecomer.store.data_files import TO, DataFile, batch_of, batches_of, bounds_of, is_merged, kind_of
-from latecomer.store.delta_tables import CHECKPOINT_EVERY, actions_for, create_delta, properties
+from latecomer.store.delta_tables import (
+    CHECKPOINT_EVERY,
+    actions_for,
+    create_delta,
+    is_overtaken,
+    properties,
+    query_tables,
+    selected_columns,
+)
 from latecomer.store.fences import Fence, fences_over
 from latecomer.store.files import Location, make_folder, sync_files
-from latecomer.store.questions import query_tables, selected_columns
 from latecomer.store.readable import APPLICATION, ReadableTable
-from latecomer.store.table_errors import is_overtaken
 from latecomer.store.wider_types import wider_schema
 
 LOG = logging.getLogger(__name__)
@@ -71,15 +78,13 @@ class Table(ReadableTable):
         remove: Iterable[DataFile] = (),
         application: str = APPLICATION,
         reached: Mapping[str, int] = NOTHING_REACHED,
-        metadata: Mapping[str, str] = NO_METADATA,
     ) -> list[DataFile]:
         """Add the files of a batch and remove others, in one commit. Doing it again changes nothing.
 
         `reached` is recorded with the commit: the last batch of other tables that it depends on, or another count.
-        `metadata` is recorded in the commit itself, beside Delta's own timestamp.
         """
         described = ((file, self.describe(file)) for file in files)
-        return self._commit(batch, described, remove, application, reached, metadata)
+        return self._commit(batch, described, remove, application, reached)
 
     def _commit(
         self,
@@ -88,7 +93,7 @@ class Table(ReadableTable):
         remove: Iterable[DataFile],
         application: str,
         reached: Mapping[str, int],
-        metadata: Mapping[str, str],
+        metadata: Mapping[str, str] = NO_METADATA,
     ) -> list[DataFile]:
         self._create_or_open()
         made_by_other = self._fence_new_table()
@@ -105,8 +110,7 @@ class Table(ReadableTable):
             application: batch,
         }
 
-        def change(delta: DeltaTable, recorded: CommitProperties) -> None:
-            _add(delta, actions_for(added, removed, data_change=True), self.schema, recorded)
+        change = partial(_add, actions_for(added, removed, data_change=True), self.schema)
 
         def commit() -> None:
             try:
@@ -133,7 +137,7 @@ class Table(ReadableTable):
             return
 
         def change(delta: DeltaTable, recorded: CommitProperties) -> None:
-            _add(delta, [], self.stored_schema, recorded)
+            _add([], self.stored_schema, delta, recorded)
 
         def record_token() -> None:
             while self.last_batch(application) < token:
@@ -173,7 +177,7 @@ class Table(ReadableTable):
         added = self._synced((file, self.describe(file)) for file in files)
 
         def change(delta: DeltaTable, recorded: CommitProperties) -> None:
-            _add(delta, actions_for(added, remove, data_change=False), self.stored_schema, recorded)
+            _add(actions_for(added, remove, data_change=False), self.stored_schema, delta, recorded)
 
         self._change(change, remove)
         return added
@@ -186,7 +190,10 @@ class Table(ReadableTable):
         reached: Mapping[str, int] = NOTHING_REACHED,
         metadata: Mapping[str, str] = NO_METADATA,
     ) -> None:
-        """Write and commit a small table from the driver."""
+        """Write and commit a small table from the driver.
+
+        `metadata` is recorded in the commit itself, beside Delta's own timestamp.
+        """
         if self.holds(batch, application):
             return
         cast, file = rows.cast(self.schema), self.new_folder(batch) / "part.parquet"
@@ -199,17 +206,19 @@ class Table(ReadableTable):
 
         Columns that a table of an earlier version lacks are null.
         """
-        return self._answer({name: each.queried() for name, each in {"t": self, **others}.items()}, sql)
+        tables = {name: each.queried() for name, each in {"t": self, **others}.items()}
+        with self.explained():
+            return pa.table(query_tables(tables, sql))
+
+    def query_rows(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of such a result; none where the table does not exist, and is not made by that."""
+        return self.query(sql).to_pylist() if self.exists else []
 
     def queried(self) -> tuple[DeltaTable, str]:
         """The current table, and its columns in SQL; columns that it lacks are null or zero."""
         self.refresh()
         selected = selected_columns(self.schema, self.columns, self.zeros)
         return self._create_or_open(), selected
-
-    def _answer(self, tables: Mapping[str, tuple[DeltaTable, str]], sql: str) -> pa.Table:
-        with self.explained():
-            return pa.table(query_tables(tables, sql))
 
     def _synced(self, files: Iterable[tuple[Location, DataFile]]) -> list[DataFile]:
         """The files with rows, which are synced to the disk before a commit adds them.
@@ -398,7 +407,7 @@ def moments(rows: Sequence[int | None]) -> pa.Array:
 
 
 def _add(
-    delta: DeltaTable, actions: list[AddAction | RemoveAction], schema: pa.Schema, recorded: CommitProperties
+    actions: list[AddAction | RemoveAction], schema: pa.Schema, delta: DeltaTable, recorded: CommitProperties
 ) -> None:
     delta.create_write_transaction(
         actions, "append", schema, commit_properties=recorded, post_commithook_properties=_AFTER_COMMIT

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from latecomer.model.unknown_fields import MOST_NAMES, known_fields, unknown_names
-from latecomer.store.data_files import DataFile, batches_of
+from latecomer.store.data_files import DataFile, batches_of, column_chunks
 from latecomer.store.files import footer
 from latecomer.store.store import Store
 
@@ -62,10 +62,10 @@ def unknown_seen(store: Store, files: Sequence[DataFile]) -> UnknownSeen:
     return UnknownSeen(events, _names(store, texts[:SAMPLE]))
 
 
-def unknown_in_last(store: Store, batches: int = LAST_BATCHES) -> UnknownSeen:
+def unknown_in_last(store: Store) -> UnknownSeen:
     """The unknown fields in the last batches of the log."""
     files = store.events.files() if store.events.exists else []
-    since = max((max(batches_of(file)) for file in files), default=0) - batches + 1
+    since = max((max(batches_of(file)) for file in files), default=0) - LAST_BATCHES + 1
     newest = [file for file in files if max(batches_of(file)) >= since]
     if not newest:
         return NONE_SEEN
@@ -93,11 +93,6 @@ def _names(store: Store, texts: Sequence[str]) -> tuple[str, ...]:
 
 def _count_values(store: Store, file: DataFile, column: str) -> int:
     """How many rows of a file have a value in a column, from its footer."""
-    metadata, count = footer(store.events.location(file)), 0
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for nth in range(row_group.num_columns):
-            if row_group.column(nth).path_in_schema == column:
-                statistics = row_group.column(nth).statistics
-                count += row_group.num_rows - (statistics.null_count if statistics is not None else 0)
-    return count
+    chunks = column_chunks(footer(store.events.location(file)))
+    found = [(each.num_values, each.statistics) for each in chunks if each.path_in_schema == column]
+    return sum(values - (0 if statistics is None else statistics.null_count) for values, statistics in found)

@@ -34,6 +34,7 @@ from latecomer.source.columns import ORIGIN, POSITION
 from latecomer.spark.base import InProcess, Runner
 from latecomer.spark.runner import SparkRunner
 from latecomer.spark.session import build_session, own_session
+from latecomer.spark.when_needed import when_needed
 from latecomer.store.store import Store
 from latecomer.testing.differences import Pair
 from latecomer.testing.memory import MemorySource, Records
@@ -61,11 +62,8 @@ def on_engine(
 
     With `replayed`, the log is then replayed in one shot and compared with the tables.
     """
-
-    def session() -> SparkSession:
-        return own_session(spark or build_session(shape.pipeline.name))
-
-    runner = SparkRunner(session()) if in_tasks else InProcess(session)
+    session = when_needed(lambda: own_session(spark or build_session(shape.pipeline.name)))
+    runner = SparkRunner(session) if in_tasks else InProcess(session)
     with tempfile.TemporaryDirectory(prefix="latecomer-", ignore_cleanup_errors=True) as folder:
         played = _Played(shape, steps, runner, Path(folder))
         outcome = played.outcome()

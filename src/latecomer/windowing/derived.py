@@ -14,6 +14,7 @@ from latecomer.log.logged import Logged, LogSplit
 from latecomer.model.windows import Window
 from latecomer.spark.base import InProcess
 from latecomer.spark.session import build_session, own_session
+from latecomer.spark.when_needed import when_needed
 from latecomer.store.files import KeptScratch, log_file
 from latecomer.store.layout import TIMESTAMP
 from latecomer.store.store import Store
@@ -28,9 +29,8 @@ def derived_values(
 ) -> dict[tuple[int, str, int], tuple[dict[str, Any], frozenset[str]]]:
     """Batch, origin and position of each event in a span of event time → its derived columns, and the names of those
     that cannot be computed for it. Starts Spark where it is needed and not running."""
-    runner = InProcess(
-        lambda: own_session(build_session(store.pipeline.name, log_file(store.root, "spark.log")))
-    )
+    log = log_file(store.root, "spark.log")
+    runner = InProcess(when_needed(lambda: own_session(build_session(store.pipeline.name, log))))
     low, high = (pa.scalar(moment, pa.int64()).cast(TIMESTAMP) for moment in (interval.start, interval.end))
     within = (pc.field("event_time") >= low) & (pc.field("event_time") < high)
     logged = Logged([LogSplit([Path(path) for path in paths], 1, store.layout.schema, where=within)])

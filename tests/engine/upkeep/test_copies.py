@@ -27,6 +27,7 @@ from latecomer.errors import NoStore, StoreError, StoreInUse, StoreMismatch
 from latecomer.model.interpreter import cut
 from latecomer.model.strategies import Bounded
 from latecomer.spark.base import InProcess
+from latecomer.spark.when_needed import when_needed
 from latecomer.store.lock import exclusive, lease_of
 from latecomer.store.store import Store, open_store
 from spark_kit import Bench, as_lines, comparable, require_equal, stored_entries, stored_panes
@@ -147,7 +148,7 @@ def _no_spark() -> NoReturn:
 
 
 def engine_of(pipeline: Pipeline) -> Engine:
-    engine = Engine(InProcess(_no_spark), Store(pipeline, pipeline.source.columns or {}))
+    engine = Engine(InProcess(when_needed(_no_spark)), Store(pipeline, pipeline.source.columns or {}))
     start_engine(engine)
     return engine
 

@@ -285,7 +285,7 @@ def test_what_is_covered_can_be_reconciled(forgetful: Pipeline, spark: SparkSess
 def test_a_new_output_is_refused(forgetful: Pipeline, spark: SparkSession) -> None:
     more = {**forgetful.outputs, "more": forgetful.outputs["updates"]}
     pipeline = forgetful.model_copy(update={"outputs": more})
-    engine = Engine(InProcess(lambda: spark), Store(pipeline, pipeline.source.columns or {}))
+    engine = Engine(InProcess(spark), Store(pipeline, pipeline.source.columns or {}))
     with pytest.raises(
         NotCovered, match="output more is new and needs the whole log, and retention has removed"
     ):

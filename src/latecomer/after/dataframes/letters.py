@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from latecomer.after.dataframes.slices import Finish, Slice
+from latecomer.store.delta_tables import explained
 from latecomer.store.failed import FailedLetters
 from latecomer.store.snapshots import Snapshot
-from latecomer.store.table_errors import explained
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def replay_letters(
             session = _session(store, source, spark, choice, fix, place)
             timeline = TimelineKeeper(store.watermarks, pipeline.watermark).timeline
             with _mistakes_in(place):
-                log = EventLog(InProcess(lambda: session), store)
+                log = EventLog(InProcess(session), store)
                 return _Trial(log, source, timeline, choice, fix, folder).report()
         require_writable(store.root)
         with _held(store):

@@ -220,7 +220,7 @@ def _runner(pipeline: Pipeline, store: Store, spark: SparkSession | None) -> Run
     log = log_file(store.root, "rebuild.log")
     session = when_needed(lambda: own_session(spark or build_session(pipeline.name, log)))
     check_predicates(session, store, None)
-    runner = runner_for(store.events.rows(), lambda: session)
+    runner = runner_for(store.events.rows(), session)
     _take_in_columns(runner, store)
     return runner
 

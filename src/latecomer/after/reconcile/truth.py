@@ -146,7 +146,7 @@ def _recomputing(store: Store, last: int, spark: SparkSession | None) -> Iterato
         log = root / "logs" / "spark.log"
         session = when_needed(lambda: own_session(spark or build_session(store.pipeline.name, log)))
         check_predicates(session, store)
-        runner = runner_for(store.events.rows(), lambda: session)
+        runner = runner_for(store.events.rows(), session)
         recomputed = store.pipeline.model_copy(update={"store": str(root / "store")})
         past = ReplayStore(recomputed, store, last, new_timeline=False)
         yield _Computing(runner, past, last, root)

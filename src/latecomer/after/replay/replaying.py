@@ -154,7 +154,7 @@ def replay(
         store = ReplayStore(replayed, origin, last, new_timeline)
         session = _session(spark, pipeline, root)
         check_predicates(session, Store(supposed, origin.columns))
-        _compute(runner_for(origin.events.rows(), lambda: session), store, parts, origin, last, one_shot)
+        _compute(runner_for(origin.events.rows(), session), store, parts, origin, last, one_shot)
         LOG.info("comparing with the store")
         sides = Side(origin, last), Side(store, last)
         exact = not changes and not one_shot
@@ -186,7 +186,7 @@ def recompute(
     store = ReplayStore(replayed, origin, last, new_timeline=False)
     session = _session(spark, pipeline, to)
     check_predicates(session, origin)
-    _compute(runner_for(origin.events.rows(), lambda: session), store, [part], origin, last, one_shot)
+    _compute(runner_for(origin.events.rows(), session), store, [part], origin, last, one_shot)
     return store.pipeline
 
 

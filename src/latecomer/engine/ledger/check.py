@@ -77,9 +77,7 @@ def check_ledger(
     store.require_definitions()
     session = when_needed(lambda: own_session(spark or build_session(pipeline.name)))
     check_predicates(session, store)
-    check = _Check(
-        runner_for(store.events.rows(), lambda: session), store, last, [] if notes is None else notes
-    )
+    check = _Check(runner_for(store.events.rows(), session), store, last, [] if notes is None else notes)
     return list(check.differences())
 
 

@@ -24,7 +24,7 @@ from latecomer.store.files import (
 )
 from latecomer.store.inbox import DRAFTS, Inbox
 from latecomer.store.lock import BRIEFLY, exclusive
-from latecomer.store.store import Store
+from latecomer.store.store import Store, home_of
 from latecomer.store.table import Table
 
 _FOLDER = re.compile(r"(\d{10})(?:to(\d{10}))?-")
@@ -75,7 +75,7 @@ def sweep_inboxes(store: Store, before: float) -> None:
         return
     with suppress(StoreInUse), exclusive(store.root, holder=BRIEFLY):
         for source in store.pipeline.views:
-            for file in Inbox(store.root, store.home(source), source).unreceived():
+            for file in Inbox(store.root, home_of(store.root, source), source).unreceived():
                 if _written_before(file, before):
                     remove(file)
 

@@ -21,7 +21,7 @@ from latecomer.source.decode.base import FileDecoder, FileSplit
 from latecomer.source.decode.files import SourceFile
 from latecomer.source.decode.frames import HEAD_SIZE, number_of
 from latecomer.source.decode.framing import FramedRecords
-from latecomer.store.schemas import WriterSchemas, reader_of
+from latecomer.store.schemas import reader_of
 
 
 @dataclass
@@ -32,10 +32,6 @@ class AvroRecords(FramedRecords):
     def reader(self) -> Schema:
         schema: Schema = reader_of(self.pipeline)
         return schema
-
-    @cached_property
-    def schemas(self) -> WriterSchemas:
-        return WriterSchemas.of(self.pipeline)
 
     def in_tasks(self) -> AvroMessages:
         return AvroMessages(dict(self.schemas.known), self.pipeline.source.unknown_fields, reader=self.reader)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from latecomer.config.registered_json import RegisteredJson
 from latecomer.errors import SourceError
@@ -13,7 +13,6 @@ from latecomer.schemas.jsonschema.records import NotJson, read_record
 from latecomer.source.decode.checked_messages import CheckedMessages
 from latecomer.source.decode.frames import HEAD_SIZE, framing_mistake, number_of
 from latecomer.source.decode.framing import FramedRecords
-from latecomer.store.schemas import WriterJsonSchemas
 
 _MOST_SHOWN = 3
 
@@ -21,10 +20,6 @@ _MOST_SHOWN = 3
 @dataclass
 class CheckedJson(FramedRecords):
     """JSON records in Confluent's framing. A record that its schema does not allow is INVALID."""
-
-    @cached_property
-    def schemas(self) -> WriterJsonSchemas:
-        return WriterJsonSchemas.of(self.pipeline)
 
     @property
     def _validates(self) -> bool:

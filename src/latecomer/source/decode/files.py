@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from latecomer.objects.files import AHEAD, Fingerprint, fingerprint, open_object
+from latecomer.objects.files import Fingerprint, fingerprint
 from latecomer.objects.locations import PLAIN, Storage, Url, reached_by, scheme_of
+from latecomer.objects.open_files import AHEAD, open_object
 
 
 @dataclass(frozen=True)

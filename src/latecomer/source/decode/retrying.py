@@ -15,7 +15,7 @@ from functools import lru_cache, wraps
 from typing import TypeVar
 
 from latecomer.errors import SourceError, SourceOutage, StoreError
-from latecomer.objects.files import Replaced
+from latecomer.objects.open_files import Replaced
 from latecomer.objects.readable import Readable
 from latecomer.source.decode.files import SourceFile
 

@@ -318,7 +318,7 @@ class OutputLogic:
             Clocks.of(-1, section, self.output), [self.tables.partials.location(file) for file in states]
         )
         tasks = [BucketTask(nth, count, {self.name: asked}) for nth in range(count)]
-        runner = InProcess(lambda: self.runner.spark) if few else self.runner
+        runner = InProcess(self.runner.spark) if few else self.runner
         what = f"silence · triggers of {self.name}"
         return any(runner.run(what, partial(fires_quietly, self._plan), tasks).tasks)
 
