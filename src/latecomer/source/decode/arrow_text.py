@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from latecomer.model import types
 from latecomer.model.durations import LATEST
-from latecomer.source.decode.plain import NotPlain
 
 NUMBERS = {
     "bigint": pa.int64(),
@@ -45,6 +44,10 @@ _FIRST = int(np.datetime64("1900", "us").astype(np.int64))
 """From this year on, all readers agree on calendars and zones."""
 _LAST_LISTED = int(np.datetime64("2037", "us").astype(np.int64))
 """Arrow knows the clock changes that are listed one by one, but not the rules for the years after them."""
+
+
+class NotPlain(Exception):
+    """Some values are not in their usual form: the rows are decoded one by one."""
 
 
 def column_type(kind: str) -> pa.DataType:

@@ -115,6 +115,16 @@ class Lines:
         spoilt = frozenset(each - nth - 1 for each in self.spoilt if each > nth)
         return Lines(self.body[self.ends[nth] + 1 :], raw, spoilt)
 
+    def with_replaced(self, which: Mask, text: bytes, begin: int = 0, end: int | None = None) -> bytes:
+        """The lines from `begin` to `end`, with a text in the place of some of them."""
+        end = len(self) if end is None else end
+        places = np.flatnonzero(which[begin:end]) + begin
+        parts, at = [], int(self.begins[begin])
+        for start, stop in zip(self.begins[places].tolist(), self.ends[places].tolist(), strict=True):
+            parts += [self.body[at:start], text]
+            at = stop
+        return b"".join([*parts, self.body[at : int(self.ends[end - 1]) + 1]])
+
     def not_utf8(self) -> Places:
         """The lines that are not UTF-8, or not in their encoding."""
         wrong = sorted(self.spoilt)

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from latecomer.model import types
 from latecomer.model.written_numbers import POINT, Signs
-from latecomer.source.decode.arrow_text import DATE, typed, with_other_letters
-from latecomer.source.decode.plain import NotPlain
+from latecomer.source.decode.arrow_text import DATE, NotPlain, typed, with_other_letters
+from latecomer.source.decode.columns import CORRUPT, KEPT
 from latecomer.source.decode.written import Misfit, value_of
 from latecomer.store.layout import source_type
 
@@ -133,10 +133,18 @@ def with_rows(
     return replaced
 
 
-def sparse(
-    count: int, places: Sequence[int] | npt.NDArray[np.int64], values: Sequence[Any], kind: pa.DataType
-) -> pa.Array:
-    """A column with values at some places and nulls elsewhere."""
-    mask = np.zeros(count, bool)
-    mask[places] = True
-    return pc.replace_with_mask(pa.nulls(count, kind), pa.array(mask), pa.array(values, kind))
+def marked(
+    columns: Mapping[str, pa.Array], count: int, corrupt: Mapping[int, bytes], kept: Mapping[int, str]
+) -> pa.Table:
+    """So many rows with CORRUPT, and with KEPT if one has unknown fields; both are given by row."""
+    marks = {CORRUPT: _sparse(count, corrupt, pa.binary())}
+    if kept:
+        marks[KEPT] = _sparse(count, kept, pa.string())
+    return pa.table({**columns, **marks})
+
+
+def _sparse(count: int, values: Mapping[int, Any], kind: pa.DataType) -> pa.Array:
+    """A column with values in some rows and nulls elsewhere."""
+    rows, mask = sorted(values), np.zeros(count, bool)
+    mask[rows] = True
+    return pc.replace_with_mask(pa.nulls(count, kind), pa.array(mask), pa.array(map(values.get, rows), kind))
