@@ -218,6 +218,12 @@ def test_unknown_fields_are_ignored_kept_or_dead_letters() -> None:
     assert rows.column(CORRUPT).to_pylist() == [None, *records[1:4], None]
 
 
+def test_records_without_columns_are_read_too() -> None:
+    """All columns of a Kafka source may be metadata."""
+    rows = JsonRecords().decode([b'{"n":1}', b"x", b"{}"], {})
+    assert rows.column(CORRUPT).to_pylist() == [None, b"x", None]
+
+
 def test_what_looks_like_an_escape_is_kept_as_it_is() -> None:
     """Escapes of control characters are written in upper case: a text that looks like one is not an escape."""
     texts = ["a\\u001fb", "a\\u00abb", "a\x1fb", "a\\\x1fb"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from latecomer.config.models import Pipeline
 from latecomer.model.unknown_fields import KnownFields
 from latecomer.source.decode.base import RecordDecoder
 from latecomer.source.decode.frames import End, FramedDecoder, framing_mistake, number_of
-from latecomer.store.schemas import KnownSchemas, not_known
+from latecomer.store.schemas import KnownSchemas, not_known, writer_schemas
 
 
 @dataclass
@@ -24,10 +25,10 @@ class FramedRecords(RecordDecoder):
     _missing: set[int] = field(default_factory=set)
     """Ids whose schemas could not be fetched last time."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def schemas(self) -> KnownSchemas[Any]:
         """The schemas of writers."""
+        return writer_schemas(self.pipeline)
 
     @abstractmethod
     def mistake(self, raw: bytes) -> str | None:

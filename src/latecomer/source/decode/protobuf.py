@@ -10,7 +10,7 @@ from latecomer.model.unknown_fields import KnownFields
 from latecomer.schemas.packages import protobuf_model
 from latecomer.source.decode.frames import HEAD_SIZE, number_of
 from latecomer.source.decode.framing import FramedRecords
-from latecomer.store.schemas import WriterProtobufSchemas, reading_of
+from latecomer.store.schemas import reading_of
 
 if TYPE_CHECKING:
     from latecomer.schemas.protobuf import Reading
@@ -26,10 +26,6 @@ class ProtobufRecords(FramedRecords):
     def reading(self) -> Reading:
         read: Reading = reading_of(self.pipeline)
         return read
-
-    @cached_property
-    def schemas(self) -> WriterProtobufSchemas:
-        return WriterProtobufSchemas.of(self.pipeline)
 
     def in_tasks(self) -> ProtobufMessages:
         protobuf_model()

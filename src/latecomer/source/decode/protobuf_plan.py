@@ -392,7 +392,3 @@ def _strange_fields(message: Any) -> Iterator[str]:
         else:
             texts[each.field_number] = '"a group"'
     yield from (f'"{number}":{text}' for number, text in texts.items())
-
-
-def no_text(count: int) -> pa.Array:
-    return pa.nulls(count, pa.string())
