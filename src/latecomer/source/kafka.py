@@ -92,7 +92,7 @@ class KafkaReader(PolledSource):
         return self.topics.tombstones == "skip"
 
     def remaining(self, until: Answer) -> Answer:
-        places = [(name, number) for name, numbers in ranges_of(until).items() for number in numbers]
+        places = list(ranges_of(until))
         if not places:
             return until
         with self._broker.questions() as questions:

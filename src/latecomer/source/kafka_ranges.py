@@ -16,8 +16,8 @@ Answer = Mapping[str, Any]
 Place = tuple[str, int]
 """A topic and the number of a partition."""
 
-Ranges = dict[str, dict[int, tuple[int, int]]]
-"""Topic → partition → the first offset to read, and the one after the last."""
+Ranges = Mapping[Place, tuple[int, int]]
+"""The first offset to read of each partition, and the one after the last."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,9 @@ def remaining(answer: Answer, begins: Mapping[Place, int], continues: bool) -> A
     {'topics': {'pay': {'from': [5, 0], 'to': [9, 4]}}, 'lost': {'pay/0': [2, 5]}}
     """
     lost = {
-        (name, number): (start, min(begins[name, number], to))
-        for name, numbers in ranges_of(answer).items()
-        for number, (start, to) in numbers.items()
-        if begins[name, number] > start
+        place: (start, min(begins[place], to))
+        for place, (start, to) in ranges_of(answer).items()
+        if begins[place] > start
     }
     if not lost:
         return answer
@@ -193,15 +192,12 @@ def partitions_of(answer: Answer) -> dict[str, bool]:
 
 def ranges_of(answer: Answer) -> Ranges:
     """The offsets to read, without partitions that have none."""
-    ranges = {
-        name: {
-            partition: (start, to)
-            for partition, (start, to) in enumerate(zip(topic["from"], topic["to"], strict=True))
-            if to > start
-        }
+    return {
+        (name, partition): (start, to)
         for name, topic in answer["topics"].items()
+        for partition, (start, to) in enumerate(zip(topic["from"], topic["to"], strict=True))
+        if to > start
     }
-    return {name: each for name, each in ranges.items() if each}
 
 
 def lag_of(answer: Answer) -> int:

@@ -170,15 +170,11 @@ def _in_utc(texts: pa.Array, usual: bool) -> pa.Array:
     try:
         if usual:
             return pc.utf8_rtrim(texts, "Z").cast(pa.timestamp("us")).cast(pa.int64())
-        return _other_moments(texts)
+        micros = pc.replace_substring_regex(texts, _BEYOND_MICROS, r"\1")
+        of_days = pc.match_substring_regex(micros, f"^{DATE}$")
+        timed = pc.if_else(of_days, pc.binary_join_element_wise(micros, "T00:00", ""), micros)
+        has_zone = pc.match_substring_regex(timed, _ZONED)
+        zoned = pc.if_else(has_zone, timed, pc.binary_join_element_wise(timed, "Z", ""))
+        return zoned.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     except pa.ArrowInvalid:
         raise NotPlain("times that are none") from None
-
-
-def _other_moments(texts: pa.Array) -> pa.Array:
-    micros = pc.replace_substring_regex(texts, _BEYOND_MICROS, r"\1")
-    of_days = pc.match_substring_regex(micros, f"^{DATE}$")
-    timed = pc.if_else(of_days, pc.binary_join_element_wise(micros, "T00:00", ""), micros)
-    has_zone = pc.match_substring_regex(timed, _ZONED)
-    zoned = pc.if_else(has_zone, timed, pc.binary_join_element_wise(timed, "Z", ""))
-    return zoned.cast(pa.timestamp("us", "UTC")).cast(pa.int64())

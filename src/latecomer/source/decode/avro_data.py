@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from latecomer.model.types import MOST_DIGITS
+from latecomer.model.types import MOST_DIGITS, holds
 from latecomer.schemas.avro.logical import logical_type
 from latecomer.schemas.avro.reading import MARK
 from latecomer.schemas.avro.types import (
@@ -51,7 +51,6 @@ _PROMOTED = {
     "bytes": ("string",),
 }
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
-_LEAST, _BEYOND = -(2**63), 2**63
 _EXACT = Context(prec=MOST_DIGITS + 1)
 
 
@@ -107,7 +106,7 @@ class RecordReader:
             case Enum(), Enum():
                 return _enum(source, target)
             case Fixed(), Fixed() if source.size == target.size and _same_name(source, target):
-                return _changed(_fixed(source.size), target)
+                return _changed(lambda cursor: cursor.take(source.size), target)
             case Primitive(), Primitive():
                 read = _primitive(source.kind, target.kind)
                 return read if read is _refused else _changed(read, target)
@@ -290,33 +289,13 @@ def _text(cursor: Cursor) -> str:
     return cursor.sized().decode("utf-8", "surrogateescape")
 
 
-def _boolean(cursor: Cursor) -> bool:
-    return cursor.take(1) == b"\1"
-
-
-def _float(cursor: Cursor) -> float:
-    return float(_FLOAT.unpack(cursor.take(4))[0])
-
-
-def _double(cursor: Cursor) -> float:
-    return float(_DOUBLE.unpack(cursor.take(8))[0])
-
-
-def _null(_: Cursor) -> None:
-    return None
-
-
-def _fixed(size: int) -> Read:
-    return lambda cursor: cursor.take(size)
-
-
 _OWN: dict[str, Read] = {
-    "null": _null,
-    "boolean": _boolean,
+    "null": lambda _: None,
+    "boolean": lambda cursor: cursor.take(1) == b"\1",
     "int": Cursor.read_int,
     "long": Cursor.read_long,
-    "float": _float,
-    "double": _double,
+    "float": lambda cursor: float(_FLOAT.unpack(cursor.take(4))[0]),
+    "double": lambda cursor: float(_DOUBLE.unpack(cursor.take(8))[0]),
     "bytes": Cursor.sized,
     "string": _text,
 }
@@ -373,6 +352,6 @@ def _changed(read: Read, target: Defined) -> Read:
 
 
 def _in_range(micros: int) -> int:
-    if not _LEAST <= micros < _BEYOND:
+    if not holds("bigint", micros):
         raise Damaged
     return micros

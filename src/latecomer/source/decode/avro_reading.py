@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from latecomer.schemas.avro import Schema, reading
 from latecomer.source.decode.avro_batch import Cursor, Plan, RowByRow
-from latecomer.source.decode.avro_columns import AvroColumns, arrow_column
+from latecomer.source.decode.avro_columns import AvroColumns
 from latecomer.source.decode.frames import Mask, Numbers
 from latecomer.source.decode.json_text import kept_text
+from latecomer.source.decode.typed_columns import array_of
 
 FEW = 8
 """So few records are read one by one: to read them all at once takes longer."""
@@ -36,7 +37,7 @@ class Rows:
             for name, column in values.items():
                 column.append(row.get(name))
             kept.append(text)
-        table = pa.table({name: arrow_column(column, columns[name]) for name, column in values.items()})
+        table = pa.table({name: array_of(column, columns[name]) for name, column in values.items()})
         return cls(table, pa.array(kept, pa.string()))
 
     def with_odd(self, odd: Mask, others: Rows) -> Rows:

@@ -19,7 +19,7 @@ from latecomer.config.sources import UnknownFields
 from latecomer.model.arrays import flat
 from latecomer.model.written_numbers import AS_USUAL, Numbers
 from latecomer.source.decode.columns import EXTRA
-from latecomer.source.decode.csv_row import CsvRow, layout
+from latecomer.source.decode.csv_row import CsvRow
 from latecomer.source.decode.json_text import kept_text
 from latecomer.source.decode.null_rows import null_columns
 from latecomer.source.decode.text_lines import BYTE_ORDER_MARK, FEED, SPACE, Lines, Mask
@@ -65,7 +65,11 @@ class CsvLines:
 
     @cached_property
     def _layout(self) -> list[tuple[str, str]]:
-        return list(layout(self.header, self.columns, EXTRA))
+        """The columns of a line, in their order. One that is not declared is text, under a name that no column has."""
+        return [
+            (name, self.columns[name]) if name in self.columns else (f"{EXTRA}{nth}", "string")
+            for nth, name in enumerate(self.header)
+        ]
 
     @cached_property
     def _row(self) -> CsvRow:

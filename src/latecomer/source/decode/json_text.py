@@ -11,6 +11,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from latecomer.model.float_text import double_text, float_text
@@ -170,18 +171,9 @@ def has_valid_texts(shape: Shape, value: Any) -> bool:
 
 
 def _key_text(shape: Shape) -> Writer:
-    match shape:
-        case "string":
-            return lambda value: str(value)
-        case "boolean":
-            return lambda value: "true" if value else "false"
-        case "float":
-            return float_text
-        case "double":
-            return double_text
-        case "binary":
-            return lambda value: b64encode(value).decode()
-    return str
+    if shape == "binary":
+        return lambda value: b64encode(value).decode()
+    return partial(plain_text, kind=shape) if shape in ("boolean", "float", "double") else str
 
 
 def _number(text: str) -> str:

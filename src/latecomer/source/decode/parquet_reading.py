@@ -223,20 +223,18 @@ class _Stored:
 
     def _path(self, names: Sequence[str]) -> _Path | None:
         """The path that these names make in the file; None if no field is at its end."""
-        fields, path = list(self.schema), list[str]()
+        fields = list(self.schema)
         for nth, step in enumerate(names):
             alike = [field for field in fields if field.name == step]
             if not alike:
                 return None
             if len(alike) > 1:
                 raise DamagedFile(f"it has {len(alike)} columns named {step}")
-            (field,) = alike
-            path.append(field.name)
             if nth + 1 < len(names):
-                if not pa.types.is_struct(field.type):
+                if not pa.types.is_struct(alike[0].type):
                     return None
-                fields = list(field.type.fields)
-        return tuple(path)
+                fields = list(alike[0].type.fields)
+        return tuple(names)
 
     @cached_property
     def extra(self) -> dict[str, _Path]:
@@ -266,8 +264,7 @@ class _Stored:
     @cached_property
     def read(self) -> list[str]:
         """The stored columns that are read, as Arrow names them."""
-        paths = [path for each in self._paths.values() for path in each]
-        return list(dict.fromkeys(".".join(path) for path in (*paths, *self.extra.values())))
+        return list(dict.fromkeys(map(".".join, self._every_path)))
 
     @cached_property
     def texts(self) -> list[str]:
@@ -292,7 +289,7 @@ class _Stored:
         extra = {name: stored[path] for name, path in self.extra.items()}
         corrupt: list[bytes | None] = [None] * rows.num_rows
         for nth in np.flatnonzero(odd):
-            corrupt[nth] = self._misread(int(nth), decoded, extra)
+            corrupt[nth] = misread_text(*self._whole(int(nth), decoded, extra))
         for name, path in self._whole_as_doubles:
             for nth in np.flatnonzero(_rounded(stored[path], decoded[name])):
                 corrupt[nth] = self._refused(int(nth), {**decoded, name: stored[path]}, extra)
@@ -360,9 +357,6 @@ class _Stored:
         shapes |= {name: shape_of_type(column.type) for name, column in extra.items()}
         return shapes, next(stored_rows(pa.table(columns)))
 
-    def _misread(self, nth: int, decoded: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]) -> bytes:
-        return misread_text(*self._whole(nth, decoded, extra))
-
     def _refused(self, nth: int, decoded: Mapping[str, pa.Array], extra: Mapping[str, pa.Array]) -> bytes:
         shapes, row = self._whole(nth, decoded, extra)
         return raw_text(JsonText().of(("struct", shapes))(row))
@@ -415,9 +409,8 @@ def _plain(column: pa.Array, kind: str) -> pa.Array:
         else:
             column = column.cast(pa.timestamp("us", stored.tz)).cast(pa.int64())
         return column.cast(wanted)
-    cast = column.cast(
-        wanted, safe=kind != "double"
-    )  # rows with whole numbers that are rounded become corrupt
+    # Rows with whole numbers that are rounded to doubles become corrupt.
+    cast = column.cast(wanted, safe=kind != "double")
     if pa.types.is_decimal(wanted):
         cast.validate(full=True)
     return cast
@@ -435,19 +428,11 @@ def _nested(column: pa.Array, kind: str) -> pa.Array:
     """A list or a map, with its values in the column's types."""
     wanted = source_type(kind)
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        if wanted == column.type or not _has_fields(wanted):
+        if wanted == column.type or "struct<" not in kind:
             return column.cast(wanted)
     shape = shape_of(kind)
     values = [_shaped(each, shape) for each in stored_values(column)]
     return _array(values, wanted)
-
-
-def _has_fields(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return True
-    if pa.types.is_map(kind):
-        return _has_fields(kind.item_type)
-    return bool(pa.types.is_list(kind)) and _has_fields(kind.value_type)
 
 
 def _array(values: list[Any], wanted: pa.DataType) -> pa.Array:
@@ -510,12 +495,10 @@ def _without_bad_texts(column: pa.Array, odd: _Mask) -> pa.Array:
     if not odd.any() or _valid(column).all():
         return column
     shape, values = shape_of_type(column.type), stored_values(column)
-    return pa.array(
-        [each if has_valid_texts(shape, each) else _replaced(each) for each in values], column.type
-    )
 
+    def in_utf8(value: Any) -> Any:
+        if has_valid_texts(shape, value):
+            return value
+        return raw_text(value).decode("utf-8", "replace") if isinstance(value, str) else None
 
-def _replaced(value: object) -> str | None:
-    if not isinstance(value, str):
-        return None
-    return raw_text(value).decode("utf-8", "replace")
+    return pa.array(map(in_utf8, values), column.type)

@@ -163,8 +163,8 @@ def _scalar(reader: Any, writer: Any) -> Convert | None:
         case Field.TYPE_ENUM:
             names = {**_enum_names(writer), **_enum_names(reader)}
             return lambda each: names.get(int(each)) or str(int(each))
-        case Field.TYPE_STRING if writer.type == Field.TYPE_BYTES or not _is_checked(writer):
-            return _text
+        case Field.TYPE_STRING if writer.type == Field.TYPE_BYTES or not _is_proto3(writer.file):
+            return _text  # only in proto3 the Protobuf package refuses texts that are not UTF-8
         case Field.TYPE_BYTES if writer.type == Field.TYPE_STRING:
             return lambda each: each if isinstance(each, bytes) else each.encode()
     if reader.type == writer.type or reader.type not in _RANGES:
@@ -178,11 +178,6 @@ def _scalar(reader: Any, writer: Any) -> Convert | None:
         return whole(each)
 
     return ranged
-
-
-def _is_checked(field: Any) -> bool:
-    """Whether the Protobuf package refuses texts of a field that are not UTF-8; in proto2 it returns bytes."""
-    return _is_proto3(field.file)
 
 
 @lru_cache(maxsize=64)

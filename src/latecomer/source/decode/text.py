@@ -42,14 +42,8 @@ class TextFiles(FileDecoder):
     def lines(self, split: FileSplit) -> Iterator[Lines | LongLine]:
         """The lines of a split, and those that are too long; `DamagedFile` if these are too many."""
         file, settings, long = split.file, self.settings, 0
-        part = TextPart(
-            file,
-            self.encoding_of(file),
-            settings.max_line,
-            settings.max_unpacked,
-            split.start,
-            split.end,
-        )
+        encoding = self.encoding_of(file)
+        part = TextPart(file, encoding, settings.max_line, settings.max_unpacked, split.start, split.end)
         with reading(file):
             for each in part.lines():
                 long += isinstance(each, LongLine)

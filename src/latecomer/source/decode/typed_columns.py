@@ -78,7 +78,8 @@ def _plain(texts: pa.Array, kind: str) -> tuple[pa.Array, pa.Array]:
             return pa.array(usual), typed(_others_out(texts, pa.array(usual), kind), kind)
     plain = pc.fill_null(pc.match_substring_regex(texts, f"^({_pattern(kind)})$"), False)
     with suppress(NotPlain):
-        return plain, _typed_plain(_others_out(texts, plain, kind), kind)
+        usual_texts = _others_out(texts, plain, kind)
+        return plain, usual_texts.cast(pa.float32()) if kind == "float" else typed(usual_texts, kind)
     return pa.repeat(False, len(texts)), pa.nulls(len(texts), source_type(kind))
 
 
@@ -88,10 +89,6 @@ def _others_out(texts: pa.Array, plain: pa.Array, kind: str) -> pa.Array:
     if types.is_numeric(kind):
         return pc.if_else(pc.or_(plain, pc.is_null(texts)), texts, "0")
     return pc.if_else(plain, texts, None)
-
-
-def _typed_plain(texts: pa.Array, kind: str) -> pa.Array:
-    return texts.cast(pa.float32()) if kind == "float" else typed(texts, kind)
 
 
 def _pattern(kind: str) -> str:
@@ -107,12 +104,7 @@ def _pattern(kind: str) -> str:
 
 def array_of(values: Sequence[Any], kind: str) -> pa.Array:
     """Values as a column; days and moments are given as numbers."""
-    wanted = source_type(kind)
-    if kind == "date":
-        return pa.array(values, pa.int32()).cast(wanted)
-    if kind in ("timestamp", "timestamp_ntz"):
-        return pa.array(values, pa.int64()).cast(wanted)
-    return pa.array(values, wanted)
+    return pa.array(values, source_type(kind))
 
 
 def with_rows(
